@@ -75,10 +75,10 @@ class CheckpointStore:
 
     def missing(self, num_teachers: int) -> list[int]:
         """Returns the indices of the teachers 0..num_teachers-1 that no complete file contains."""
-        is_missing = np.ones(num_teachers, np.bool_)
+        is_missing_teacher = np.ones(num_teachers, np.bool_)
         for teacher_indices in self._files():
-            is_missing[teacher_indices.start : teacher_indices.stop] = False
-        return np.flatnonzero(is_missing).tolist()
+            is_missing_teacher[teacher_indices.start : teacher_indices.stop] = False
+        return np.flatnonzero(is_missing_teacher).tolist()
 
     def save(self, states: Mapping[int, State]) -> None:
         """Writes teachers to files. Consecutive teachers whose arrays are of the same kinds share a file.
@@ -260,9 +260,10 @@ class CheckpointStore:
             InvalidValue: the key is missing, damaged, or not only this user's.
         """
         remedy = f"remove it and {self.folder} to train again"
-        key_text = read_secret(path=self.key, remedy=remedy)
+        key_file = self.key
+        key_text = read_secret(path=key_file, remedy=remedy)
         if _KEY_PATTERN.fullmatch(key_text) is None:
-            raise InvalidValue("secret", self.key, rule=f"64 hexadecimal digits; {remedy}")
+            raise InvalidValue("secret", key_file, rule=f"64 hexadecimal digits; {remedy}")
         signed_name = (
             f"{checkpoint_file.stem} of {self.records_digest}"
             if self.records_digest
@@ -335,7 +336,7 @@ def cast_votes(
             confidences,
             num_teachers=len(states),
             num_queries=len(inputs),
-            name=f"{type(teacher).__name__}.predict_many",
+            name_in_error=f"{type(teacher).__name__}.predict_many",
         )
         if confidences_file is not None:
             make_folder(confidences_file.parent, existing_parent=confidences_file.parent.parent)
@@ -344,7 +345,7 @@ def cast_votes(
 
 
 def _require_confidences(
-    confidences: object, *, num_teachers: int, num_queries: int, name: str
+    confidences: object, *, num_teachers: int, num_queries: int, name_in_error: str
 ) -> None:
     """Raises `InvalidValue` unless confidences are in [0, 1], with the shape `[num_teachers, num_queries, num_labels]`.
 
@@ -354,10 +355,15 @@ def _require_confidences(
         confidences: the confidences to check.
         num_teachers: the number of teachers.
         num_queries: the number of queries.
-        name: the name of the confidences in the error.
+        name_in_error: the name of the confidences in the error.
     """
-    confidence_array = require_array(name, confidences)
+    confidence_array = require_array(name_in_error, confidences)
     fits = confidence_array.ndim == 3 and confidence_array.shape[:2] == (num_teachers, num_queries)
-    require(fits, f"{name}.shape", confidence_array.shape, f"({num_teachers}, {num_queries}, L)")
+    require(
+        fits,
+        f"{name_in_error}.shape",
+        confidence_array.shape,
+        f"({num_teachers}, {num_queries}, L)",
+    )
     in_range = bool(((confidence_array >= -_ROUNDING) & (confidence_array <= 1 + _ROUNDING)).all())
-    require(in_range, name, "other numbers or nan", "confidences in [0, 1]")
+    require(in_range, name_in_error, "other numbers or nan", "confidences in [0, 1]")

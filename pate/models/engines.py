@@ -51,7 +51,7 @@ class Engine(ABC):
         Args:
             records: the records of teachers that vote without training.
         """
-        return ThreadSums(round_records=records)
+        return ThreadSums(private_records=records)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ class ThreadsEngine(Engine):
 
     def train(self, job: TrainingJob) -> None:
         """Trains the missing teachers, one chunk after the other."""
-        job.run(job.chunks(self.chunk_size))
+        num_teachers_per_chunk = self.chunk_size
+        job.run(job.chunks(num_teachers_per_chunk))
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,10 @@ class StackedEngine(ThreadsEngine):
     def round_sums(self, records: RoundRecords) -> RoundSums:
         """Returns an object that sums the votes of each round on the GPU, or in threads if torch can use no GPU."""
         if not torch.cuda.is_available():
-            return ThreadSums(round_records=records)
+            return ThreadSums(private_records=records)
         from pate.models.gpu_sums import GpuSums
 
-        return GpuSums(round_records=records, device=torch.device("cuda"))
+        return GpuSums(private_records=records, device=torch.device("cuda"))
 
 
 @dataclass(frozen=True)

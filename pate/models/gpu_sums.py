@@ -42,12 +42,12 @@ class GpuSums(RoundSums):
     sum may differ by some steps from that of a processor.
 
     Args:
-        round_records: the private records of all teachers.
+        private_records: the private records of all teachers.
         device: the GPU.
     """
 
-    def __init__(self, round_records: RoundRecords, device: torch.device) -> None:
-        self._records = round_records
+    def __init__(self, private_records: RoundRecords, device: torch.device) -> None:
+        self._records = private_records
         self._device = device
 
     def total(self, question: RoundQuestion) -> IntArray:
@@ -62,13 +62,13 @@ class GpuSums(RoundSums):
             DeviceFull: the memory of the GPU is too small.
         """
         with device_memory(advice=_ADVICE), torch.inference_mode():
-            half_weights = self._tensor(
+            half_student_weights = self._tensor(
                 PublicStudent.from_weights(question.student_weights).half_weights
             )
-            total = torch.zeros_like(half_weights, dtype=torch.int64)
+            total = torch.zeros_like(half_student_weights, dtype=torch.int64)
             for teacher_block in self._blocks(vote_size=question.student_weights.size):
                 block_sum = self._sum_of_block(
-                    teacher_block, question=question, half_weights=half_weights
+                    teacher_block, question=question, half_student_weights=half_student_weights
                 )
                 total += block_sum.to(torch.int64)
             return np.asarray(total.cpu().numpy())
@@ -79,7 +79,7 @@ class GpuSums(RoundSums):
             self.__dict__.pop(property_name, None)
 
     def _sum_of_block(
-        self, teacher_block: EqualSizes, *, question: RoundQuestion, half_weights: Tensor
+        self, teacher_block: EqualSizes, *, question: RoundQuestion, half_student_weights: Tensor
     ) -> Tensor:
         """Returns the sum of the clipped votes of some teachers, `[num_features, num_labels]`, in grid steps.
 
@@ -88,7 +88,7 @@ class GpuSums(RoundSums):
         Args:
             teacher_block: teachers with equal numbers of records.
             question: the student's weights, the factor of each label, and the clip of the round.
-            half_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
+            half_student_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
         """
         label_scale = question.label_scale
         records_per_teacher = self._records.records_per_teacher
@@ -101,24 +101,28 @@ class GpuSums(RoundSums):
         if teacher_block.teacher_size == 1:
             features = self._features[teacher_block.row_range].to(torch.float64)
             residuals = self._residuals(
-                features, row_range=teacher_block.row_range, half_weights=half_weights
+                features,
+                row_range=teacher_block.row_range,
+                half_student_weights=half_student_weights,
             )
             residuals = residuals * self._tensor(label_scale)
             vote_factors = _clip_factors(residuals, clip=clipped_moments.clip) * teacher_weights
             vote_factors = vote_factors / (FEATURE_STEPS * clipped_moments.step)
             return features.T @ torch.trunc(residuals * vote_factors[:, None])
-        teacher_means = self._means(
-            teacher_block, label_scale=label_scale, half_weights=half_weights
+        unclipped_votes_of_teachers = self._means(
+            teacher_block, label_scale=label_scale, half_student_weights=half_student_weights
         )
         vote_factors = (
-            _clip_factors(teacher_means.flatten(start_dim=1), clip=clipped_moments.clip)
+            _clip_factors(
+                unclipped_votes_of_teachers.flatten(start_dim=1), clip=clipped_moments.clip
+            )
             * teacher_weights
         )
         vote_factors = vote_factors / clipped_moments.step
-        return torch.trunc(teacher_means * vote_factors[:, None, None]).sum(dim=0)
+        return torch.trunc(unclipped_votes_of_teachers * vote_factors[:, None, None]).sum(dim=0)
 
     def _means(
-        self, teacher_block: EqualSizes, *, label_scale: FloatArray, half_weights: Tensor
+        self, teacher_block: EqualSizes, *, label_scale: FloatArray, half_student_weights: Tensor
     ) -> Tensor:
         """Returns the votes of teachers before the clip, `[num_teachers, num_features, num_labels]`.
 
@@ -129,7 +133,7 @@ class GpuSums(RoundSums):
         Args:
             teacher_block: teachers with equal numbers of records.
             label_scale: `[num_labels]`, the factor of each label's residuals.
-            half_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
+            half_student_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
         """
         record_bits = (teacher_block.teacher_size - 1).bit_length()
         residual_bits = min(_RESIDUAL_BITS, _PRODUCT_BITS - record_bits)
@@ -137,13 +141,15 @@ class GpuSums(RoundSums):
         residual_unit = math.ldexp(1.0, largest_exponent - residual_bits)
         steps_per_residual = self._tensor(label_scale / residual_unit)
         sums = torch.zeros(
-            (teacher_block.num_teachers, *half_weights.shape),
+            (teacher_block.num_teachers, *half_student_weights.shape),
             dtype=torch.float64,
             device=self._device,
         )
         for row_range in teacher_block.row_ranges(max_rows=_MAX_ROWS):
             features = self._features[row_range].to(torch.float64)
-            residuals = self._residuals(features, row_range=row_range, half_weights=half_weights)
+            residuals = self._residuals(
+                features, row_range=row_range, half_student_weights=half_student_weights
+            )
             whole_residuals = torch.trunc(residuals * steps_per_residual)
             features_by_teacher = features.view((teacher_block.num_teachers, -1, features.shape[1]))
             residuals_by_teacher = whole_residuals.view(
@@ -152,16 +158,18 @@ class GpuSums(RoundSums):
             sums += features_by_teacher.mT @ residuals_by_teacher
         return sums * (residual_unit / (FEATURE_STEPS * teacher_block.teacher_size))
 
-    def _residuals(self, features: Tensor, *, row_range: slice, half_weights: Tensor) -> Tensor:
+    def _residuals(
+        self, features: Tensor, *, row_range: slice, half_student_weights: Tensor
+    ) -> Tensor:
         """Returns labels minus the student's probabilities, float64 `[n, num_labels]`; 0 where a label is unknown.
 
         Args:
             features: the features of n records, whole numbers as doubles, `[n, num_features]`.
             row_range: the rows of these records among all records.
-            half_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
+            half_student_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
         """
         labels = self._labels[row_range]
-        probabilities = (1 + torch.tanh((features @ half_weights).to(torch.float32))) * 0.5
+        probabilities = (1 + torch.tanh((features @ half_student_weights).to(torch.float32))) * 0.5
         residuals = (labels.to(torch.float32) - probabilities).to(torch.float64)
         if labels.dtype == torch.bool:
             return residuals

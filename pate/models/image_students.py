@@ -46,9 +46,9 @@ class ImageModel(StudentModel):
         released_label_mask = self.arrays["released"]
         array_names = [name for name in self.arrays if name != "released"]
         total = np.zeros((len(images), len(released_label_mask)), np.float32)
-        num_members = len(self.arrays[array_names[0]])
+        num_ensemble_members = len(self.arrays[array_names[0]])
         with one_thread():
-            for member_index in range(num_members):
+            for member_index in range(num_ensemble_members):
                 state_dict = {
                     name: torch.from_numpy(np.ascontiguousarray(self.arrays[name][member_index]))
                     for name in array_names
@@ -59,7 +59,7 @@ class ImageModel(StudentModel):
                     images=images,
                     device=torch.device("cpu"),
                 )
-        return total / np.float32(num_members) * released_label_mask
+        return total / np.float32(num_ensemble_members) * released_label_mask
 
     @abstractmethod
     def network(self) -> Network:
@@ -147,7 +147,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         fold_of_image = rng.permutation(len(images)) % min(self.folds, len(images))
         held_out_probabilities = np.zeros(labels.shape, np.float32)
         arrays_of_members: list[dict[str, Float32Array]] = []
-        loss_curves: list[Float32Array] = []
+        step_losses_of_members: list[Float32Array] = []
         with (
             one_thread(),
             device_memory(
@@ -156,7 +156,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         ):
             for fold in range(fold_of_image.max() + 1):
                 in_training = fold_of_image != fold
-                state_dict, loss_curve = self._train_member(
+                state_dict, step_losses = self._train_member(
                     network,
                     images=images[in_training],
                     targets=targets[in_training],
@@ -173,9 +173,9 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
                 arrays_of_members.append(
                     {name: tensor.cpu().float().numpy() for name, tensor in state_dict.items()}
                 )
-                loss_curves.append(loss_curve)
+                step_losses_of_members.append(step_losses)
         if on_epoch is not None:
-            self._report(loss_curves, on_epoch=on_epoch)
+            self._report(step_losses_of_members, on_epoch=on_epoch)
         stacked_arrays = {
             name: np.stack([arrays_of_member[name] for arrays_of_member in arrays_of_members])
             for name in arrays_of_members[0]
@@ -220,11 +220,11 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
             rng: the generator of the initial weights and of the order of the images.
             device: the device on which the member is trained.
         """
-        state_dict, loss_curve = fit_network(
+        state_dict, step_losses = fit_network(
             network, images=images, targets=targets, recipe=self, rng=rng, device=device
         )
         if len(pool) == 0:
-            return state_dict, loss_curve
+            return state_dict, step_losses
         pool_probabilities = _probabilities(
             network=network, state_dict=state_dict, images=pool, device=device
         )
@@ -238,22 +238,23 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
             device=device,
         )
 
-    def _report(self, loss_curves: list[Float32Array], on_epoch: OnEpoch) -> None:
+    def _report(self, step_losses_of_members: list[Float32Array], on_epoch: OnEpoch) -> None:
         """Calls `on_epoch` once for each epoch, with the mean loss over the members and over the steps of the epoch.
 
         The folds may differ by one row, so the members may have different numbers of steps. Steps beyond the end of the
         shortest curve are left out.
 
         Args:
-            loss_curves: the loss of each training step, one array for each member.
+            step_losses_of_members: the loss of each training step, one array for each member.
             on_epoch: is called with the index of the epoch, from 0, and a dictionary that has its mean loss as "loss".
         """
-        num_steps = min(map(len, loss_curves))
-        mean_losses = np.asarray(
-            np.mean([loss_curve[:num_steps] for loss_curve in loss_curves], axis=0), np.float32
+        num_steps = min(map(len, step_losses_of_members))
+        mean_losses_by_step = np.asarray(
+            np.mean([step_losses[:num_steps] for step_losses in step_losses_of_members], axis=0),
+            np.float32,
         )
         num_epochs = min(self.epochs, num_steps)
-        for epoch, epoch_losses in enumerate(np.array_split(mean_losses, num_epochs)):
+        for epoch, epoch_losses in enumerate(np.array_split(mean_losses_by_step, num_epochs)):
             on_epoch(epoch, {"loss": float(epoch_losses.mean())})
 
     @abstractmethod
@@ -282,7 +283,7 @@ class CNNModel(ImageModel):
         patch = math.isqrt(layer0_weight.shape[2] // self.input_shape[0])
         grid = math.isqrt(head_weight.shape[2] // last_channels)
         norm = "batch" if "layer0.mean" in self.arrays else "group"
-        architecture = Architecture(
+        architecture_settings = Architecture(
             width=layer0_weight.shape[1],
             blocks=num_blocks,
             patch=patch,
@@ -292,7 +293,9 @@ class CNNModel(ImageModel):
         )
         return _require_moderate(
             ConvNet.from_architecture(
-                architecture, shape=self.input_shape, num_labels=head_weight.shape[1]
+                architecture=architecture_settings,
+                shape=self.input_shape,
+                num_labels=head_weight.shape[1],
             )
         )
 

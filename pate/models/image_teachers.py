@@ -99,7 +99,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
         for shard_images, shard_targets, rng in zip(
             images_of_shards, targets_of_shards, rngs, strict=True
         ):
-            state_dict, loss_curve = fit_network(
+            state_dict, step_losses = fit_network(
                 network,
                 images=shard_images,
                 targets=shard_targets,
@@ -108,7 +108,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
                 device=device,
             )
             state: State = {name: tensor.cpu().numpy() for name, tensor in state_dict.items()}
-            state[_LOSS_CURVE] = loss_curve
+            state[_LOSS_CURVE] = step_losses
             states.append(state)
         return states
 
@@ -119,21 +119,23 @@ class ImageTeacher(AdamWRecipe, Teacher):
         The log-odds of a probability are shifted so that the teacher's threshold becomes 0.5. Confidences are never
         computed in half precision.
         """
-        logits = self._logits(states, images=require_images(inputs))
+        logits = self._logits(states_of_teachers=states, images=require_images(inputs))
         threshold_logit = math.log(self.threshold / (1 - self.threshold))
         return np.asarray(torch.from_numpy(logits).sub_(threshold_logit).sigmoid_().numpy())
 
-    def _logits(self, states: Sequence[State], images: NDArray[Any]) -> Float32Array:
+    def _logits(self, states_of_teachers: Sequence[State], images: NDArray[Any]) -> Float32Array:
         """Returns the log-odds of each network, `[num_states, num_images, num_labels]`, one network after the other.
 
         Args:
-            states: the states of the teachers.
+            states_of_teachers: the states of the teachers.
             images: the images of the queries, `[num_images, channels, height, width]`.
         """
         device = require_device(self.device)
-        network = self._network(input_shape=images.shape[1:], num_labels=len(states[0][self.bias]))
-        logits = np.empty((len(states), len(images), network.num_labels), np.float32)
-        for row, state in enumerate(states):
+        network = self._network(
+            input_shape=images.shape[1:], num_labels=len(states_of_teachers[0][self.bias])
+        )
+        logits = np.empty((len(states_of_teachers), len(images), network.num_labels), np.float32)
+        for row, state in enumerate(states_of_teachers):
             state_dict = {
                 name: torch.from_numpy(array).to(device)
                 for name, array in state.items()
@@ -145,21 +147,25 @@ class ImageTeacher(AdamWRecipe, Teacher):
         return logits
 
 
-def _state_of_row(stacked_arrays: State, teacher_position: int, loss_curve: Float32Array) -> State:
+def _state_of_row(stacked_arrays: State, teacher_position: int, step_losses: Float32Array) -> State:
     """Returns the state of one teacher out of the stacked arrays of several teachers.
 
     Args:
         stacked_arrays: the arrays of all teachers, by name, stacked along the first axis.
         teacher_position: the position of the teacher along that axis.
-        loss_curve: the losses of the teacher's training steps, `[num_steps]`; NaN after its last step.
+        step_losses: the losses of the teacher's training steps, `[num_steps]`; NaN after its last step.
     """
     state = {name: array[teacher_position].copy() for name, array in stacked_arrays.items()}
-    state[_LOSS_CURVE] = loss_curve[np.isfinite(loss_curve)]
+    state[_LOSS_CURVE] = step_losses[np.isfinite(step_losses)]
     return state
 
 
 def _predict_stacked(
-    network: ConvNet, *, states: Sequence[State], images: Float32Array, device: torch.device
+    network: ConvNet,
+    *,
+    states_of_teachers: Sequence[State],
+    images: Float32Array,
+    device: torch.device,
 ) -> Float32Array:
     """Returns the log-odds of several networks for the same images, `[num_states, num_images, num_labels]`.
 
@@ -167,19 +173,21 @@ def _predict_stacked(
 
     Args:
         network: the architecture of all networks.
-        states: the state of each teacher.
+        states_of_teachers: the state of each teacher.
         images: the images, `[num_images, channels, height, width]`.
         device: the device on which the log-odds are computed.
     """
     stacked_state_dict = {
-        name: torch.from_numpy(np.stack([state[name] for state in states])).to(device)
-        for name in states[0]
+        name: torch.from_numpy(np.stack([state[name] for state in states_of_teachers])).to(device)
+        for name in states_of_teachers[0]
         if name != _LOSS_CURVE
     }
-    logits = np.empty((len(states), len(images), network.num_labels), np.float32)
+    logits = np.empty((len(states_of_teachers), len(images), network.num_labels), np.float32)
     for rows, image_batch in iterate_batches(images, batch_size=_STACKED_BATCH_SIZE, device=device):
-        is_valid_image = torch.ones(len(states), len(image_batch), dtype=torch.bool, device=device)
-        stacked_batch = image_batch.contiguous().expand(len(states), *image_batch.shape)
+        is_valid_image = torch.ones(
+            len(states_of_teachers), len(image_batch), dtype=torch.bool, device=device
+        )
+        stacked_batch = image_batch.contiguous().expand(len(states_of_teachers), *image_batch.shape)
         batch_logits = stacked_logits(
             network,
             stacked_state_dict=stacked_state_dict,
@@ -256,7 +264,7 @@ class CNNTeacher(Architecture, ImageTeacher):
             input_shape=images_of_shards[0].shape[1:], num_labels=targets_of_shards[0].shape[1]
         )
         device = require_device(self.device)
-        stacked_state_dict, loss_curves = fit_stacked(
+        stacked_state_dict, step_losses_of_networks = fit_stacked(
             network,
             images_of_networks=images_of_shards,
             targets_of_networks=targets_of_shards,
@@ -266,20 +274,24 @@ class CNNTeacher(Architecture, ImageTeacher):
         )
         stacked_arrays = {name: tensor.cpu().numpy() for name, tensor in stacked_state_dict.items()}
         return [
-            _state_of_row(stacked_arrays, teacher_position=row, loss_curve=loss_curve)
-            for row, loss_curve in enumerate(loss_curves)
+            _state_of_row(stacked_arrays, teacher_position=row, step_losses=step_losses)
+            for row, step_losses in enumerate(step_losses_of_networks)
         ]
 
-    def _logits(self, states: Sequence[State], images: NDArray[Any]) -> Float32Array:
+    def _logits(self, states_of_teachers: Sequence[State], images: NDArray[Any]) -> Float32Array:
         """Returns the log-odds of each network, `[num_states, num_images, num_labels]`.
 
         The networks compute together unless `is_isolated` is true.
         """
         if self.is_isolated:
-            return super()._logits(states, images=images)
+            return super()._logits(states_of_teachers, images=images)
         device = require_device(self.device)
-        network = self._network(input_shape=images.shape[1:], num_labels=len(states[0][self.bias]))
-        return _predict_stacked(network, states=states, images=images, device=device)
+        network = self._network(
+            input_shape=images.shape[1:], num_labels=len(states_of_teachers[0][self.bias])
+        )
+        return _predict_stacked(
+            network, states_of_teachers=states_of_teachers, images=images, device=device
+        )
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:
         return ConvNet.from_architecture(

@@ -157,6 +157,7 @@ class KernelVotes(FunctionVotes):
         inputs = self.private_split.inputs
         labels = self.private_split.labels
         known_label_mask = self.private_split.known
+        prevalence_of_labels = np.broadcast_to(center, labels.shape[1:])
         num_teachers = self.num_teachers
         public_pca = self._directions_at_once(noise_multiplier, recipe=recipe)
         span_basis = public_pca.span(self.queries)
@@ -186,9 +187,7 @@ class KernelVotes(FunctionVotes):
             )
             # The features of all records of the block, [num_block_records, num_directions].
             features = np.concatenate(list(in_order(compute_features, items=row_index_blocks)))
-            residuals: FloatArray = labels[block_row_indices] - np.broadcast_to(
-                center, labels.shape[1:]
-            )
+            residuals: FloatArray = labels[block_row_indices] - prevalence_of_labels
             if known_label_mask is not None:
                 residuals *= known_label_mask[block_row_indices]
             # The weights of each teacher in the directions, [num_block_teachers, num_directions, num_labels].

@@ -23,8 +23,8 @@ from pate.validation import require_probability
 
 # Thresholds are whole hundredths, from 0.02 to 0.98.
 _THRESHOLD_STEPS = 100
-_LOWEST_STEP = 2
-_HIGHEST_STEP = 98
+_LOWEST_THRESHOLD_STEP = 2
+_HIGHEST_THRESHOLD_STEP = 98
 # What a step of distance to 0.5 takes from the micro-F1 of a threshold, so that the nearest of equally good ones wins.
 _TIE_BREAK = 1e-9
 
@@ -83,22 +83,23 @@ class LinearTeacher(Teacher):
             fits = _RidgeFits.of_labels_with_gaps(
                 padded_batch, known_label_mask=padded_batch.known_label_mask, penalty=self.penalty
             )
-        left_out_residuals = fits.left_out_residuals
+        left_out_residuals_by_shard = fits.left_out_residuals_by_shard
         if self.threshold is None:
             thresholds = _best_thresholds(
-                left_out_scores=padded_batch.labels - left_out_residuals, padded_batch=padded_batch
+                left_out_scores=padded_batch.labels - left_out_residuals_by_shard,
+                padded_batch=padded_batch,
             )
         else:
             thresholds = torch.full(
                 (len(shards),),
                 self.threshold,
-                dtype=left_out_residuals.dtype,
-                device=left_out_residuals.device,
+                dtype=left_out_residuals_by_shard.dtype,
+                device=left_out_residuals_by_shard.device,
             )
         bias = fits.intercept + (0.5 - thresholds)[:, None, None]
-        losses = padded_batch.mean_over_records(left_out_residuals * left_out_residuals).mean(
-            dim=(1, 2)
-        )
+        losses = padded_batch.mean_over_records(
+            left_out_residuals_by_shard * left_out_residuals_by_shard
+        ).mean(dim=(1, 2))
         tensors = {
             "weights": fits.weights,
             "bias": bias[:, 0],
@@ -130,12 +131,13 @@ class _RidgeFits:
     Attributes:
         weights: `[num_shards, d, num_labels]`.
         intercept: `[num_shards, 1, num_labels]`.
-        left_out_residuals: `[num_shards, n, num_labels]`, leave-one-out residuals; 0 for padding and unknown labels.
+        left_out_residuals_by_shard: `[num_shards, n, num_labels]`, leave-one-out residuals; 0 for padding and unknown
+            labels.
     """
 
     weights: torch.Tensor
     intercept: torch.Tensor
-    left_out_residuals: torch.Tensor
+    left_out_residuals_by_shard: torch.Tensor
 
     @classmethod
     def of_complete_labels(
@@ -152,7 +154,7 @@ class _RidgeFits:
         num_used_records = is_used.sum(dim=1, keepdim=True).clamp_min(1)
         center = (inputs * is_used).sum(dim=1, keepdim=True) / num_used_records
         prevalence = (labels * is_used).sum(dim=1, keepdim=True) / num_used_records
-        weights, left_out_residuals = _solve(
+        weights, left_out_residuals_by_shard = _solve(
             centered_inputs=(inputs - center).mul_(is_used),
             label_residuals=(labels - prevalence).mul_(is_used),
             num_records=num_used_records,
@@ -161,7 +163,7 @@ class _RidgeFits:
         return cls(
             weights=weights,
             intercept=prevalence - center @ weights,
-            left_out_residuals=left_out_residuals,
+            left_out_residuals_by_shard=left_out_residuals_by_shard,
         )
 
     @classmethod
@@ -184,7 +186,7 @@ class _RidgeFits:
         fits = cls(
             weights=padded_batch.labels.new_zeros((num_shards, num_features, num_labels)),
             intercept=padded_batch.labels.new_zeros((num_shards, 1, num_labels)),
-            left_out_residuals=torch.zeros_like(padded_batch.labels),
+            left_out_residuals_by_shard=torch.zeros_like(padded_batch.labels),
         )
         groups_of_shards = [
             label_groups(mask_of_shard) for mask_of_shard in known_label_mask.bool().cpu().numpy()
@@ -202,8 +204,10 @@ class _RidgeFits:
             ]
             # [batch, 1]
             shard_column = torch.tensor(shard_indices, device=known_label_mask.device)[:, None]
-            padded_groups = torch.from_numpy(_pad_groups(label_groups_of_batch))
-            label_indices = padded_groups.to(known_label_mask.device)  # [batch, group_size]
+            padded_label_indices = torch.from_numpy(
+                _pad_label_indices(groups=label_groups_of_batch)
+            )
+            label_indices = padded_label_indices.to(known_label_mask.device)  # [batch, group_size]
             # Indexing by [shard_column, :, label_indices] returns [batch, group_size, n]: the last axes are swapped.
             group_fits = cls.of_complete_labels(
                 inputs=padded_batch.inputs[shard_indices],
@@ -213,22 +217,22 @@ class _RidgeFits:
             )
             fits.weights[shard_column, :, label_indices] = group_fits.weights.mT
             fits.intercept[shard_column, :, label_indices] = group_fits.intercept.mT
-            fits.left_out_residuals[shard_column, :, label_indices] = (
-                group_fits.left_out_residuals.mT
+            fits.left_out_residuals_by_shard[shard_column, :, label_indices] = (
+                group_fits.left_out_residuals_by_shard.mT
             )
         return fits
 
 
-def _pad_groups(groups_of_labels: Sequence[LabelGroup]) -> NDArray[np.intp]:
+def _pad_label_indices(groups: Sequence[LabelGroup]) -> NDArray[np.intp]:
     """Returns the indices of the labels of groups as one matrix, `[num_groups, size of the largest group]`.
 
     A smaller group repeats its last label, which then is solved several times with the same result.
     """
-    largest_size = max(len(group.label_indices) for group in groups_of_labels)
+    largest_size = max(len(group.label_indices) for group in groups)
     return np.stack(
         [
             np.pad(group.label_indices, (0, largest_size - len(group.label_indices)), mode="edge")
-            for group in groups_of_labels
+            for group in groups
         ]
     )
 
@@ -257,9 +261,9 @@ def _solve(
     transposed = centered_inputs.mT
     gram = centered_inputs @ transposed if by_record else transposed @ centered_inputs
     gram_diagonal = gram.diagonal(dim1=1, dim2=2)
-    mean_squares = gram_diagonal.sum(dim=1)[:, None, None] / num_records
+    mean_squared_lengths = gram_diagonal.sum(dim=1)[:, None, None] / num_records
     ridge_penalties = penalty * torch.where(
-        mean_squares > 0, mean_squares, torch.ones_like(mean_squares)
+        mean_squared_lengths > 0, mean_squared_lengths, torch.ones_like(mean_squared_lengths)
     )
     gram_diagonal.add_(ridge_penalties[:, 0])  # `gram_diagonal` is a view, so this adds to `gram`
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
@@ -305,12 +309,12 @@ def _best_thresholds(left_out_scores: torch.Tensor, padded_batch: PaddedBatch) -
         score_weights=counted_label_mask.expand_as(left_out_scores),
         num_shards=num_shards,
     )
-    num_right = _sums_from_step(
+    num_true_positives = _sums_from_step(
         score_bins, score_weights=padded_batch.labels, num_shards=num_shards
     )
-    num_held = num_right[:, :1]  # every score reaches the step 0
-    micro_f1 = 2 * num_right / (num_predicted + num_held).clamp_min(1)
-    steps = torch.arange(_LOWEST_STEP, _HIGHEST_STEP + 1, device=device)
+    num_present_labels = num_true_positives[:, :1]  # every score reaches the step 0
+    micro_f1 = 2 * num_true_positives / (num_predicted + num_present_labels).clamp_min(1)
+    steps = torch.arange(_LOWEST_THRESHOLD_STEP, _HIGHEST_THRESHOLD_STEP + 1, device=device)
     f1_by_shard_and_step = micro_f1[:, steps] - _TIE_BREAK * (steps - _THRESHOLD_STEPS // 2).abs()
     return steps[f1_by_shard_and_step.argmax(dim=1)].to(left_out_scores.dtype) / _THRESHOLD_STEPS
 

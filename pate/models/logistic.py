@@ -93,12 +93,12 @@ class LogisticStudent(ThresholdedStudent):
             has_majority = 2 * labels.sum(axis=0) > len(input_rows)
             return LinearModel.constant(predicted_labels=has_majority, inputs=inputs)
         row_order = np.random.default_rng(seed).permutation(len(input_rows))
-        white_coordinates = WhiteCoordinates(input_rows)
-        features = white_coordinates.features(input_rows, row_order=row_order)
+        white_coordinate_system = WhiteCoordinates(input_rows)
+        features = white_coordinate_system.features(input_rows, row_order=row_order)
         labels = labels[row_order]
         known_label_mask = None if known_label_mask is None else known_label_mask[row_order]
         choice = self._choose(
-            white_coordinates=white_coordinates,
+            white_coordinate_system=white_coordinate_system,
             features=features[:_MAX_ROWS],
             labels=labels[:_MAX_ROWS],
             known_label_mask=None if known_label_mask is None else known_label_mask[:_MAX_ROWS],
@@ -108,7 +108,7 @@ class LogisticStudent(ThresholdedStudent):
         if known_label_mask is not None:  # A label that is unknown counts as not predicted.
             held_out_probabilities = held_out_probabilities * known_label_mask[:num_held_out]
         threshold = self._choose_threshold(held_out_probabilities, labels=labels[:num_held_out])
-        white_weights = white_coordinates.fit(
+        white_weights = white_coordinate_system.fit(
             features,
             labels=labels,
             penalty=choice.penalty,
@@ -117,10 +117,10 @@ class LogisticStudent(ThresholdedStudent):
         )
         if on_epoch is not None:
             on_epoch(0, {"loss": choice.held_out_loss})
-        input_weights = white_coordinates.directions @ white_weights[:-1]
+        input_weights = white_coordinate_system.directions @ white_weights[:-1]
         # The log-odds of a label that no row has are minus infinity.
         never_predicted = np.where(labels.any(axis=0), 0.0, -np.inf)
-        bias = white_weights[-1] - white_coordinates.center @ input_weights + never_predicted
+        bias = white_weights[-1] - white_coordinate_system.center @ input_weights + never_predicted
         return LogisticModel(
             arrays={"weights": input_weights.astype(np.float32), "bias": bias.astype(np.float32)},
             threshold=threshold,
@@ -132,7 +132,7 @@ class LogisticStudent(ThresholdedStudent):
     def _choose(
         self,
         *,
-        white_coordinates: WhiteCoordinates,
+        white_coordinate_system: WhiteCoordinates,
         features: Float32Array,
         labels: BoolArray,
         known_label_mask: BoolArray | None,
@@ -142,7 +142,7 @@ class LogisticStudent(ThresholdedStudent):
         Penalties are tried from the largest on, until the mean loss on held-out rows no longer falls.
 
         Args:
-            white_coordinates: the white coordinates of all rows.
+            white_coordinate_system: the white coordinates of all rows.
             features: the rows in white coordinates, with a constant, `[num_rows, r + 1]`; the held-out rows come first.
             labels: the labels of these rows, bool `[num_rows, num_labels]`.
             known_label_mask: which of these labels are known, bool `[num_rows, num_labels]`; None where all are.
@@ -157,7 +157,7 @@ class LogisticStudent(ThresholdedStudent):
         white_weights[-1] = np.log(label_frequencies / (1 - label_frequencies))
         least_loss = math.inf
         for penalty in sorted(self.penalties, reverse=True):
-            white_weights = white_coordinates.fit(
+            white_weights = white_coordinate_system.fit(
                 features[num_held_out:],
                 labels=labels[num_held_out:],
                 penalty=penalty,
@@ -316,7 +316,7 @@ class WhiteCoordinates:
         label_bits = labels.astype(np.float32)
         num_rows = len(label_bits)
 
-        def penalized_loss(flat_weights: FloatArray) -> tuple[float, FloatArray]:
+        def compute_penalized_loss(flat_weights: FloatArray) -> tuple[float, FloatArray]:
             """Returns the penalized mean loss and its gradient, for flat weights that are divided by `weight_units`."""
             weights = flat_weights.reshape(weight_units.shape) * weight_units
             float32_weights = weights.astype(np.float32)
@@ -355,6 +355,10 @@ class WhiteCoordinates:
 
         initial_point = (initial_weights / weight_units).ravel()
         optimum = minimize(
-            penalized_loss, x0=initial_point, jac=True, method="L-BFGS-B", options=_SEARCH_OPTIONS
+            compute_penalized_loss,
+            x0=initial_point,
+            jac=True,
+            method="L-BFGS-B",
+            options=_SEARCH_OPTIONS,
         )
         return np.asarray(optimum.x.reshape(initial_weights.shape) * weight_units)

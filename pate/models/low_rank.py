@@ -148,17 +148,17 @@ class LowRankStudent(Student):
         """
         if training.weights is None and training.scores is None:
             return super().learn(training, pool=pool, seed=seed, on_epoch=on_epoch)
-        inputs = np.asarray(training.inputs, dtype=np.float32)
-        public_inputs = np.concatenate([inputs, np.asarray(pool, dtype=np.float32)])
+        query_inputs = np.asarray(training.inputs, dtype=np.float32)
+        public_inputs = np.concatenate([query_inputs, np.asarray(pool, dtype=np.float32)])
         if training.scores is None or training.weights is not None:
             return ReleasedModel.from_weights(
                 weights=np.asarray(training.weights),
                 public_inputs=public_inputs,
-                num_rows=len(inputs),
+                num_rows=len(query_inputs),
                 recipe=training.recipe,
             )
         return self.fit_scores(
-            inputs, released=training.scores, pool=public_inputs, recipe=training.recipe
+            query_inputs, released=training.scores, pool=public_inputs, recipe=training.recipe
         )
 
     def fit_scores(

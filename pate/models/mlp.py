@@ -71,11 +71,17 @@ class MLPTeacher(Teacher):
         center = padded_batch.mean_over_records(padded_batch.inputs)
         inputs = (padded_batch.inputs - center).mul_(padded_batch.record_mask)
         # The mean square of each shard, [num_shards, 1, 1].
-        mean_squares = padded_batch.mean_over_records(inputs * inputs).mean(dim=2, keepdim=True)
+        mean_squares_of_shards = padded_batch.mean_over_records(inputs * inputs).mean(
+            dim=2, keepdim=True
+        )
         # The spread is 1 if all records are equal.
-        spread = torch.where(mean_squares > 0, mean_squares.sqrt(), torch.ones_like(mean_squares))
+        input_spreads = torch.where(
+            mean_squares_of_shards > 0,
+            mean_squares_of_shards.sqrt(),
+            torch.ones_like(mean_squares_of_shards),
+        )
         rngs = [np.random.default_rng(seed) for seed in seeds]
-        parameters: list[torch.Tensor] = []
+        parameters_of_teachers: list[torch.Tensor] = []
         for fan_in, fan_out in pairwise(
             (inputs.shape[2], self.hidden, padded_batch.labels.shape[2])
         ):
@@ -86,7 +92,7 @@ class MLPTeacher(Teacher):
             ]
             weights = torch.from_numpy(np.stack(layer_weights_of_teachers)).to(device)
             bias = weights.new_zeros((len(rngs), 1, fan_out))
-            parameters += [weights.requires_grad_(), bias.requires_grad_()]
+            parameters_of_teachers += [weights.requires_grad_(), bias.requires_grad_()]
         minibatches = Minibatches(
             part_sizes=[len(shard) for shard in shards],
             batch_size=self.batch_size,
@@ -94,16 +100,16 @@ class MLPTeacher(Teacher):
             rngs=rngs,
         )
         losses_of_steps = self._train(
-            parameters,
-            inputs=inputs.div_(spread),
+            parameters_of_teachers,
+            inputs=inputs.div_(input_spreads),
             labels=padded_batch.labels,
             known_label_mask=padded_batch.known_label_mask,
             minibatches=minibatches,
         )
         hidden_weights, hidden_bias, weights, bias = (
-            parameter.detach() for parameter in parameters
+            parameter.detach() for parameter in parameters_of_teachers
         )
-        hidden_weights.div_(spread)
+        hidden_weights.div_(input_spreads)
         hidden_bias.sub_(center @ hidden_weights)
         bias.sub_(math.log(self.threshold / (1 - self.threshold)))
         tensors = zip(_NAMES, (hidden_weights, hidden_bias, weights, bias), strict=True)
@@ -161,8 +167,9 @@ class MLPTeacher(Teacher):
         all_known_masks = (
             None if known_label_mask is None else known_label_mask.flatten(start_dim=0, end_dim=1)
         )
-        first_rows = torch.arange(len(inputs), device=device)[:, None] * inputs.shape[1]
-        losses_of_steps = inputs.new_full((len(inputs), minibatches.num_steps), math.nan)
+        num_teachers, most_records, _ = inputs.shape
+        first_rows = torch.arange(num_teachers, device=device)[:, None] * most_records
+        losses_of_steps = inputs.new_full((num_teachers, minibatches.num_steps), math.nan)
         for step, minibatch in enumerate(minibatches):
             is_active_teacher = torch.from_numpy(minibatch.num_records > 0).to(device)
             # The share of a record in its teacher's mean loss, 0 for padding.
@@ -311,10 +318,10 @@ class MLPStudent(ThresholdedStudent):
         rng = np.random.default_rng(seed)
         fold_of_row = rng.permutation(len(input_rows)) % min(self.folds, len(input_rows))
         center = input_rows.mean(axis=0)
-        spread = np.sqrt(np.square(input_rows - center).mean()) or np.float32(1)
+        input_spread = np.sqrt(np.square(input_rows - center).mean()) or np.float32(1)
         with one_thread():
             best_epoch = self._train(
-                input_rows=(input_rows - center) / spread,
+                input_rows=(input_rows - center) / input_spread,
                 labels=labels,
                 known_label_mask=known_label_mask,
                 fold_of_row=fold_of_row,
@@ -323,7 +330,7 @@ class MLPStudent(ThresholdedStudent):
             )
         arrays = dict(zip(_NAMES, best_epoch.parameters, strict=True))
         # The model predicts for inputs that are not standardized.
-        arrays["hidden_weights"] = arrays["hidden_weights"] / spread
+        arrays["hidden_weights"] = arrays["hidden_weights"] / input_spread
         offset = center @ arrays["hidden_weights"][:, None]
         arrays["hidden_bias"] = arrays["hidden_bias"] - offset
         arrays["released"] = released_label_mask
@@ -374,15 +381,15 @@ class MLPStudent(ThresholdedStudent):
             if known_label_mask is None
             else torch.from_numpy(known_label_mask.astype(np.float32))
         )
-        inputs = torch.from_numpy(input_rows).expand((num_members, -1, -1))
-        initial_parameters = self._draw_initial(inputs, label_bits=label_bits, rng=rng)
+        inputs_of_members = torch.from_numpy(input_rows).expand((num_members, -1, -1))
+        initial_parameters = self._draw_initial(inputs_of_members, label_bits=label_bits, rng=rng)
         parameters = [tensor.requires_grad_() for tensor in initial_parameters]
         optimizer = torch.optim.AdamW(
             parameters, lr=self.learning_rate, weight_decay=self.weight_decay
         )
         least_loss = math.inf
         for epoch in range(self.epochs + 1):  # Epoch 0 comes before the first step.
-            logits = _logits(parameters, inputs=inputs)
+            logits = _logits(parameters, inputs=inputs_of_members)
             losses = _losses(logits, labels=label_bits, known_label_mask=known_label_tensor)
             training_loss = (losses * train_share).sum()
             held_out_loss = (losses * held_share).sum()

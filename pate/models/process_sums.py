@@ -70,22 +70,23 @@ class _WorkerProcess:
                 start_new_session=True,  # the terminal sends Ctrl-C to the run alone
             )
         weakref.finalize(self, _kill, self._process)
-        self._ask(empty_shard)  # the first request is the shard, which the worker only keeps
+        # The first request is the shard, which the worker only keeps.
+        self._send_request(empty_shard)
 
     def append(self, record_block: RecordBlock) -> None:
         """Adds the next records of the shard's teachers, in the order of the shard."""
-        self._ask(record_block)
+        self._send_request(record_block)
 
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in grid steps."""
-        total: IntArray = self._ask(question)
+        total: IntArray = self._send_request(question)
         return total
 
     def end(self) -> None:
         """Kills the process. In a thread that waits for its answer, `WorkerDied` is raised."""
         _kill(self._process)
 
-    def _ask(self, request: Any) -> Any:
+    def _send_request(self, request: Any) -> Any:
         """Sends a request to the process; returns its answer, or raises the error of its computation."""
         try:
             self._connection.send(request)

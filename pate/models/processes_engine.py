@@ -64,7 +64,7 @@ class ProcessesEngine(Engine):
 
         num_workers = self.num_workers or cpu_count()
         return ProcessSums(
-            round_records=records, num_workers=num_workers, max_deaths=self.max_deaths
+            private_records=records, num_workers=num_workers, max_deaths=self.max_deaths
         )
 
     def train(self, job: TrainingJob) -> None:

@@ -72,11 +72,11 @@ class RayEngine(Engine):
             remote_function = ray.remote(_train_on_node).options(
                 num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries
             )
-            ray_tasks = _RayTasks(
+            ray_workers = _RayWorkers(
                 ray=ray, train_remotely=remote_function.remote, max_running=self.max_in_flight
             )
             try:
-                job.run(teacher_index_ranges, workers=ray_tasks)
+                job.run(teacher_index_ranges, workers=ray_workers)
             except ray.exceptions.RayTaskError as error:
                 if not isinstance(error.cause, ray.exceptions.RayError):
                     # This is the teacher's own error, without a worker's traceback in the message.
@@ -97,7 +97,7 @@ class RayEngine(Engine):
         require_extra(name="engine", extra="ray", value="ray")
         from pate.models.ray_sums import RaySums
 
-        return RaySums(round_records=records, engine=self)
+        return RaySums(private_records=records, engine=self)
 
     def _workers_lost(self, *, cause: Exception, training_job: TrainingJob) -> WorkersLost:
         """Returns the error for a lost worker or node of Ray; its message has the number of saved teachers."""
@@ -105,7 +105,7 @@ class RayEngine(Engine):
         return WorkersLost(f"Ray lost a worker or node ({reason}); {training_job.summary}")
 
 
-class _RayTasks:
+class _RayWorkers:
     """Tasks of Ray that implement the protocol `Workers`."""
 
     def __init__(self, ray: Any, train_remotely: Any, max_running: int) -> None:

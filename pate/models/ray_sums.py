@@ -27,11 +27,11 @@ class RaySums(WorkerSums):
     as each remaining processor may have an actor already.
 
     Args:
-        round_records: the private records of all teachers.
+        private_records: the private records of all teachers.
         engine: the settings of the cluster.
     """
 
-    def __init__(self, round_records: RoundRecords, engine: RayEngine) -> None:
+    def __init__(self, private_records: RoundRecords, engine: RayEngine) -> None:
         import ray  # loads slowly, and is optional
 
         self._ray: Any = ray
@@ -41,7 +41,7 @@ class RaySums(WorkerSums):
             connected(ray, address=engine.address, saved_work_text=SAVED_ROUNDS)
         )
         num_workers = engine.num_workers or self._num_free
-        super().__init__(round_records, num_workers=num_workers, max_deaths=engine.max_retries)
+        super().__init__(private_records, num_workers=num_workers, max_deaths=engine.max_retries)
 
     def close(self) -> None:
         """Ends all actors, and disconnects from the cluster, which ends if it was started here (`connected`).

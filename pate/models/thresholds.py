@@ -137,8 +137,8 @@ def best_threshold(
     # equal probabilities cannot be told apart
     threshold_scores[sorted_probabilities == next_probabilities] = -np.inf
     best_index = int(np.argmax(threshold_scores))
-    threshold = (sorted_probabilities[best_index] + next_probabilities[best_index]) / 2
-    return float(np.clip(threshold, a_min=_LOWEST_THRESHOLD, a_max=1.0))
+    probability_threshold = (sorted_probabilities[best_index] + next_probabilities[best_index]) / 2
+    return float(np.clip(probability_threshold, a_min=_LOWEST_THRESHOLD, a_max=1.0))
 
 
 def matched_threshold(
@@ -153,5 +153,5 @@ def matched_threshold(
         labels_per_sample: the mean number of labels of a sample.
     """
     predicted_share = min(labels_per_sample / held_out_probabilities.shape[1], 1.0)
-    threshold = np.quantile(held_out_probabilities, 1 - predicted_share)
-    return float(np.clip(threshold, a_min=_LOWEST_THRESHOLD, a_max=1.0))
+    probability_threshold = np.quantile(held_out_probabilities, 1 - predicted_share)
+    return float(np.clip(probability_threshold, a_min=_LOWEST_THRESHOLD, a_max=1.0))

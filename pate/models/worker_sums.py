@@ -77,13 +77,13 @@ class WorkerSums(RoundSums):
     complete, so no round is drawn twice.
 
     Args:
-        round_records: the private records of all teachers.
+        private_records: the private records of all teachers.
         num_workers: the largest number of workers.
         max_deaths: the number of times that workers may die; the next death raises `WorkersLost`.
     """
 
-    def __init__(self, round_records: RoundRecords, *, num_workers: int, max_deaths: int) -> None:
-        shards_of_workers = round_records.shards(num_shards=num_workers)
+    def __init__(self, private_records: RoundRecords, *, num_workers: int, max_deaths: int) -> None:
+        shards_of_workers = private_records.shards(num_shards=num_workers)
         self._worker_slots = [
             _WorkerSlot(shard_records)
             for shard_records in shards_of_workers

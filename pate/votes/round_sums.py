@@ -39,9 +39,9 @@ class ThreadSums(RoundSums):
     The shard is filled when the first round is asked.
     """
 
-    def __init__(self, round_records: RoundRecords) -> None:
+    def __init__(self, private_records: RoundRecords) -> None:
         """Keeps the records, which are read in the first round."""
-        self._records = round_records
+        self._records = private_records
         self._shard: RoundShard | None = None
 
     def total(self, question: RoundQuestion) -> IntArray:

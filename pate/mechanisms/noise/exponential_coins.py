@@ -36,30 +36,30 @@ _LARGEST_STEP = 2.0**61
 
 
 def toss_exponential(
-    deficits: IntArray, noise_scale: float, rng: np.random.Generator, *, log2_factor: int = 0
+    deficits: IntArray, noise_scale: float, rng: np.random.Generator, *, log2_chance_factor: int = 0
 ) -> BoolArray:
-    """Tosses one coin for each deficit, which shows True with probability 2**log2_factor exp(-deficit / noise_scale).
+    """Tosses a coin for each deficit, which shows True with chance 2**log2_chance_factor exp(-deficit / noise_scale).
 
-    That product must be at most 1, except for a deficit of 0, whose coin always shows True.
+    That chance must be at most 1, except for a deficit of 0, whose coin always shows True.
 
     Args:
         deficits: whole numbers >= 0, of any shape.
         noise_scale: the scale, > 0.
         rng: draws one uniform number for each coin.
-        log2_factor: the logarithm, to base 2, of the factor of all probabilities; a whole number >= 0.
+        log2_chance_factor: the logarithm, to base 2, of the factor of all probabilities; a whole number >= 0.
 
     Returns:
         One bit for each deficit: True if its coin shows True.
     """
 
     def enclose_chance(exponent: Fraction, digits: int) -> Bounds:
-        lower_bound, upper_bound = exp_bounds(exponent, digits=digits + log2_factor)
-        return lower_bound * 2**log2_factor, upper_bound * 2**log2_factor
+        lower_bound, upper_bound = exp_bounds(exponent, digits=digits + log2_chance_factor)
+        return lower_bound * 2**log2_chance_factor, upper_bound * 2**log2_chance_factor
 
     with np.errstate(over="ignore"):  # a quotient of minus infinity is raised to `_LOWEST_EXPONENT`
         exponents = np.maximum(-deficits / noise_scale, _LOWEST_EXPONENT)
         # These floats are off by at most 2**-47.
-        chances = np.minimum(np.ldexp(np.exp(exponents), log2_factor), 1.0)
+        chances = np.minimum(np.ldexp(np.exp(exponents), log2_chance_factor), 1.0)
     lazy_uniforms = LazyUniforms.draw(deficits.shape, rng)
     u = lazy_uniforms.approximate()
     coins = u < chances
@@ -200,10 +200,13 @@ def draw_lucky_place(
             num_places=level_end - level_start, num_halvings=level, rng=rng
         )
         places = level_start + thinned_places
-        coins_show_true = toss_exponential(
-            deficits[places] - base_deficit, noise_scale=noise_scale, rng=rng, log2_factor=level
+        is_coin_true = toss_exponential(
+            deficits[places] - base_deficit,
+            noise_scale=noise_scale,
+            rng=rng,
+            log2_chance_factor=level,
         )
-        lucky_places.append(places[coins_show_true])
+        lucky_places.append(places[is_coin_true])
     places = np.concatenate([*lucky_places, level_boundaries[-1] + np.flatnonzero(rare_coins)])
     places = places[candidate_mask[places]]
     return int(places[rng.integers(0, len(places))])
@@ -229,11 +232,11 @@ def _first_lucky_place(
         first_indices = np.unique(places, return_index=True)[1]
         places = places[np.sort(first_indices)]
         places = places[candidate_mask[places] & ~np.isin(places, tossed_places)]
-        coins_show_true = toss_exponential(
+        is_coin_true = toss_exponential(
             deficits[places] - base_deficit, noise_scale=noise_scale, rng=rng
         )
-        if coins_show_true.any():
-            return int(places[coins_show_true.argmax()])
+        if is_coin_true.any():
+            return int(places[is_coin_true.argmax()])
         tossed_places = np.concatenate([tossed_places, places])
 
 

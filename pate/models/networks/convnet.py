@@ -290,10 +290,10 @@ class Neighborhoods(torch.autograd.Function):
         context.side = side
         edge = side // 2
         padded = functional.pad(activations, (0, 0, edge, edge, edge, edge))
-        strides = padded.stride()
-        shape = (num_networks, num_images, rows, columns, side, side * channels)
+        network_stride, image_stride, row_stride, column_stride, _ = padded.stride()
         windows = padded.as_strided(
-            shape, (strides[0], strides[1], strides[2], strides[3], strides[2], 1)
+            size=(num_networks, num_images, rows, columns, side, side * channels),
+            stride=(network_stride, image_stride, row_stride, column_stride, row_stride, 1),
         )
         return windows.reshape(num_networks, num_images, rows, columns, side * side * channels)
 
@@ -341,11 +341,17 @@ def _normalize_stacked(
         is_training: true normalizes by the statistics of this batch, and updates the running statistics.
     """
     outputs = outputs.float()
+    image_axis, row_axis, column_axis, member_of_group_axis = 1, 2, 3, 5
     scale = stacked_state_dict[f"layer{layer_index}.scale"][:, None, None, None]
     shift = stacked_state_dict[f"layer{layer_index}.shift"][:, None, None, None]
     if network.norm == "group":
         grouped_outputs = outputs.view((*outputs.shape[:4], -1, CHANNELS_PER_GROUP))
-        var, mean = torch.var_mean(grouped_outputs, dim=(2, 3, 5), correction=0, keepdim=True)
+        var, mean = torch.var_mean(
+            grouped_outputs,
+            dim=(row_axis, column_axis, member_of_group_axis),
+            correction=0,
+            keepdim=True,
+        )
         normalized = ((grouped_outputs - mean) * (var + NORM_EPS).rsqrt()).flatten(start_dim=4)
         return torch.addcmul(shift, normalized, scale)
     mean = stacked_state_dict[f"layer{layer_index}.mean"]  # [T, channels]
@@ -357,9 +363,10 @@ def _normalize_stacked(
         num_pixels = outputs.shape[2] * outputs.shape[3]
         num_valid_images = is_valid_image.sum(dim=1, keepdim=True)
         num_valid_pixels = (num_valid_images * num_pixels).clamp(min=1)  # [T, 1]
-        mean = (outputs * image_mask).sum(dim=(1, 2, 3)) / num_valid_pixels
+        masked_outputs = outputs * image_mask
+        mean = masked_outputs.sum(dim=(image_axis, row_axis, column_axis)) / num_valid_pixels
         squares = (outputs - mean[:, None, None, None]).square() * image_mask
-        var = squares.sum(dim=(1, 2, 3)) / num_valid_pixels
+        var = squares.sum(dim=(image_axis, row_axis, column_axis)) / num_valid_pixels
         # In torch, too, the variance of a batch is the biased one, and the running variance the unbiased one.
         unbiased_var = var.detach() * num_valid_pixels / (num_valid_pixels - 1).clamp(min=1)
         update_share = NORM_MOMENTUM * is_valid_image.any(dim=1, keepdim=True)
@@ -403,7 +410,7 @@ def fit_stacked(
         for name in initial_state_dicts[0]
     }
     parameter_names = [name for name in stacked_state_dict if not network.is_buffer(name)]
-    parameters = [stacked_state_dict[name].requires_grad_() for name in parameter_names]
+    stacked_parameters = [stacked_state_dict[name].requires_grad_() for name in parameter_names]
     part_sizes = [len(images) for images in images_of_networks]
     # All records are in one array; those of network t begin at first_rows[t].
     all_images = torch.from_numpy(np.concatenate(images_of_networks)).to(device)
@@ -421,11 +428,13 @@ def fit_stacked(
     # overflow leaves a step out, which must not change the rounding of the others: then all take the slower step.
     has_one_rate = not can_overflow and bool((steps_of_networks == minibatches.num_steps).all())
     optimizer = StackedAdamW(
-        parameters=[parameter.detach().flatten(start_dim=1) for parameter in parameters],
+        parameters=[parameter.detach().flatten(start_dim=1) for parameter in stacked_parameters],
         learning_rate=recipe.learning_rate,
         weight_decay=recipe.weight_decay,
     )
-    loss_curves = torch.full((len(part_sizes), minibatches.num_steps), math.nan, device=device)
+    step_losses_of_networks = torch.full(
+        (len(part_sizes), minibatches.num_steps), math.nan, device=device
+    )
     for step, minibatch in enumerate(minibatches):
         most_records = minibatch.record_rows.shape[1]
         is_valid_image = torch.from_numpy(
@@ -452,25 +461,35 @@ def fit_stacked(
         ).sum(dim=2)
         num_valid = is_valid_image.sum(dim=1).clamp(min=1)
         network_losses = (record_losses * is_valid_image).sum(dim=1) / num_valid  # [T]
-        scaled_gradients = torch.autograd.grad(network_losses.sum() * loss_scale, parameters)
-        gradients = [gradient.flatten(start_dim=1) / loss_scale for gradient in scaled_gradients]
+        scaled_stacked_gradients = torch.autograd.grad(
+            network_losses.sum() * loss_scale, stacked_parameters
+        )
+        stacked_gradients = [
+            stacked_gradient.flatten(start_dim=1) / loss_scale
+            for stacked_gradient in scaled_stacked_gradients
+        ]
         is_active_network = is_valid_image[:, :1]
         if can_overflow:
-            has_finite_gradient = [gradient.isfinite().all(dim=1) for gradient in gradients]
+            has_finite_gradient = [
+                stacked_gradient.isfinite().all(dim=1) for stacked_gradient in stacked_gradients
+            ]
             is_active_network = (
                 is_active_network & torch.stack(has_finite_gradient).all(dim=0)[:, None]
             )
-            gradients = [
-                gradient.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0) for gradient in gradients
+            stacked_gradients = [
+                stacked_gradient.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+                for stacked_gradient in stacked_gradients
             ]
         if has_one_rate:
             rate_factor: torch.Tensor | float = 1 - step / minibatches.num_steps
         else:
             rate_factor = (1 - step / steps_of_networks).clamp(min=0)[:, None]
-        optimizer.step(gradients, is_active=is_active_network, rate_factor=rate_factor)
-        loss_curves[:, step] = torch.where(is_valid_image[:, 0], network_losses.detach(), math.nan)
+        optimizer.step(stacked_gradients, is_active=is_active_network, rate_factor=rate_factor)
+        step_losses_of_networks[:, step] = torch.where(
+            is_valid_image[:, 0], network_losses.detach(), math.nan
+        )
     trained_state_dict = {name: tensor.detach() for name, tensor in stacked_state_dict.items()}
-    return trained_state_dict, loss_curves.cpu().numpy()
+    return trained_state_dict, step_losses_of_networks.cpu().numpy()
 
 
 def _batch_images(

@@ -86,9 +86,9 @@ def iterate_batches(
 ) -> Iterator[tuple[slice, torch.Tensor]]:
     """Yields batches of up to `batch_size` images: the range of their rows, and the images on `device`, in [-1, 1]."""
     for start in range(0, len(images), batch_size):
-        rows = slice(start, start + batch_size)
-        image_batch = torch.from_numpy(np.ascontiguousarray(images[rows])).to(device)
-        yield rows, scale_pixels(image_batch)
+        row_slice = slice(start, start + batch_size)
+        image_batch = torch.from_numpy(np.ascontiguousarray(images[row_slice])).to(device)
+        yield row_slice, scale_pixels(image_batch)
 
 
 def predict_logits(
@@ -105,7 +105,7 @@ def predict_logits(
     logits = np.empty((len(images), network.num_labels), np.float32)
     image_batches = iterate_batches(images, batch_size=_INFERENCE_BATCH_SIZE, device=device)
     with torch.no_grad():
-        for rows, image_batch in image_batches:
+        for row_slice, image_batch in image_batches:
             batch_logits = network.logits(state_dict, images=image_batch, training=False)
-            logits[rows] = batch_logits.float().cpu().numpy()
+            logits[row_slice] = batch_logits.float().cpu().numpy()
     return logits

@@ -38,7 +38,7 @@ _BACKBONE_BATCH_SIZE = 64  # images of a forward pass of the frozen backbone
 # The schema of an operator that a build of torchvision for CUDA expects, and that a torch without CUDA lacks.
 _NMS_SCHEMA = "{prefix}nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 # The library that declared the operators: the declarations end when it is deleted.
-_declared: list[torch.library.Library] = []
+_declared_libraries: list[torch.library.Library] = []
 
 
 def torchvision_models(setting: str = "teacher=resnet50") -> Any:
@@ -51,11 +51,11 @@ def torchvision_models(setting: str = "teacher=resnet50") -> Any:
         MissingPackage: torchvision is not installed.
     """
     require_extra(setting, extra="vision")
-    if not _declared and torch.version.cuda is None and _torchvision_is_for_cuda():
-        library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]  # torch's
-        library.define(_NMS_SCHEMA.format(prefix=""))  # type: ignore[no-untyped-call]  # torch's
-        library.define(_NMS_SCHEMA.format(prefix="q"))  # type: ignore[no-untyped-call]  # torch's
-        _declared.append(library)
+    if not _declared_libraries and torch.version.cuda is None and _torchvision_is_for_cuda():
+        torch_library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]  # torch's
+        torch_library.define(_NMS_SCHEMA.format(prefix=""))  # type: ignore[no-untyped-call]  # torch's
+        torch_library.define(_NMS_SCHEMA.format(prefix="q"))  # type: ignore[no-untyped-call]  # torch's
+        _declared_libraries.append(torch_library)
     from torchvision import models
 
     return models
@@ -204,8 +204,12 @@ def read_weights(weights_file: str | Path) -> Tensors:
         reason = "" if isinstance(error, PickleError) else f": {error}".partition("\n")[0]
         rule = f"a file of ResNet-50 weights ({type(error).__name__}{reason})"
         raise InvalidValue("weights", weights_file, rule=rule) from error
-    structure = ResNet50(num_labels=0)._module.state_dict()
-    shapes = {name: tensor.shape for name, tensor in structure.items() if "num_batches" not in name}
+    reference_state_dict = ResNet50(num_labels=0)._module.state_dict()
+    shapes = {
+        name: tensor.shape
+        for name, tensor in reference_state_dict.items()
+        if "num_batches" not in name
+    }
     wrong_names = [
         name
         for name, shape in shapes.items()
@@ -214,8 +218,8 @@ def read_weights(weights_file: str | Path) -> Tensors:
     if wrong_names:
         rule = f"a file of ResNet-50 weights, found no good {wrong_names[0]} in it"
         raise InvalidValue("weights", weights_file, rule=rule)
-    counts = {name: torch.tensor(0) for name in structure if "num_batches" in name}
-    return {name: state_dict[name] for name in shapes} | counts
+    batch_counts = {name: torch.tensor(0) for name in reference_state_dict if "num_batches" in name}
+    return {name: state_dict[name] for name in shapes} | batch_counts
 
 
 @cache

@@ -123,7 +123,7 @@ def fit_network(
     minibatches = Minibatches(
         part_sizes=[len(images)], batch_size=recipe.batch_size, epochs=recipe.epochs, rngs=[rng]
     )
-    loss_curve = torch.zeros(minibatches.num_steps)
+    step_losses = torch.zeros(minibatches.num_steps)
     loss_scale = recipe.loss_scale(device)
     has_finite_gradient = None
     for step, minibatch in enumerate(minibatches):
@@ -157,8 +157,8 @@ def fit_network(
             is_active=has_finite_gradient,
             rate_factor=1 - step / minibatches.num_steps,
         )
-        loss_curve[step] = mean_loss.detach()
-    return {name: tensor.detach() for name, tensor in state_dict.items()}, loss_curve.numpy()
+        step_losses[step] = mean_loss.detach()
+    return {name: tensor.detach() for name, tensor in state_dict.items()}, step_losses.numpy()
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
