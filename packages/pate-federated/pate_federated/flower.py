@@ -17,8 +17,9 @@ from pate.errors import InvalidValue, MissingPackage
 from pate.validation import require
 
 if find_spec("flwr") is None:
-    _rule = "the package flwr: pip install 'pate-federated[flower]'"
-    raise MissingPackage(__name__, rule=_rule)
+    _needing_module = __name__
+    _needed_package = "the package flwr: pip install 'pate-federated[flower]'"
+    raise MissingPackage(_needing_module, rule=_needed_package)
 
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.client.mod import secaggplus_mod

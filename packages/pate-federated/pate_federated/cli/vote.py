@@ -69,6 +69,7 @@ def _holder_plan(
     queries_path = queries or config.queries
     if queries_path is not None:
         data_reader = AskedData(data_reader, queries_path=Path(queries_path))
+    num_simulated_holders = config.holders
     settings = plain_settings(config, excluded_settings=changeable_names("vote"))
     return HolderPlan(
         load_dataset=make_dataset_loader(
@@ -81,7 +82,7 @@ def _holder_plan(
         engine=build_part("engine"),
         num_teachers=config.teacher.num_teachers,
         holder=str(config.holder),
-        holders=config.holders,
+        holders=num_simulated_holders,
         num_queries=config.num_queries,
         cast=config.cast,
         vote_clip=config.vote_clip,
