@@ -45,14 +45,16 @@ def box_step(grid: LossGrid, box: Box, *, negligible_delta: float) -> Compositio
     )
 
 
-def winner_step(grid: LossGrid, winner: Winner, *, negligible_delta: float) -> CompositionStep:
+def winner_step(
+    grid: LossGrid, winner_pairs: Winner, *, negligible_delta: float
+) -> CompositionStep:
     """Returns the composition step of a winner, whose trees have many leaves; see `composition_step`."""
     # A pair has many outcomes, whose sum has a rounding error of its own.
-    rounding_of_sum = 2 * grid.padding(winner.largest_loss) * 2.0**-52
+    rounding_of_sum = 2 * grid.padding(winner_pairs.largest_loss) * 2.0**-52
     return _CoveredStep(
         grid,
-        roots=winner.roots,
-        largest_loss=winner.largest_loss,
+        roots=winner_pairs.roots,
+        largest_loss=winner_pairs.largest_loss,
         shifts_of=_shifts_of_discrete_pair,
         negligible_delta=negligible_delta,
         relative_search_slack=_WINNER_SEARCH_SLACK,
@@ -266,11 +268,13 @@ class _CoveredStep:
         for index, shifts in enumerate(shifts_of_pairs):
             for shift in shifts:
                 if shift.whole_steps <= -self._grid.num_points:  # left of all points V is 1
-                    prob_beyond_points[index] += shift.lower_weight
+                    prob_beyond_points[index] += shift.lower_point_weight
                 else:
-                    row_weights[index, row_of_whole_steps[shift.whole_steps]] += shift.lower_weight
+                    row_weights[index, row_of_whole_steps[shift.whole_steps]] += (
+                        shift.lower_point_weight
+                    )
                     row_weights[index, row_of_whole_steps[shift.whole_steps + 1]] += (
-                        shift.upper_weight
+                        shift.upper_point_weight
                     )
         row_starts = np.array(whole_steps_of_rows, dtype=np.int64) + self._num_padding
         return _WeightedSums(
@@ -298,8 +302,8 @@ def _shifts_of_discrete_pair(discrete_pair: Pair, grid: LossGrid) -> Shifts:
     ]
     by_infinite_loss = Shift(
         whole_steps=-grid.num_points,
-        lower_weight=discrete_pair.infinite_loss_prob,
-        upper_weight=0.0,
+        lower_point_weight=discrete_pair.infinite_loss_prob,
+        upper_point_weight=0.0,
     )
     shifts.append(by_infinite_loss)
     return tuple(shifts)

@@ -40,13 +40,13 @@ class Shift(NamedTuple):
     """The weights that express V(x - loss) by V at two points of the grid with spacing h, for all points x.
 
     V(x) is the delta at epsilon = x that the remaining releases can reach. The expression, with w = `whole_steps`, is
-    lower_weight * V(x + w h) + upper_weight * V(x + (w + 1) h). Both weights include the probability of the loss. If w
-    is minus the grid's number of points, x + w h lies left of all points, where V is 1.
+    lower_point_weight * V(x + w h) + upper_point_weight * V(x + (w + 1) h). Both weights include the probability of the
+    loss. If w is minus the grid's number of points, x + w h lies left of all points, where V is 1.
     """
 
     whole_steps: int
-    lower_weight: float
-    upper_weight: float
+    lower_point_weight: float
+    upper_point_weight: float
 
 
 Shifts = tuple[Shift, ...]
@@ -131,7 +131,9 @@ class LossGrid:
         if abs(privacy_loss) > (self.num_points - 1) * self.spacing:
             steps_beyond_all_points = -self.num_points if privacy_loss > 0 else self.num_points + 1
             return Shift(
-                whole_steps=steps_beyond_all_points, lower_weight=loss_probability, upper_weight=0.0
+                whole_steps=steps_beyond_all_points,
+                lower_point_weight=loss_probability,
+                upper_point_weight=0.0,
             )
         whole_steps = math.floor(-privacy_loss / self.spacing)
         # The quotient was rounded, so its floor may be wrong by one.
@@ -144,11 +146,11 @@ class LossGrid:
         loss_before_upper = (whole_steps + 1) * self.spacing + privacy_loss
         # Chord in e^x, with distances b and c: the weights are e^b (e^c - 1) / (e^h - 1) and (e^b - 1) / (e^h - 1).
         scale = loss_probability / math.expm1(self.spacing)
-        lower_weight = scale * math.exp(loss_beyond_lower) * math.expm1(loss_before_upper)
+        lower_point_weight = scale * math.exp(loss_beyond_lower) * math.expm1(loss_before_upper)
         return Shift(
             whole_steps=whole_steps,
-            lower_weight=lower_weight,
-            upper_weight=scale * math.expm1(loss_beyond_lower),
+            lower_point_weight=lower_point_weight,
+            upper_point_weight=scale * math.expm1(loss_beyond_lower),
         )
 
     def shifted(self, padded_deltas: FloatArray, num_padding: int, shift: Shift) -> FloatArray:
@@ -163,13 +165,19 @@ class LossGrid:
             shift: the shift by the loss, whose weights include the probability of the loss.
         """
         if shift.whole_steps <= -self.num_points:  # left of all points V is 1
-            return np.full(self.num_points, shift.lower_weight)
+            return np.full(self.num_points, shift.lower_point_weight)
         start = num_padding + shift.whole_steps
         lower_values = padded_deltas[start : start + self.num_points]
-        if shift.upper_weight == 0:
-            return lower_values if shift.lower_weight == 1 else shift.lower_weight * lower_values
+        if shift.upper_point_weight == 0:
+            return (
+                lower_values
+                if shift.lower_point_weight == 1
+                else shift.lower_point_weight * lower_values
+            )
         upper_values = padded_deltas[start + 1 : start + 1 + self.num_points]
-        return np.asarray(shift.lower_weight * lower_values + shift.upper_weight * upper_values)
+        return np.asarray(
+            shift.lower_point_weight * lower_values + shift.upper_point_weight * upper_values
+        )
 
 
 def rounded_spacing(spacing: float) -> float:

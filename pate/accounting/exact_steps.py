@@ -39,8 +39,8 @@ def composition_step(
     match step_pairs:
         case Box() as box:
             return box_step(grid, box, negligible_delta=negligible_delta)
-        case Winner() as winner:
-            return winner_step(grid, winner, negligible_delta=negligible_delta)
+        case Winner() as winner_pairs:
+            return winner_step(grid, winner_pairs, negligible_delta=negligible_delta)
         case Span() as span:
             return span_step(grid, span_length=span.length)
         case ShiftedMaximum() as gaussian_pair:
