@@ -104,7 +104,9 @@ def discretized_loss(
         location_errors_of_ends=location_errors_of_ends,
     )
     if isinstance(gaussian_pair, SampledPair):
-        infinite_loss_prob = _add_tails(loss_masses, gaussian_pair, loss_cells)
+        infinite_loss_prob = _add_tails(
+            loss_masses, sampled_pair=gaussian_pair, loss_cells=loss_cells
+        )
     else:
         _add_intervals(
             loss_masses,

@@ -69,17 +69,18 @@ def event_from_json(data: dict[str, Any]) -> Event:
     )
 
 
-def _fields_to_json(event_or_run_count: Event | RunCount) -> dict[str, Any]:
+def _fields_to_json(event_or_run_distribution: Event | RunCount) -> dict[str, Any]:
     """Returns the class name of an event, or of a distribution, and its fields that differ from their defaults."""
     written_fields = [
         dataclass_field
-        for dataclass_field in fields(cast(Any, event_or_run_count))
-        if getattr(event_or_run_count, dataclass_field.name) != dataclass_field.default
+        for dataclass_field in fields(cast(Any, event_or_run_distribution))
+        if getattr(event_or_run_distribution, dataclass_field.name) != dataclass_field.default
     ]
     json_of_fields = {
-        field.name: _to_json(getattr(event_or_run_count, field.name)) for field in written_fields
+        field.name: _to_json(getattr(event_or_run_distribution, field.name))
+        for field in written_fields
     }
-    return {"kind": type(event_or_run_count).__name__} | json_of_fields
+    return {"kind": type(event_or_run_distribution).__name__} | json_of_fields
 
 
 def _to_json(field_value: Any) -> Any:

@@ -74,7 +74,8 @@ class Event:
                 return dp.GaussianDpEvent(self.noise_multiplier)
             case WinnerEvent():
                 # The price of all noisy counts is a bound, up to a quarter above the price of the winner.
-                multiplier_of_counts = self.noise_multiplier / math.sqrt(self.num_moving)
+                num_moving_counts = self.num_moving
+                multiplier_of_counts = self.noise_multiplier / math.sqrt(num_moving_counts)
                 return dp.GaussianDpEvent(multiplier_of_counts * (1 - 2.0**-50))
             case SampledGaussianEvent():
                 # For a replaced unit this bound is far above the price of our own accountants.

@@ -136,10 +136,11 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
         case events.NoisyMaxGaussianEvent():
             return NoisyMaximum(event) if event.num_candidates > 1 else None
         case events.WinnerEvent():
+            num_moving_counts = event.num_moving
             if SMALLEST_MULTIPLIER < event.noise_multiplier < LARGEST_MULTIPLIER:
-                return winner_pairs(event.noise_multiplier, event.num_moving)
+                return winner_pairs(event.noise_multiplier, num_moving_counts)
             return ShiftedMaximum(
-                num_normals=1, maximum_shift=event.num_moving**0.5 / event.noise_multiplier
+                num_normals=1, maximum_shift=num_moving_counts**0.5 / event.noise_multiplier
             )
         case events.SampledGaussianEvent():
             # The pair of a removed unit where a unit may come or go (docs/proofs/alternatives.md).

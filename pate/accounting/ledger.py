@@ -643,8 +643,9 @@ class Ledger:
         Returns:
             The number of these owners in each other account, by account; empty where the owners were stored.
         """
+        owner_names_by_kind = owners
         return self._store.register_owners(
-            data_digest=self._index.account, owners=owners, allow_shared=allow_shared
+            data_digest=self._index.account, owners=owner_names_by_kind, allow_shared=allow_shared
         )
 
     def is_seed_used(
