@@ -27,7 +27,7 @@ class ComparisonPlan:
 
     Attributes:
         load_dataset: reads the data set.
-        methods: the methods to compare, whose keys differ.
+        methods: the methods to compare, whose keys differ; at least one has privacy.
         engine: trains the teachers.
         student: the recipe of the baselines.
         all_records: whether to train a model on all private records, the ceiling of the comparison.
@@ -77,9 +77,11 @@ class ComparisonPlan:
             require(share_of_the_way <= 1, "shares", share_of_the_way, "numbers in (0, 1]")
         if self.num_workers is not None:
             require_count("num_workers", self.num_workers)
-        _require_distinct(
-            setting_name="aggregators", setting_values=[method.key for method in self.methods]
-        )
+        method_keys = [method.key for method in self.methods]
+        _require_distinct(setting_name="aggregators", setting_values=method_keys)
+        has_private_method = any(method.is_private for method in self.methods)
+        rule = "at least one with privacy, as a frontier is over epsilon"
+        require(has_private_method, "aggregators", f"[{', '.join(method_keys)}]", rule)
         _require_distinct(setting_name="epsilons", setting_values=self.epsilons)
         _require_distinct(setting_name="seeds", setting_values=self.seeds)
 

@@ -15,7 +15,8 @@ from pate.aggregators import (
     NotPriorTopK,
     StableTopK,
 )
-from pate.comparison import Frontier, PATEMethod, Run, compare, read_runs
+from pate.comparison import Frontier, Method, PATEMethod, Run, compare, read_runs
+from pate.comparison.alternatives import AllRecords
 from pate.comparison.trial import Trial
 from pate.data import Dataset
 from pate.models import ConvexTeacher, KernelTeacher, LowRankStudent, StackedEngine, Voter
@@ -44,7 +45,7 @@ CHECKED = NotPriorTopK(
 
 def run_comparison(
     output_folder: Path,
-    methods: tuple[PATEMethod, ...] = (),
+    methods: tuple[Method, ...] = (),
     *,
     load_dataset: Callable[[], Dataset] = small_dataset,
     num_queries: int = NUM_QUERIES,
@@ -270,7 +271,7 @@ def test_calibrations_do_not_depend_on_private_labels(tmp_path: Path) -> None:
 def test_impossible_comparisons_are_refused_before_training(tmp_path: Path) -> None:
     """More queries than public records, more teachers than groups, and too small a delta are refused.
 
-    No ensemble is trained.
+    So is a comparison without a method that has privacy. No ensemble is trained.
     """
     many_teachers = pate_method(name="votes", aggregator=VOTES, num_teachers=5000)
     with refused_parameter("num_queries", value=900):
@@ -279,6 +280,8 @@ def test_impossible_comparisons_are_refused_before_training(tmp_path: Path) -> N
         run_comparison(output_folder=tmp_path, methods=(many_teachers,))
     with refused_parameter("target_delta", value=1e-20):
         run_comparison(output_folder=tmp_path, target_delta=1e-20)
+    with refused_parameter("aggregators", value="[all_records]"):
+        run_comparison(output_folder=tmp_path, methods=(AllRecords(name="all_records"),))
     assert not (tmp_path / "ensembles").exists()
 
 
