@@ -60,12 +60,14 @@ def render_page(
             frontier.metric: frontier_picture(frontier, method_titles)
             for frontier in pictured_frontiers
         },
-        metric_frontiers=[(frontier, _in_order(frontier, method_titles)) for frontier in frontiers],
+        metric_frontiers=[
+            (frontier, _lines_in_order(frontier, method_titles)) for frontier in frontiers
+        ],
         parameters=parameter_texts_by_method,
     )
 
 
-def _in_order(frontier: Frontier, method_titles: list[str]) -> list[Line]:
+def _lines_in_order(frontier: Frontier, method_titles: list[str]) -> list[Line]:
     """Returns the methods of a frontier in the order in which a list has their titles."""
     return sorted(frontier.lines, key=lambda method_line: method_titles.index(method_line.title))
 
@@ -86,7 +88,7 @@ def frontier_picture(
         MODEL_NAMES[frontier.ceiling_name]: frontier.ceiling(),
         "a constant": frontier.floor(),
     }
-    method_lines = _in_order(frontier, method_titles)
+    method_lines = _lines_in_order(frontier, method_titles)
 
     def paint(axes: Axes) -> None:
         """Draws the floor and the ceiling as horizontal lines, and the scores of each method over epsilon."""

@@ -156,24 +156,24 @@ class CelebA:
             group_unit=_ONE_PERSON if self.partition_by_identity else _ONE_PHOTOGRAPH,
         )
 
-    def _read_lists(self, folder: Path) -> _Lists:
+    def _read_lists(self, celeba_folder: Path) -> _Lists:
         """Reads the lists in a folder, and finds the photographs that they name.
 
         Raises:
             InvalidValue: a required list is missing or damaged, or there are gaps and the field `missing` is "error".
         """
-        attributes = read_attributes(folder)
+        attributes = read_attributes(celeba_folder)
         num_listed = len(attributes.file_names)
         if attributes.num_announced_photographs != num_listed:
             rule = f"{num_listed}, the rows that follow"
             self._refuse_or_warn(
                 f"{ATTRIBUTE_LIST} line 1", value=attributes.num_announced_photographs, rule=rule
             )
-        split_codes = self._split_codes(folder, file_names=attributes.file_names)
-        identities = self._identities(folder, file_names=attributes.file_names)
-        photographs = PhotographFiles.find(folder, listed_names=attributes.file_names)
+        split_codes = self._split_codes(celeba_folder, file_names=attributes.file_names)
+        identities = self._identities(celeba_folder, file_names=attributes.file_names)
+        photographs = PhotographFiles.find(celeba_folder, listed_names=attributes.file_names)
         return _Lists(
-            folder=folder,
+            folder=celeba_folder,
             attributes=attributes,
             identities=identities,
             photographs=photographs,
@@ -202,7 +202,7 @@ class CelebA:
             return decode_images(
                 image_paths=celeba_lists.photographs.paths(row_numbers),
                 image_size=self.image_size,
-                crop_pixels=self.crop,
+                crop_side=self.crop,
             )
 
         pixels = cached_pixels(
@@ -225,20 +225,20 @@ class CelebA:
             for split, row_numbers in celeba_lists.rows_of_split.items()
         }
 
-    def _split_codes(self, folder: Path, file_names: Sequence[str]) -> IntArray:
+    def _split_codes(self, celeba_folder: Path, file_names: Sequence[str]) -> IntArray:
         """Returns the official split of each photograph, int64 `[len(file_names)]`.
 
         0 is the training split, 1 the validation split, and 2 the test split.
 
         Args:
-            folder: the folder of the lists.
+            celeba_folder: the folder of the lists.
             file_names: the names of the photographs in the attribute list.
 
         Raises:
             InvalidValue: the list of splits is missing or damaged, or has a number other than 0, 1 and 2. Also if it
                 lists further photographs and the field `missing` is "error".
         """
-        codes, num_others = read_numbers(folder, list_name=SPLIT_LIST, file_names=file_names)
+        codes, num_others = read_numbers(celeba_folder, list_name=SPLIT_LIST, file_names=file_names)
         if num_others:
             rule = f"also the {num_others} that only {SPLIT_LIST} lists"
             self._refuse_or_warn(ATTRIBUTE_LIST, value=f"{len(codes)} images", rule=rule)
@@ -249,31 +249,35 @@ class CelebA:
             raise InvalidValue(f"{SPLIT_LIST} row {file_names[row]}", codes[row], rule=rule)
         return codes
 
-    def _cache_folder(self, folder: Path, file_names: Sequence[str]) -> Path:
+    def _cache_folder(self, celeba_folder: Path, file_names: Sequence[str]) -> Path:
         """Returns the path of the folder for the decoded photographs.
 
         The folder lies in `cache`, or in `pate_cache` in the folder of the lists. Its name depends on `image_size`,
         `crop` and the names of the photographs, so that other settings get another folder.
         """
-        parent = folder / "pate_cache" if self.cache is None else Path(self.cache).expanduser()
+        parent = (
+            celeba_folder / "pate_cache" if self.cache is None else Path(self.cache).expanduser()
+        )
         cache_key = repr((_VERSION, self.crop, file_names))
         digest = hashlib.sha256(cache_key.encode()).hexdigest()
         return parent / f"celeba-{self.image_size}-{digest[:8]}"
 
-    def _identities(self, folder: Path, file_names: Sequence[str]) -> IntArray | None:
+    def _identities(self, celeba_folder: Path, file_names: Sequence[str]) -> IntArray | None:
         """Returns the number of the person on each photograph in `file_names`, int64 `[len(file_names)]`.
 
-        If `folder` has no valid list of persons and `partition_by_identity` is false, the result is None.
+        If `celeba_folder` has no valid list of persons and `partition_by_identity` is false, the result is None.
 
         Raises:
             InvalidValue: `partition_by_identity` is true, and the list of persons is missing or invalid.
         """
-        has_list = find_list(folder, list_name=IDENTITY_LIST) is not None
+        has_list = find_list(celeba_folder, list_name=IDENTITY_LIST) is not None
         if self.partition_by_identity and not has_list:
             rule = f"{IDENTITY_LIST}.txt or {IDENTITY_LIST}.csv in it, or data.partition_by_identity=false"
             raise InvalidValue("data.root", self.root, rule=rule)
         try:
-            return read_numbers(folder, list_name=IDENTITY_LIST, file_names=file_names).numbers
+            return read_numbers(
+                celeba_folder, list_name=IDENTITY_LIST, file_names=file_names
+            ).numbers
         except InvalidValue:
             # The list is missing or invalid, which matters only if persons are protected.
             if self.partition_by_identity:
@@ -286,9 +290,9 @@ class CelebA:
         Raises `InvalidValue` if none of them has the list.
         """
         root = Path(self.root).expanduser()
-        for folder in (root, root / "celeba", root / "CelebA"):
-            if find_list(folder, list_name=ATTRIBUTE_LIST):
-                return folder
+        for celeba_folder in (root, root / "celeba", root / "CelebA"):
+            if find_list(celeba_folder, list_name=ATTRIBUTE_LIST):
+                return celeba_folder
         rule = f"the folder of your own copy of CelebA, with {ATTRIBUTE_LIST}.txt (or .csv), {SPLIT_LIST} and {IMAGES}/"
         raise InvalidValue("data.root", self.root, rule=rule)
 

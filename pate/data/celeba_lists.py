@@ -42,7 +42,7 @@ class Attributes(NamedTuple):
     labels: BoolArray
 
 
-def read_attributes(folder: Path) -> Attributes:
+def read_attributes(celeba_folder: Path) -> Attributes:
     """Reads `list_attr_celeba` from the folder of a copy.
 
     A text list has the number of rows in line 1, and the names of the attributes in line 2. A CSV list has the names in
@@ -55,7 +55,7 @@ def read_attributes(folder: Path) -> Attributes:
     Raises:
         InvalidValue: the list is missing, a row has other cells than expected, or a photograph occurs twice.
     """
-    path, lines = _read_lines(folder, list_name=ATTRIBUTE_LIST)
+    path, lines = _read_lines(celeba_folder, list_name=ATTRIBUTE_LIST)
     first_line = " ".join(lines[0])[:_MAX_SHOWN]
     if path.suffix == ".csv":
         attribute_names = lines[0][1:]
@@ -134,11 +134,11 @@ class ListedNumbers(NamedTuple):
     num_others: int
 
 
-def read_numbers(folder: Path, list_name: str, file_names: Sequence[str]) -> ListedNumbers:
+def read_numbers(celeba_folder: Path, list_name: str, file_names: Sequence[str]) -> ListedNumbers:
     """Reads a list that has a whole number for each photograph, such as `list_eval_partition`.
 
     Args:
-        folder: the folder of the copy.
+        celeba_folder: the folder of the copy.
         list_name: the name of the list, without its ending.
         file_names: the names of the photographs in the attribute list.
 
@@ -146,7 +146,7 @@ def read_numbers(folder: Path, list_name: str, file_names: Sequence[str]) -> Lis
         InvalidValue: the list is missing, a row has other cells, a photograph occurs twice or not at all, or a number
             has more than 18 digits.
     """
-    path, lines = _read_lines(folder, list_name=list_name)
+    path, lines = _read_lines(celeba_folder, list_name=list_name)
     rows = lines[1:] if path.suffix == ".csv" else lines
     number_of_file: dict[str, int] = {}
     for row in rows:
@@ -166,35 +166,35 @@ def read_numbers(folder: Path, list_name: str, file_names: Sequence[str]) -> Lis
     )
 
 
-def find_list(folder: Path, list_name: str) -> Path | None:
+def find_list(celeba_folder: Path, list_name: str) -> Path | None:
     """Returns the path of a list, preferring `.txt` over `.csv`; None if the copy has no such list.
 
     Args:
-        folder: the folder of the copy.
+        celeba_folder: the folder of the copy.
         list_name: the name of the list, without its ending.
     """
     paths = (
-        folder / subfolder / f"{list_name}{suffix}"
+        celeba_folder / subfolder / f"{list_name}{suffix}"
         for suffix in (".txt", ".csv")
         for subfolder in _SUBFOLDERS
     )
     return next((path for path in paths if path.is_file()), None)
 
 
-def _read_lines(folder: Path, list_name: str) -> tuple[Path, list[list[str]]]:
+def _read_lines(celeba_folder: Path, list_name: str) -> tuple[Path, list[list[str]]]:
     """Returns the path of a list, and the cells of each line that is not empty; at least one line.
 
     Args:
-        folder: the folder of the copy.
+        celeba_folder: the folder of the copy.
         list_name: the name of the list, without its ending.
 
     Raises:
         InvalidValue: there is no such list, or it is a damaged CSV file.
     """
-    path = find_list(folder, list_name)
+    path = find_list(celeba_folder, list_name)
     if path is None:
         rule = f"{list_name}.txt or {list_name}.csv in it, from where the photographs came from"
-        raise InvalidValue("data.root", folder, rule=rule)
+        raise InvalidValue("data.root", celeba_folder, rule=rule)
     lines = [
         line
         for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines()

@@ -162,7 +162,7 @@ def _stem(photograph_name: str) -> str:
 
 
 def decode_images(
-    image_paths: Sequence[Path], *, image_size: int, crop_pixels: int | None = None
+    image_paths: Sequence[Path], *, image_size: int, crop_side: int | None = None
 ) -> NDArray[np.uint8]:
     """Reads images as uint8 `[num_images, 3, image_size, image_size]`, where 0 is black.
 
@@ -171,7 +171,7 @@ def decode_images(
     Args:
         image_paths: the files of the images.
         image_size: height and width of the result, in pixels.
-        crop_pixels: the side of the square, in pixels; None for the largest square.
+        crop_side: the side of the square, in pixels; None for the largest square.
 
     Raises:
         InvalidValue: an image is damaged. The error names all damaged images.
@@ -187,7 +187,7 @@ def decode_images(
         paths = image_paths[first_index : first_index + _IMAGES_PER_TASK]
         for row, path in enumerate(paths, start=first_index):
             try:
-                images[row] = _decode_square(path, image_size=image_size, crop_pixels=crop_pixels)
+                images[row] = _decode_square(path, image_size=image_size, crop_side=crop_side)
             except InvalidValue as error:
                 error_of_path[path] = error
 
@@ -206,21 +206,21 @@ def decode_images(
     return images
 
 
-def _decode_square(path: Path, *, image_size: int, crop_pixels: int | None) -> NDArray[np.uint8]:
+def _decode_square(path: Path, *, image_size: int, crop_side: int | None) -> NDArray[np.uint8]:
     """Returns the square in the middle of an image, resized to `image_size`: uint8 `[3, image_size, image_size]`.
 
     Args:
         path: the file of the image.
         image_size: height and width of the result, in pixels.
-        crop_pixels: the side of the square, in pixels; None for the largest square.
+        crop_side: the side of the square, in pixels; None for the largest square.
 
     Raises:
         InvalidValue: the image is damaged.
     """
     image = read_picture(path, name="image", channels=3, refuses_unknown_white=True)
     side = min(image.size)
-    if crop_pixels is not None:
-        side = min(side, crop_pixels)
+    if crop_side is not None:
+        side = min(side, crop_side)
     left = (image.width - side) // 2
     top = (image.height - side) // 2
     resized = image.resize(

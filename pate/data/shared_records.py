@@ -75,7 +75,7 @@ class SharedRecords:
 
     @property
     def unit(self) -> PrivacyUnit:
-        """Returns the unit of privacy, which is all records of one owner of any kind."""
+        """The unit of privacy: all records of one owner of any kind."""
         return PrivacyUnit.of_owners(columns=self.owner_kinds)
 
     def description(self) -> str:

@@ -111,9 +111,9 @@ def _reading(cell: Any) -> float | str | np.datetime64 | None:
     if isinstance(cell, datetime.datetime):
         return _moment(cell)
     if isinstance(cell, np.timedelta64):
-        return None if np.isnat(cell) else _seconds(cell.astype("timedelta64[us]").item())
+        return None if np.isnat(cell) else _seconds(duration=cell.astype("timedelta64[us]").item())
     if isinstance(cell, datetime.timedelta):
-        return _seconds(cell)
+        return _seconds(duration=cell)
     if isinstance(cell, datetime.time):
         return cell.isoformat(timespec="microseconds")
     number = _number(cell)

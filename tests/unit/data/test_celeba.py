@@ -376,10 +376,10 @@ def test_crop_takes_the_middle_of_a_picture(tmp_path: Path) -> None:
     pixels = np.zeros((8, 6, 3))
     pixels[3:5, 2:4] = 255
     path = write_picture(path=tmp_path / "square.png", pixels=pixels)
-    assert decode_images(image_paths=[path], image_size=2, crop_pixels=2).min() == 255
+    assert decode_images(image_paths=[path], image_size=2, crop_side=2).min() == 255
     without_crop = decode_images(image_paths=[path], image_size=6)
     assert without_crop.min() == 0
-    with_large_crop = decode_images(image_paths=[path], image_size=6, crop_pixels=100)
+    with_large_crop = decode_images(image_paths=[path], image_size=6, crop_side=100)
     assert with_large_crop.tolist() == without_crop.tolist()
 
 
