@@ -195,8 +195,10 @@ def exact_hit_prob(
     """
     both_laws = np.stack(
         [
-            _checked_distributions(argument_name="first", probabilities=first_law, num_axes=1),
-            _checked_distributions(argument_name="second", probabilities=second_law, num_axes=1),
+            _checked_distributions(argument_name="first_law", probabilities=first_law, num_axes=1),
+            _checked_distributions(
+                argument_name="second_law", probabilities=second_law, num_axes=1
+            ),
         ]
     )
     is_outcome_in_target = np.asarray(in_target, dtype=bool)

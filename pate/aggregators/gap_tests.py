@@ -150,7 +150,9 @@ class TableTest(Parameters, GapTest):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(1 < self.renyi_order < math.inf, "order", self.renyi_order, "a finite number > 1")
+        require(
+            1 < self.renyi_order < math.inf, "renyi_order", self.renyi_order, "a finite number > 1"
+        )
 
     def for_votes(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
         """Returns the stability test for votes of `num_teachers` teachers, from a table that is computed for them."""

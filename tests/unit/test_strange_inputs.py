@@ -296,7 +296,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "logits": lambda: OneBitEvent({"a": 1}, reach=3),
     "pass_probs": lambda: StabilityTest(pass_probs=ENORMOUS, failure_prob=1e-9),
     "distributions": lambda: boundary_distribution(ENORMOUS),
-    "first": lambda: exact_hit_prob(
+    "first_law": lambda: exact_hit_prob(
         first_law=ENORMOUS, second_law=[1.0], in_target=[True], epsilon=0.5
     ),
 }

@@ -83,3 +83,10 @@ def test_a_ready_table_keeps_its_price() -> None:
     assert tuned_test == ready_test
     with refused_parameter("table", value=ANY):
         ready_test.scaled(noise_factor=2.0)
+
+
+@pytest.mark.parametrize("renyi_order", [1.0, np.inf, np.nan])
+def test_a_table_test_refuses_an_order_by_the_name_of_its_field(renyi_order: float) -> None:
+    """A table cannot be made for an order that is not a finite number above 1."""
+    with refused_parameter("renyi_order", value=renyi_order):
+        TableTest(renyi_order=renyi_order, rdp_budget=0.01, failure_prob=1e-6)
