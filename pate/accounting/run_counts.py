@@ -54,7 +54,7 @@ class RunCount:
         """Returns a number of runs, drawn from the distribution. The number is secret."""
 
 
-def _require_eta(eta: float) -> None:
+def _require_shape_eta(eta: float) -> None:
     is_valid = math.isfinite(eta) and eta > -1 and (eta == 0 or abs(eta) >= _SMALLEST_ETA)
     require(is_valid, "eta", eta, "0, or a finite number > -1 that is not nearly 0")
 
@@ -74,7 +74,7 @@ class TruncatedNegativeBinomial(RunCount):
     gamma: float  # in [1e-9, 1); a smaller gamma makes more runs
 
     def __post_init__(self) -> None:
-        _require_eta(self.eta)
+        _require_shape_eta(self.eta)
         is_valid = _SMALLEST_GAMMA <= self.gamma < 1
         require(is_valid, "gamma", self.gamma, f"a number in [{_SMALLEST_GAMMA:g}, 1)")
 
@@ -88,7 +88,7 @@ class TruncatedNegativeBinomial(RunCount):
             mean: the expected number of runs, in (1, 1e6].
             eta: the shape, > -1.
         """
-        _require_eta(eta)
+        _require_shape_eta(eta)
         require(1 < mean <= _LARGEST_MEAN, "mean", mean, f"a number in (1, {_LARGEST_MEAN:g}]")
         low_log_gamma = math.log(_SMALLEST_GAMMA)
         high_log_gamma = math.log1p(-1e-12)

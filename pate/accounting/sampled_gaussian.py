@@ -258,11 +258,11 @@ def _rdp_by_sum(event: SampledGaussianEvent, orders: FloatArray) -> FloatArray:
     # the sizes of the terms of the exponents, and the sizes that cancel
     exponent_size = 1 + np.abs(log_density) + a * np.abs(log_w) + (a - 1) * np.abs(log_v)
     size_of_canceling_terms = np.where(is_near, phi_v * a * np.abs(loss), e + a * (phi_w + phi_v))
-    rounded_terms = (
+    rounded_terms_by_order = (
         np.maximum(integrand_terms, 0.0) * (1 + _ULP * exponent_size)
         + _ULP * exponent_size * size_of_canceling_terms
     )
-    sums = rounded_terms.sum(axis=1) * step
+    sums = rounded_terms_by_order.sum(axis=1) * step
     log_scale = log_scale[:, 0]
     end_terms = np.exp(-0.5 * sum_plan.margin * sum_plan.margin - log_scale) * (orders - 1)
     integral_beyond_ends = (e[:, 0] + e[:, -1] + 2 * end_terms) / sum_plan.margin

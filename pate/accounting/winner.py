@@ -117,7 +117,7 @@ def bit_release_pairs(mean_shift: float) -> tuple[Pair, ...]:
 
 
 @lru_cache(maxsize=64)  # the Renyi curve and the discrete pairs of a winner need them
-def square_corner_pairs(mean_shift: float) -> tuple[Pair, ...]:
+def pairs_at_corners_of_squares(mean_shift: float) -> tuple[Pair, ...]:
     """Returns a discrete pair for each corner of the squares that cover a middle region of points (a, b).
 
     a and b are the two counts that differ between neighbors, less the largest noisy count of all others. In the region
@@ -161,9 +161,9 @@ def square_corner_pairs(mean_shift: float) -> tuple[Pair, ...]:
 def _covering_squares() -> tuple[FloatArray, FloatArray]:
     """Returns the lower left corners, `[num_squares, 2]`, and the widths, `[num_squares]`, of squares of points (a, b).
 
-    The squares cover the region with a and b at least -1.8 and a + b at most 2.8 (`square_corner_pairs`). A square is
-    divided into four where the pair at one of its corners costs too much. That cost is about the second moment of the
-    pair's loss divided by mean_shift^2, with large losses weighted a little more.
+    The squares cover the region with a and b at least -1.8 and a + b at most 2.8 (`pairs_at_corners_of_squares`). A
+    square is divided into four where the pair at one of its corners costs too much. That cost is about the second
+    moment of the pair's loss divided by mean_shift^2, with large losses weighted a little more.
     """
     num_columns = round((_LARGEST_SUM - 2 * _SMALLEST_COUNT) / _LARGEST_WIDTH)
     column_starts = _SMALLEST_COUNT + _LARGEST_WIDTH * np.arange(num_columns)
@@ -307,7 +307,7 @@ def winner_rdp(noise_multiplier: float, num_moving_counts: int, orders: FloatArr
         # E[(P/Q)^a] - 1 of the worst bit of N(bit_shift, 1) against N(0, 1)
         bit_shift = math.sqrt(num_moving_counts) * mean_shift
         excess_moment = np.maximum(
-            np.expm1(_log_censored_moment(orders, bit_shift, threshold=_FARTHEST_BIT)),
+            np.expm1(_log_censored_moment(orders, bit_shift, censoring_threshold=_FARTHEST_BIT)),
             largest_excess_moment(bit_release_pairs(bit_shift), orders, mean_shift=bit_shift),
         )
         if num_moving_counts == 2:
@@ -317,11 +317,13 @@ def winner_rdp(noise_multiplier: float, num_moving_counts: int, orders: FloatArr
                 1 - prob_of_whole_normal
             ) * excess_moment + prob_of_whole_normal * np.expm1(2 * log_moment)
             log_censored_moment = _log_censored_moment(
-                orders, mean_shift, threshold=-_SMALLEST_COUNT
+                orders, mean_shift, censoring_threshold=-_SMALLEST_COUNT
             )
             moment_of_small_counts = np.expm1(log_censored_moment + log_moment)
             moment_of_squares = largest_excess_moment(
-                square_corner_pairs(mean_shift), orders, mean_shift=math.sqrt(2) * mean_shift
+                pairs_at_corners_of_squares(mean_shift),
+                orders,
+                mean_shift=math.sqrt(2) * mean_shift,
             )
             excess_moment = np.maximum(
                 np.maximum(moment_of_large_sums, moment_of_small_counts), moment_of_squares
@@ -330,7 +332,9 @@ def winner_rdp(noise_multiplier: float, num_moving_counts: int, orders: FloatArr
     return np.where(np.isfinite(rdp), np.minimum(rdp, rdp_of_counts), rdp_of_counts)
 
 
-def _log_censored_moment(orders: FloatArray, mean_shift: float, threshold: float) -> FloatArray:
+def _log_censored_moment(
+    orders: FloatArray, mean_shift: float, censoring_threshold: float
+) -> FloatArray:
     """Returns log E_Q[(P/Q)^a] of the release of max(Z, threshold), rounded up, `[num_orders]`.
 
     Z is from P = N(0, 1) or from Q, which is N(-mean_shift, 1) or N(mean_shift, 1), whichever gives the larger moment.
@@ -339,17 +343,19 @@ def _log_censored_moment(orders: FloatArray, mean_shift: float, threshold: float
     Args:
         orders: a > 1, `[num_orders]`.
         mean_shift: the distance between the two means, > 0.
-        threshold: the value below which Z is not revealed.
+        censoring_threshold: the threshold, below which Z is not revealed.
     """
     log_moment = orders * (orders - 1) * (mean_shift * mean_shift / 2) * _ROUNDED_UP
     log_moments_of_signs = []
     for sign in (1, -1):
-        log_moment_below = orders * log_ndtr(threshold) - (orders - 1) * log_ndtr(
-            threshold + sign * mean_shift
+        log_moment_below = orders * log_ndtr(censoring_threshold) - (orders - 1) * log_ndtr(
+            censoring_threshold + sign * mean_shift
         )
-        log_moment_above = log_moment + log_ndtr(sign * ((orders - 1) * mean_shift) - threshold)
+        log_moment_above = log_moment + log_ndtr(
+            sign * ((orders - 1) * mean_shift) - censoring_threshold
+        )
         log_moments_of_signs.append(np.logaddexp(log_moment_below, log_moment_above))
-    rounding = _ROUNDING * (1 + orders * -log_ndtr(threshold - mean_shift))
+    rounding = _ROUNDING * (1 + orders * -log_ndtr(censoring_threshold - mean_shift))
     return np.asarray(
         np.maximum(np.maximum(log_moments_of_signs[0], log_moments_of_signs[1]), 0.0) + rounding
     )
@@ -405,7 +411,7 @@ def winner_pairs(noise_multiplier: float, num_moving_counts: int) -> Winner:
         pairs = [
             *distribution_pairs_of_large_sums,
             *distribution_pairs_of_small_counts,
-            *square_corner_pairs(mean_shift),
+            *pairs_at_corners_of_squares(mean_shift),
         ]
     variance = max(
         float(pair.q_masses @ (pair.excess_ratios * pair.excess_ratios)) for pair in pairs

@@ -362,13 +362,13 @@ class _CornerPrograms:
         multiplier_change = (
             self._multipliers[second_corner_indices] - self._multipliers[first_corner_indices]
         )
-        change_of_refusals = multiplier_change[:, -1] - multiplier_change[:, -2]
+        change_of_refusal_multipliers = multiplier_change[:, -1] - multiplier_change[:, -2]
         rescaling_change = (
             self._rescalings_of_moved_weights[second_corner_indices]
             - self._rescalings_of_moved_weights[first_corner_indices]
         )
         bend_weights = (
-            np.column_stack([multiplier_change[:, 0], change_of_refusals])
+            np.column_stack([multiplier_change[:, 0], change_of_refusal_multipliers])
             * rescaling_change[:, None]
         )
         bends = np.concatenate(
@@ -454,7 +454,7 @@ class _CornerPrograms:
         self.attained = max(self.attained, float(attained_in_limits.max(initial=0.0)))
         close_bounds = _CLOSE_BOUND * np.maximum(attained_divergences_of_corners, self.attained)
         is_included_now = self._is_included.copy()
-        indices_with_new_types = []
+        corner_indices_with_new_types = []
         for batch, divergence_bounds, remainders_by_corner_and_type in self._evaluated(
             corner_indices, multipliers
         ):
@@ -480,11 +480,11 @@ class _CornerPrograms:
             )
             is_new = peak_exceeds & ~self._is_included[peak_type_indices]
             is_included_now[peak_type_indices[is_new]] = True
-            indices_with_new_types.append(
+            corner_indices_with_new_types.append(
                 batch_corner_indices[loose_positions_in_batch[is_new.any(axis=1)]]
             )
         self._is_included = is_included_now
-        return np.concatenate(indices_with_new_types)
+        return np.concatenate(corner_indices_with_new_types)
 
     def _evaluated(
         self, corner_indices: IntArray, multipliers: FloatArray
