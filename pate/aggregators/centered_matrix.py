@@ -47,7 +47,7 @@ class CenteredMatrix:
         clip: the largest length of a teacher's votes minus the center; None for `clip_factor` times the usual length,
             that of bits drawn with the center as probabilities.
         clip_factor: multiplies the usual length, > 0; read only if `clip` is None.
-        span: an orthonormal basis `[num_queries, rank]` in which all votes lie; None if there is none.
+        span_basis: an orthonormal basis `[num_queries, rank]` in which all votes lie; None if there is none.
         teacher_weights: `[num_teachers]` in [0, 1], the weight of each teacher's votes; None for 1.
         adjacency: the adjacency of the aggregator.
         recipe: the tuned constants.
@@ -57,7 +57,7 @@ class CenteredMatrix:
     center: FloatArray
     clip: float | None
     clip_factor: float
-    span: FloatArray | None
+    span_basis: FloatArray | None
     teacher_weights: FloatArray | None
     adjacency: Adjacency
     recipe: Recipe
@@ -191,7 +191,7 @@ class CenteredMatrix:
     @property
     def num_directions(self) -> int | None:
         """The number of directions of the public span; None without a span."""
-        return None if self.span is None else self.span.shape[1]
+        return None if self.span_basis is None else self.span_basis.shape[1]
 
     @property
     def _has_public_answers(self) -> bool:
@@ -222,12 +222,12 @@ class CenteredMatrix:
             residual: `[num_queries, num_labels]`, the noisy mean over teachers of clipped votes minus the center.
             noise_std: standard deviation of the noise in each entry.
         """
-        if self.span is None:
+        if self.span_basis is None:
             return shrink_singular_values(noisy_matrix=residual, noise_std=noise_std)
         coordinates_in_span = shrink_singular_values(
-            noisy_matrix=self.span.T @ residual, noise_std=noise_std
+            noisy_matrix=self.span_basis.T @ residual, noise_std=noise_std
         )
-        return np.asarray(self.span @ coordinates_in_span)
+        return np.asarray(self.span_basis @ coordinates_in_span)
 
 
 def _highest_scores(

@@ -86,24 +86,24 @@ class NoisyPrevalence:
     @classmethod
     def from_shares(
         cls,
-        released_shares: ReleasedShares,
-        round_votes: RoundVotes,
+        prevalence_and_known_shares: ReleasedShares,
+        votes_of_all_rounds: RoundVotes,
         *,
         prevalence_mechanism: Prevalence,
     ) -> Self:
         """Returns a released prevalence, cut to the floor of the recipe, with the approximate variance of its noise.
 
         Args:
-            released_shares: the released shares.
-            round_votes: the private votes. Only public numbers are read: the number of labels, the number of records
-                per teacher, and the sum of the teachers' weights.
+            prevalence_and_known_shares: the released shares.
+            votes_of_all_rounds: the private votes. Only public numbers are read: the number of labels, the number of
+                records per teacher, and the sum of the teachers' weights.
             prevalence_mechanism: the mechanism that released the shares.
         """
         prevalence = np.broadcast_to(
-            prevalence_mechanism.recipe.cut_to_floor(released_shares.prevalence),
-            round_votes.num_labels,
+            prevalence_mechanism.recipe.cut_to_floor(prevalence_and_known_shares.prevalence),
+            votes_of_all_rounds.num_labels,
         ).copy()
-        known_shares = released_shares.known_shares
+        known_shares = prevalence_and_known_shares.known_shares
         if known_shares is None:
             known_shares = np.ones_like(prevalence)
         # The clip of the last mean is approximately the usual length of one teacher's shares.
@@ -112,11 +112,11 @@ class NoisyPrevalence:
         squared_residual_length += KNOWN_WEIGHT**2 * float(
             (known_shares * (1 - known_shares)).sum()
         )
-        squared_clip = squared_residual_length / max(round_votes.records_per_teacher, 1.0)
+        squared_clip = squared_residual_length / max(votes_of_all_rounds.records_per_teacher, 1.0)
         # The standard deviation of the noise in the last mean, for a clip of 1.
         multiplier = prevalence_mechanism.last_multiplier
         noise_per_clip = (
-            prevalence_mechanism.adjacency.num_moved * multiplier / round_votes.total_weight
+            prevalence_mechanism.adjacency.num_moved * multiplier / votes_of_all_rounds.total_weight
         )
         # The prevalence is a share of all records, divided by the known share.
         variance = np.asarray(squared_clip * noise_per_clip**2 / known_shares**2)
@@ -208,7 +208,7 @@ class CenteredRounds:
 
     def release(
         self,
-        round_votes: RoundVotes,
+        votes_of_all_rounds: RoundVotes,
         prevalence_with_variance: NoisyPrevalence,
         *,
         num_queries: int,
@@ -226,7 +226,7 @@ class CenteredRounds:
         round.
 
         Args:
-            round_votes: the private votes of teachers, which can be asked in rounds.
+            votes_of_all_rounds: the private votes of teachers, which can be asked in rounds.
             prevalence_with_variance: the prevalence at which the student begins.
             num_queries: the number of queries, which are the first rows of the public pool.
             event: the price that the release states, which the caller charges; `NonPrivateEvent` without noise, as no
@@ -237,11 +237,15 @@ class CenteredRounds:
                 prevalence.
         """
         rounds_student = self.student(
-            round_votes, prevalence_with_variance, rng=rng, record=record, public_start=public_start
+            votes_of_all_rounds,
+            prevalence_with_variance,
+            rng=rng,
+            record=record,
+            public_start=public_start,
         )
         student_weights = rounds_student.weights
         probabilities = np.asarray(
-            expit(round_votes.public_features @ student_weights), dtype=np.float64
+            expit(votes_of_all_rounds.public_features @ student_weights), dtype=np.float64
         )
         scores = probabilities[:num_queries]
         return RoundsRelease(
@@ -258,7 +262,7 @@ class CenteredRounds:
 
     def student(
         self,
-        round_votes: RoundVotes,
+        votes_of_all_rounds: RoundVotes,
         prevalence_with_variance: NoisyPrevalence,
         *,
         rng: Rng | None = None,
@@ -267,21 +271,25 @@ class CenteredRounds:
     ) -> RoundsStudent:
         """Returns the student after all rounds, and what the rounds released; `release` explains the arguments."""
         rounds_outcome = self.ask_rounds(
-            round_votes, prevalence_with_variance, rng=rng, record=record, public_start=public_start
+            votes_of_all_rounds,
+            prevalence_with_variance,
+            rng=rng,
+            record=record,
+            public_start=public_start,
         )
         earlier_release_moments = (
             None if public_start is None else public_start.feature_label_moments
         )
         return self._student_from(
             rounds_outcome,
-            round_votes=round_votes,
+            votes_of_all_rounds=votes_of_all_rounds,
             prevalence_variance=prevalence_with_variance.variance,
             earlier_release_moments=earlier_release_moments,
         )
 
     def ask_rounds(
         self,
-        round_votes: RoundVotes,
+        votes_of_all_rounds: RoundVotes,
         prevalence_with_variance: NoisyPrevalence,
         *,
         rng: Rng | None = None,
@@ -296,7 +304,7 @@ class CenteredRounds:
             prevalence_with_variance.values * (1 - prevalence_with_variance.values) * known_shares
         )
         label_scale = (label_variance / label_variance.mean()) ** self.recipe.label_scale_power
-        descent_rules = self._descent(round_votes, prevalence_with_variance)
+        descent_rules = self._descent(votes_of_all_rounds, prevalence_with_variance)
         descent, student_weights = self._begin_descent(
             descent_rules, prevalence=prevalence_with_variance.values, public_start=public_start
         )
@@ -308,19 +316,19 @@ class CenteredRounds:
             residual_variance = (probabilities * (1 - probabilities)).mean(
                 axis=0, dtype=np.float64
             ) * known_shares
-            clipped_moments = self._clip_against(
+            moment_clipping = self._clip_against(
                 residual_variance=residual_variance,
                 label_variance=label_variance,
                 label_scale=label_scale,
-                round_votes=round_votes,
+                votes_of_all_rounds=votes_of_all_rounds,
             )
             round_question = RoundQuestion(
                 student_weights=student_weights,
                 label_scale=label_scale,
-                clipped_moments=clipped_moments,
+                clipped_moments=moment_clipping,
             )
             noisy_total, noise_std = self._total_of_round(
-                round_votes,
+                votes_of_all_rounds,
                 round_question,
                 round_number=round_number,
                 rng=rng,
@@ -328,14 +336,14 @@ class CenteredRounds:
             )
             # One step of the integer sum is worth so much in the mean gradient over the records that know a label.
             gradient_of_step = (
-                clipped_moments.step / round_votes.total_weight / label_scale / known_shares
+                moment_clipping.step / votes_of_all_rounds.total_weight / label_scale / known_shares
             )
             label_noise_rates = (noise_std * gradient_of_step) ** 2 / self.num_rounds
             mean_gradient = noisy_total * gradient_of_step
             suggestion = descent_rules.suggested_prevalence(probabilities, gradient=mean_gradient)
             suggested_prevalence += suggestion / self.num_rounds
             noiseless_products = mean_products(
-                public_features=round_votes.public_features, probabilities=probabilities
+                public_features=votes_of_all_rounds.public_features, probabilities=probabilities
             )
             # The clip has left only `unclipped_share` of the gradient.
             mean_noisy_products += (
@@ -358,19 +366,20 @@ class CenteredRounds:
 
     def start_weights(
         self,
-        round_votes: RoundVotes,
+        votes_of_all_rounds: RoundVotes,
         prevalence_with_variance: NoisyPrevalence,
         public_start: PublicStart,
     ) -> FloatArray:
         """Returns the student's weights before the first round, float64 `[num_features, num_labels]`.
 
         Args:
-            round_votes: the votes in rounds. Only the features and the weights of public rows are used, and no vote.
+            votes_of_all_rounds: the votes in rounds. Only the features and the weights of public rows are used, and no
+                vote.
             prevalence_with_variance: the prevalence of each label.
             public_start: the weights of all features but the constant. The weights of the constant are computed such
                 that each label has its prevalence as its mean probability on the public rows.
         """
-        descent_rules = self._descent(round_votes, prevalence_with_variance)
+        descent_rules = self._descent(votes_of_all_rounds, prevalence_with_variance)
         return descent_rules.with_constants(
             feature_weights=public_start.weights, prevalence=prevalence_with_variance.values
         )
@@ -403,7 +412,7 @@ class CenteredRounds:
         self,
         rounds_outcome: RoundsOutcome,
         *,
-        round_votes: RoundVotes,
+        votes_of_all_rounds: RoundVotes,
         prevalence_variance: FloatArray | float,
         earlier_release_moments: NoisyMoments | None,
     ) -> RoundsStudent:
@@ -415,7 +424,7 @@ class CenteredRounds:
 
         Args:
             rounds_outcome: what the rounds released.
-            round_votes: the votes in rounds. Only their public features and numbers are used, and no vote.
+            votes_of_all_rounds: the votes in rounds. Only their public features and numbers are used, and no vote.
             prevalence_variance: variance of the noise in the prevalence at which the student began.
             earlier_release_moments: the moments of the release at which the student began; None for another start or
                 none.
@@ -427,15 +436,16 @@ class CenteredRounds:
             label_noise_rates=rounds_outcome.label_noise_rates,
         )
         moment_student = MomentStudent(
-            public_features=round_votes.public_features,
-            feature_variances=round_votes.feature_variances,
+            public_features=votes_of_all_rounds.public_features,
+            feature_variances=votes_of_all_rounds.feature_variances,
             recipe=self.recipe,
         )
         noisy_moments = moment_student.moments_from_products(
             rounds_outcome.mean_noisy_products,
             prevalence=prevalence,
             noise_variance=rounds_outcome.label_noise_rates / descent_rules.unclipped_share**2,
-            num_records=round_votes.total_weight * max(round_votes.records_per_teacher, 1.0),
+            num_records=votes_of_all_rounds.total_weight
+            * max(votes_of_all_rounds.records_per_teacher, 1.0),
         )
         if earlier_release_moments is not None:
             noisy_moments = noisy_moments.average_with(
@@ -464,7 +474,7 @@ class CenteredRounds:
 
     def _total_of_round(
         self,
-        round_votes: RoundVotes,
+        votes_of_all_rounds: RoundVotes,
         round_question: RoundQuestion,
         *,
         round_number: int,
@@ -477,42 +487,42 @@ class CenteredRounds:
         is 0.
 
         Args:
-            round_votes: the private votes of teachers.
+            votes_of_all_rounds: the private votes of teachers.
             round_question: the student of the round, and the clip of its votes.
             round_number: the number of the round, from 0 on.
             rng: the source of the noise; None for no noise, and no record.
             record: charges and stores the round, or returns the stored round.
         """
         if rng is None:
-            return round_votes.total(round_question), 0.0
+            return votes_of_all_rounds.total(round_question), 0.0
         noise_multiplier = self.noise_multiplier * math.sqrt(self.num_rounds)
         noise_std = noise_multiplier * round_question.clipped_moments.l2_sensitivity
         # Noise is drawn also if the round is read from the record, so that a seeded run that is continued draws the
         # same numbers in later rounds.
         noise_in_steps = RoundedGaussian(std=noise_std).sample(
-            (round_votes.num_features, round_votes.num_labels), rng
+            (votes_of_all_rounds.num_features, votes_of_all_rounds.num_labels), rng
         )
 
         def draw_part() -> Arrays:
-            return {"total": round_votes.total(round_question) + noise_in_steps}
+            return {"total": votes_of_all_rounds.total(round_question) + noise_in_steps}
 
         arrays = record.part(f"step-{round_number}", draw_part)
         return arrays["total"], noise_std
 
     def _descent(
-        self, round_votes: RoundVotes, prevalence_with_variance: NoisyPrevalence
+        self, votes_of_all_rounds: RoundVotes, prevalence_with_variance: NoisyPrevalence
     ) -> Descent:
         """Returns the rules and numbers of the student's gradient descent; no step has been taken.
 
         Args:
-            round_votes: the votes in rounds. Only their public features, variances and weights of rows are used, and no
-                vote.
+            votes_of_all_rounds: the votes in rounds. Only their public features, variances and weights of rows are
+                used, and no vote.
             prevalence_with_variance: the prevalence of each label, at which a student without a start begins.
         """
         return Descent(
-            public_features=round_votes.public_features,
-            public_row_weights=round_votes.public_row_weights,
-            feature_variances=round_votes.feature_variances,
+            public_features=votes_of_all_rounds.public_features,
+            public_row_weights=votes_of_all_rounds.public_row_weights,
+            feature_variances=votes_of_all_rounds.feature_variances,
             prevalence=prevalence_with_variance.values,
             clip_factor=self._round_clip_factor,
             num_steps=self.num_rounds,
@@ -530,7 +540,7 @@ class CenteredRounds:
         residual_variance: FloatArray,
         label_variance: FloatArray,
         label_scale: FloatArray,
-        round_votes: RoundVotes,
+        votes_of_all_rounds: RoundVotes,
     ) -> ClippedMoments:
         """Returns the clip and the grid of the votes of a round, computed from public values and earlier releases.
 
@@ -542,7 +552,8 @@ class CenteredRounds:
             residual_variance: `[num_labels]`, the variance of a residual if labels were drawn by the student.
             label_variance: `[num_labels]`, the variance of a residual around the prevalence.
             label_scale: `[num_labels]`, the factor that residuals of each label are multiplied by.
-            round_votes: the votes in rounds, of which the number of teachers and `records_per_teacher` are read.
+            votes_of_all_rounds: the votes in rounds, of which the number of teachers and `records_per_teacher` are
+                read.
         """
         # A student that is sure of everything would have no variance, so a share of the label's variance is the least.
         floored_residual_variance = np.maximum(
@@ -550,10 +561,10 @@ class CenteredRounds:
         )
         squared_residual_length = float((floored_residual_variance * label_scale**2).sum())
         usual_vote_length = math.sqrt(
-            squared_residual_length / max(round_votes.records_per_teacher, 1.0)
+            squared_residual_length / max(votes_of_all_rounds.records_per_teacher, 1.0)
         )
         return ClippedMoments(
             clip=self._round_clip_factor * usual_vote_length,
-            num_teachers=round_votes.num_teachers,
+            num_teachers=votes_of_all_rounds.num_teachers,
             adjacency=self.adjacency,
         )

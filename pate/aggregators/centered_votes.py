@@ -214,11 +214,11 @@ class CenteredVotes(Aggregator):
         # Two generators, so that the noise of the votes does not depend on whether the prevalence is drawn now or read
         # from the record.
         prevalence_rng, votes_rng = rng.spawn(2)
-        round_votes = self.votes_in_rounds(centerable_votes)
-        if round_votes is not None:
+        votes_of_all_rounds = self.votes_in_rounds(centerable_votes)
+        if votes_of_all_rounds is not None:
             return self._release_in_rounds(
                 centerable_votes,
-                round_votes,
+                votes_of_all_rounds,
                 record,
                 prevalence_rng=prevalence_rng,
                 votes_rng=votes_rng,
@@ -270,19 +270,19 @@ class CenteredVotes(Aggregator):
         No epsilon covers the result; see `Aggregator.noiseless_from`.
         """
         centerable_votes = source.require_type(CenterableVotes)
-        released_shares = _committed_shares(record)
-        round_votes = self.votes_in_rounds(centerable_votes)
-        if round_votes is not None:
+        prevalence_and_known_shares = _committed_shares(record)
+        votes_of_all_rounds = self.votes_in_rounds(centerable_votes)
+        if votes_of_all_rounds is not None:
             # Without `rng` no noise is added, and without `record` nothing is charged or stored.
             return self._rounds_mechanism.release(
-                round_votes,
-                self._prevalence_with_variance(round_votes, released_shares),
+                votes_of_all_rounds,
+                self._prevalence_with_variance(votes_of_all_rounds, prevalence_and_known_shares),
                 num_queries=centerable_votes.num_queries,
                 event=NonPrivateEvent(),
-                public_start=self._public_start(round_votes),
+                public_start=self._public_start(votes_of_all_rounds),
             )
         matrix_mechanism = self._matrix_mechanism_of(
-            centerable_votes, released_shares=released_shares
+            centerable_votes, prevalence_and_known_shares=prevalence_and_known_shares
         )
         summary = matrix_mechanism.cached_summary(centerable_votes)
         return matrix_mechanism.release_from_sum(
@@ -311,10 +311,10 @@ class CenteredVotes(Aggregator):
         teachers.
         """
         centerable_votes = vote_source.require_type(CenterableVotes)
-        round_votes = self.votes_in_rounds(centerable_votes)
+        votes_of_all_rounds = self.votes_in_rounds(centerable_votes)
         if self.prevalence_share > 0:
             centerable_votes.share_sums()  # made only to check that the votes have label shares
-        if round_votes is None:
+        if votes_of_all_rounds is None:
             for _ in vote_source.require_type(TeacherVotes).confidences():
                 pass  # each block is checked as it is read
 
@@ -392,14 +392,14 @@ class CenteredVotes(Aggregator):
             return None
 
         def draw_part() -> Arrays:
-            released_shares = self.prevalence.release_shares(
+            prevalence_and_known_shares = self.prevalence.release_shares(
                 centerable_votes.share_sums(),
                 num_teachers=centerable_votes.num_teachers,
                 rng=rng,
                 record=record,
                 records_per_teacher=centerable_votes.records_per_teacher,
             )
-            return released_shares.arrays()
+            return prevalence_and_known_shares.arrays()
 
         return ReleasedShares.from_arrays(record.part("prevalence", draw_part))
 
@@ -449,9 +449,9 @@ class CenteredVotes(Aggregator):
         event = self.event(vote_shape)
         # This is checked before the prevalence is charged.
         CenteredMatrix.require_fits(vote_shape)
-        released_shares = self._release_shares(centerable_votes, prevalence_rng, record)
+        prevalence_and_known_shares = self._release_shares(centerable_votes, prevalence_rng, record)
         matrix_mechanism = self._matrix_mechanism_of(
-            centerable_votes, released_shares=released_shares
+            centerable_votes, prevalence_and_known_shares=prevalence_and_known_shares
         )
         arrays = record.committed("release")
         if arrays is None:
@@ -462,7 +462,11 @@ class CenteredVotes(Aggregator):
                 release = matrix_mechanism.noisy_release(
                     clipped_sum, event=event, num_teachers=vote_shape.num_teachers, rng=votes_rng
                 )
-                known_shares = None if released_shares is None else released_shares.known_shares
+                known_shares = (
+                    None
+                    if prevalence_and_known_shares is None
+                    else prevalence_and_known_shares.known_shares
+                )
                 return replace(release, known_shares=known_shares).arrays()
 
             arrays = record.part("release", draw_part)
@@ -482,14 +486,17 @@ class CenteredVotes(Aggregator):
             center=self._center_or_half,
             clip=self.clip,
             clip_factor=self.clip_factor,
-            span=self.span,
+            span_basis=self.span,
             teacher_weights=self.weights,
             adjacency=self.adjacency,
             recipe=self.recipe,
         )
 
     def _matrix_mechanism_of(
-        self, centerable_votes: CenterableVotes, *, released_shares: ReleasedShares | None
+        self,
+        centerable_votes: CenterableVotes,
+        *,
+        prevalence_and_known_shares: ReleasedShares | None,
     ) -> CenteredMatrix:
         """Returns the mechanism that releases one matrix of votes around the released prevalence.
 
@@ -497,15 +504,21 @@ class CenteredVotes(Aggregator):
 
         Args:
             centerable_votes: the private votes, of which the public span and weights are used.
-            released_shares: the released prevalence; None for the public center.
+            prevalence_and_known_shares: the released prevalence; None for the public center.
         """
         matrix_mechanism = self._matrix_mechanism
-        center = matrix_mechanism.center if released_shares is None else released_shares.prevalence
-        span = centerable_votes.span(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
+        center = (
+            matrix_mechanism.center
+            if prevalence_and_known_shares is None
+            else prevalence_and_known_shares.prevalence
+        )
+        span_basis = centerable_votes.span(
+            noise_multiplier=self.votes_multiplier, recipe=self.recipe
+        )
         return replace(
             matrix_mechanism,
             center=np.asarray(center, dtype=np.float64),
-            span=self.span if span is None else span,
+            span_basis=self.span if span_basis is None else span_basis,
             teacher_weights=centerable_votes.weights,
         )
 
@@ -570,13 +583,13 @@ class CenteredVotes(Aggregator):
         """
         if self.start is None:
             return None
-        round_votes = self.votes_in_rounds(votes.require_type(CenterableVotes))
-        assert round_votes is not None  # a release with a start is drawn in rounds
-        released_shares = _committed_shares(record)
+        votes_of_all_rounds = self.votes_in_rounds(votes.require_type(CenterableVotes))
+        assert votes_of_all_rounds is not None  # a release with a start is drawn in rounds
+        prevalence_and_known_shares = _committed_shares(record)
         return self._rounds_mechanism.start_weights(
-            round_votes,
-            self._prevalence_with_variance(round_votes, released_shares),
-            public_start=self.start.public_start(round_votes),
+            votes_of_all_rounds,
+            self._prevalence_with_variance(votes_of_all_rounds, prevalence_and_known_shares),
+            public_start=self.start.public_start(votes_of_all_rounds),
         )
 
     def _require_no_start(self) -> None:
@@ -591,7 +604,7 @@ class CenteredVotes(Aggregator):
     def _release_in_rounds(
         self,
         centerable_votes: CenterableVotes,
-        round_votes: RoundVotes,
+        votes_of_all_rounds: RoundVotes,
         record: ReleaseRecord,
         *,
         prevalence_rng: Rng,
@@ -601,28 +614,32 @@ class CenteredVotes(Aggregator):
 
         Args:
             centerable_votes: the private votes.
-            round_votes: the same votes, as teachers cast them in rounds.
+            votes_of_all_rounds: the same votes, as teachers cast them in rounds.
             record: charges the price and stores the parts.
             prevalence_rng: the source of the noise of the prevalence.
             votes_rng: the source of the noise of the votes.
         """
         if record.committed("release") is None:
             # A release that is committed is read back, and needs no votes.
-            round_votes.open()
+            votes_of_all_rounds.open()
         event = self.event(centerable_votes.shape)
-        released_shares = self._release_shares(centerable_votes, prevalence_rng, record)
+        prevalence_and_known_shares = self._release_shares(centerable_votes, prevalence_rng, record)
 
         def draw_part() -> Arrays:
             release = self._rounds_mechanism.release(
-                round_votes,
-                self._prevalence_with_variance(round_votes, released_shares),
+                votes_of_all_rounds,
+                self._prevalence_with_variance(votes_of_all_rounds, prevalence_and_known_shares),
                 num_queries=centerable_votes.num_queries,
                 event=event,
                 rng=votes_rng,
                 record=record,
-                public_start=self._public_start(round_votes),
+                public_start=self._public_start(votes_of_all_rounds),
             )
-            known_shares = None if released_shares is None else released_shares.known_shares
+            known_shares = (
+                None
+                if prevalence_and_known_shares is None
+                else prevalence_and_known_shares.known_shares
+            )
             return replace(release, known_shares=known_shares).arrays()
 
         arrays = record.part("release", draw_part)
@@ -642,25 +659,26 @@ class CenteredVotes(Aggregator):
         )
 
     def _prevalence_with_variance(
-        self, round_votes: RoundVotes, released_shares: ReleasedShares | None
+        self, votes_of_all_rounds: RoundVotes, prevalence_and_known_shares: ReleasedShares | None
     ) -> NoisyPrevalence:
         """Returns the prevalence of each label at which the student begins, with the variance of its noise.
 
         Args:
-            round_votes: the private votes, of which public numbers are used.
-            released_shares: the released prevalence; None takes the public center of votes, or 1/2 if there is none.
+            votes_of_all_rounds: the private votes, of which public numbers are used.
+            prevalence_and_known_shares: the released prevalence; None takes the public center of votes, or 1/2 if there
+                is none.
         """
-        if released_shares is None:
+        if prevalence_and_known_shares is None:
             return NoisyPrevalence.public(
-                self._center_or_half, num_labels=round_votes.num_labels, recipe=self.recipe
+                self._center_or_half, num_labels=votes_of_all_rounds.num_labels, recipe=self.recipe
             )
         return NoisyPrevalence.from_shares(
-            released_shares, round_votes, prevalence_mechanism=self.prevalence
+            prevalence_and_known_shares, votes_of_all_rounds, prevalence_mechanism=self.prevalence
         )
 
-    def _public_start(self, round_votes: RoundVotes) -> PublicStart | None:
+    def _public_start(self, votes_of_all_rounds: RoundVotes) -> PublicStart | None:
         """Returns the public weights at which the student begins; None to begin at the prevalence."""
-        return None if self.start is None else self.start.public_start(round_votes)
+        return None if self.start is None else self.start.public_start(votes_of_all_rounds)
 
 
 def _committed_shares(record: ReleaseRecord) -> ReleasedShares | None:

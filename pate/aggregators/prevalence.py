@@ -197,11 +197,11 @@ class Prevalence(Parameters):
         require_positive("records_per_teacher", records_per_teacher)
         is_at_least_one = records_per_teacher >= 1
         require(is_at_least_one, "records_per_teacher", records_per_teacher, "a number >= 1")
-        share_sums = (
+        source_of_share_sums = (
             label_shares if isinstance(label_shares, ShareSums) else TeacherShares(label_shares)
         )
-        self._require_teachers(share_sums, num_teachers)
-        self._require_exact_noise(num_entries=len(share_sums.largest_shares))
+        self._require_teachers(source_of_share_sums, num_teachers)
+        self._require_exact_noise(num_entries=len(source_of_share_sums.largest_shares))
         if record is None:
             if ledger is not None:
                 require_ledger(ledger).charge(
@@ -212,8 +212,10 @@ class Prevalence(Parameters):
             multipliers=self._multipliers,
             adjacency=self.adjacency,
             recipe=self.recipe,
-            share_sums=share_sums,
-            total_weight=num_teachers if share_sums.weights is None else share_sums.total_weight,
+            source_of_share_sums=source_of_share_sums,
+            total_weight=num_teachers
+            if source_of_share_sums.weights is None
+            else source_of_share_sums.total_weight,
             records_per_teacher=records_per_teacher,
             rng=rng,
             record=record,
@@ -233,13 +235,15 @@ class Prevalence(Parameters):
         """
         return [self.noise_multiplier / math.sqrt(share) for share in self.recipe.prevalence_split]
 
-    def _require_teachers(self, share_sums: ShareSums, num_teachers: int) -> None:
+    def _require_teachers(self, source_of_share_sums: ShareSums, num_teachers: int) -> None:
         """Raises `InvalidValue` unless the shares are those of `num_teachers` teachers.
 
         Under add/remove they may be of fewer teachers, if teachers have no weights.
         """
-        num_rows = share_sums.num_teachers
-        may_be_fewer = self.adjacency == Adjacency.ADD_REMOVE and share_sums.weights is None
+        num_rows = source_of_share_sums.num_teachers
+        may_be_fewer = (
+            self.adjacency == Adjacency.ADD_REMOVE and source_of_share_sums.weights is None
+        )
         fits = num_rows == num_teachers or (may_be_fewer and num_rows < num_teachers)
         require(fits, "num_teachers", num_teachers, f"{num_rows}, the shares' rows")
 
@@ -250,8 +254,10 @@ class Prevalence(Parameters):
             num_entries: the length of a teacher's vector of shares.
         """
         # A clip has less than twice as many steps of its grid as the clip 1.
-        clipped_sum = ClippedSum(clip=1.0, sum_shape=(1, num_entries), adjacency=self.adjacency)
-        max_sensitivity_in_steps = 2 * clipped_sum.l2_sensitivity
+        clipping_mechanism = ClippedSum(
+            clip=1.0, sum_shape=(1, num_entries), adjacency=self.adjacency
+        )
+        max_sensitivity_in_steps = 2 * clipping_mechanism.l2_sensitivity
         largest_multiplier = (
             LARGEST_STD / max_sensitivity_in_steps / max(self._multipliers) * self.noise_multiplier
         )
@@ -260,7 +266,7 @@ class Prevalence(Parameters):
             raise InvalidValue("noise_multiplier", self.noise_multiplier, rule=rule)
 
 
-# A generated __eq__ would fail on the arrays in `share_sums`.
+# A generated __eq__ would fail on the arrays in `source_of_share_sums`.
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Steps:
     """The computation of one release in three steps; see `Prevalence`.
@@ -269,7 +275,7 @@ class _Steps:
         multipliers: the noise multiplier of each step.
         adjacency: the adjacency of the aggregator.
         recipe: the tuned constants.
-        share_sums: the private sums of label shares.
+        source_of_share_sums: the private sums of label shares.
         total_weight: the sum of the weights of all declared teachers.
         records_per_teacher: the approximate number of records of each teacher.
         rng: the source of all noise.
@@ -279,7 +285,7 @@ class _Steps:
     multipliers: list[float]
     adjacency: Adjacency
     recipe: Recipe
-    share_sums: ShareSums
+    source_of_share_sums: ShareSums
     total_weight: float
     records_per_teacher: float
     rng: Rng
@@ -311,7 +317,7 @@ class _Steps:
                 / both_errors
             )
         floor = self.recipe.prevalence_floor
-        if not self.share_sums.have_gaps:
+        if not self.source_of_share_sums.have_gaps:
             return ReleasedShares(prevalence=mean_share_vector.clip(floor, 1 - floor))
         label_shares, weighted_known_shares = np.split(mean_share_vector, 2)
         known_shares = _shrink_known_shares(
@@ -326,7 +332,7 @@ class _Steps:
 
         The range of an entry is from 0 to its largest value, `ShareSums.largest_shares`.
         """
-        middle_shares = 0.5 * self.share_sums.largest_shares
+        middle_shares = 0.5 * self.source_of_share_sums.largest_shares
         return middle_shares, float(np.linalg.norm(middle_shares))
 
     def _release_length(self) -> float:
@@ -335,24 +341,24 @@ class _Steps:
         Each length is rounded upwards to the next of the numbers a / 2**(i / 2), i = 0, 1, 2, …, where a is the largest
         possible length (`ShareSums.longest`). Noise is drawn for the count of teachers at each of these numbers.
         """
-        longest = self.share_sums.longest
+        longest = self.source_of_share_sums.longest
         # The shortest length is that of one label of one record. Teachers have up to twice the usual number of records,
         # unless each has a single one.
         usual_num_records = self.records_per_teacher
         max_num_records = usual_num_records if usual_num_records == 1 else 2 * usual_num_records
-        shortest = float(self.share_sums.largest_shares.min()) / max_num_records
+        shortest = float(self.source_of_share_sums.largest_shares.min()) / max_num_records
         last_power = math.ceil(2 * math.log2(longest / shortest))
         # Noise is drawn also if the part is read from the record, so that a seeded run that is continued draws the same
         # numbers in later parts.
         std_of_counts = (
             math.sqrt(self.adjacency.num_moved)
             * self.multipliers[0]
-            * self.share_sums.parts_of_a_teacher
+            * self.source_of_share_sums.parts_of_a_teacher
         )
         noise_in_counts = RoundedGaussian(std=std_of_counts).sample((NUM_LENGTHS,), self.rng)
 
         def draw_part() -> Arrays:
-            return {"noisy": self.share_sums.lengths() + noise_in_counts}
+            return {"noisy": self.source_of_share_sums.lengths() + noise_in_counts}
 
         noisy_counts_of_powers = self.record.part("lengths", draw_part)["noisy"]
         power = int(np.argmax(noisy_counts_of_powers[: 1 + last_power]))
@@ -366,17 +372,20 @@ class _Steps:
             center: `[num_entries]`, subtracted from the shares of each teacher.
             clip: the largest length of a difference.
         """
-        sum_shape = (1, len(self.share_sums.largest_shares))
-        clipped_sum = ClippedSum(clip=clip, sum_shape=sum_shape, adjacency=self.adjacency)
-        std_in_steps = self.multipliers[step_number] * clipped_sum.l2_sensitivity
+        sum_shape = (1, len(self.source_of_share_sums.largest_shares))
+        clipping_mechanism = ClippedSum(clip=clip, sum_shape=sum_shape, adjacency=self.adjacency)
+        std_in_steps = self.multipliers[step_number] * clipping_mechanism.l2_sensitivity
         # Drawn also if the part is read from the record; see `_release_length`.
         noise_in_steps = RoundedGaussian(std=std_in_steps).sample(sum_shape, self.rng)
 
         def draw_part() -> Arrays:
-            return {"noisy": self.share_sums.total(clipped_sum, center) + noise_in_steps}
+            return {
+                "noisy": self.source_of_share_sums.total(clipping_mechanism, center)
+                + noise_in_steps
+            }
 
         noisy_total = self.record.part(f"mean-{step_number}", draw_part)["noisy"]
-        value_of_step = clipped_sum.step / self.total_weight
+        value_of_step = clipping_mechanism.step / self.total_weight
         mean_share_vector = np.asarray(center + noisy_total[0] * value_of_step)
         return _NoisyMean(shares=mean_share_vector, noise_std=std_in_steps * value_of_step)
 
@@ -387,7 +396,7 @@ class _Steps:
         The center 1/2 is taken if its error is below `Recipe.unbiased_error` times the least error of the others. No
         private data are read, as the first mean is released.
         """
-        center = first_noisy_mean.shares.clip(0, self.share_sums.largest_shares)
+        center = first_noisy_mean.shares.clip(0, self.source_of_share_sums.largest_shares)
         # Differences of simulated teachers, by the two signs s of the error of the center, teacher t and entry l.
         differences_by_sign_and_teacher = self._simulated_differences(
             center, noise_std=first_noisy_mean.noise_std
@@ -433,7 +442,7 @@ class _Steps:
         # The simulation uses public numbers alone, so its seed need not be secret. A fixed one makes it reproducible.
         rng = np.random.default_rng(0)
         num_entries = len(center)
-        largest_shares = self.share_sums.largest_shares
+        largest_shares = self.source_of_share_sums.largest_shares
         max_teachers = max(_MAX_SIMULATED_SHARES // num_entries, 1)
         num_teachers = min(_MAX_SIMULATED_TEACHERS, max_teachers)
         # Noise may have moved a share of the center to 0 or to the largest value, so it is moved back by one deviation.
