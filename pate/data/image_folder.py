@@ -302,7 +302,7 @@ class ImageFolder:
             ]
         )
         require_apart(
-            "group", column_name=self.group, ids_in_split_order=people.person_of_row_by_split
+            "group", column_name=self.group, id_arrays_of_splits=people.person_arrays_of_splits
         )
         return people
 
@@ -321,12 +321,12 @@ class ImageFolder:
             groups_of_split: the group of each row, by split.
             public_order: the public rows in the order that the public records get.
         """
-        ids_in_split_order = split_numbers(
+        id_arrays_of_splits = split_numbers(
             [rows.row_numbers for rows in encoded_rows_of_splits.values()]
         )
         splits = {}
         for (split, rows), ids, groups in zip(
-            encoded_rows_of_splits.items(), ids_in_split_order, groups_of_split, strict=True
+            encoded_rows_of_splits.items(), id_arrays_of_splits, groups_of_split, strict=True
         ):
             file_order = np.arange(len(rows.row_numbers), dtype=np.int64)
             splits[split] = Split.from_pictures(

@@ -120,8 +120,8 @@ class Labels:
             label_cells = joined(cells.column(self.column_name))
             is_empty = is_missing(joined(table.column(self.column_name)))
             # The cell is a word that a setting lists as missing.
-            are_all_labels_missing = is_missing(label_cells) & ~is_empty
-            return self._read_names(label_cells, are_all_labels_missing=are_all_labels_missing)
+            is_row_unlabeled = is_missing(label_cells) & ~is_empty
+            return self._read_names(label_cells, is_row_unlabeled=is_row_unlabeled)
         codes = np.zeros((table.num_rows, len(self.names)), np.int8)
         for position, name in enumerate(self.names):
             codes[:, position] = self._codes(
@@ -182,14 +182,14 @@ class Labels:
         word_of_row = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
         return np.asarray(np.array(codes, np.int8)[word_of_row])
 
-    def _read_names(self, label_cells: Any, are_all_labels_missing: BoolArray) -> ReadLabels:
+    def _read_names(self, label_cells: Any, is_row_unlabeled: BoolArray) -> ReadLabels:
         """Returns the labels of rows whose labels are listed in one cell each; an empty cell lists none.
 
         A cell is marked as wrong if it is not empty and cannot be read as a list of labels.
 
         Args:
             label_cells: a pyarrow array of the cells, in which missing cells are null.
-            are_all_labels_missing: True for a cell that means that all labels of its row are unknown, bool
+            is_row_unlabeled: True for a cell that means that all labels of its row are unknown, bool
                 `[num_rows]`.
         """
         coded = as_texts(label_cells).dictionary_encode()
@@ -210,7 +210,7 @@ class Labels:
             bits_of_cells[number, labels] = True
             has_unknown[number] = not label_of_name.keys() >= set(names)
         cell_of_row = coded.indices.fill_null(index_of_empty_cell).to_numpy(zero_copy_only=False)
-        tells_labels = np.repeat(~are_all_labels_missing[:, None], len(self.names), axis=1)
+        tells_labels = np.repeat(~is_row_unlabeled[:, None], len(self.names), axis=1)
         return ReadLabels(
             bits=bits_of_cells[cell_of_row],
             known=tells_labels & ~is_cell_wrong[cell_of_row],

@@ -116,13 +116,13 @@ class People:
     Persons are numbered from 0 in the order of their first row, where the rows of the first split come first.
 
     Attributes:
-        person_of_row_by_split: for each split, the person of each row, `[num_rows]`. A person has the same number in
+        person_arrays_of_splits: for each split, the person of each row, `[num_rows]`. A person has the same number in
             all splits.
         lowercase_codes: whole numbers `[num_persons]`, equal for persons whose names differ only in letter case.
         look_codes: whole numbers `[num_persons]`, equal for persons with similar names: see `looks_of`.
     """
 
-    person_of_row_by_split: tuple[IntArray, ...]
+    person_arrays_of_splits: tuple[IntArray, ...]
     lowercase_codes: IntArray
     look_codes: IntArray
 
@@ -145,7 +145,7 @@ class People:
         person_of_word = coded.indices.to_numpy().astype(np.int64)
         person_of_row = person_of_word[codes_among(words, categories=distinct_words)]
         return cls(
-            person_of_row_by_split=_divided(
+            person_arrays_of_splits=_divided(
                 person_of_row, num_rows_of_splits=list(map(len, cells_of_splits))
             ),
             lowercase_codes=_codes(_in_lower_case(coded.dictionary)),
@@ -167,7 +167,7 @@ class People:
         person_of_number[order] = np.arange(len(order))
         absolute_numbers = np.abs(numbers[order])
         return cls(
-            person_of_row_by_split=_divided(
+            person_arrays_of_splits=_divided(
                 person_of_number[number_of_row],
                 num_rows_of_splits=list(map(len, numbers_of_splits)),
             ),
@@ -183,9 +183,9 @@ class People:
         """
         return [
             _merged(
-                person_of_row=self.person_of_row_by_split[0], code_of_person=self.lowercase_codes
+                person_of_row=self.person_arrays_of_splits[0], code_of_person=self.lowercase_codes
             ),
-            *self.person_of_row_by_split[1:],
+            *self.person_arrays_of_splits[1:],
         ]
 
     def merged_by_looks(self) -> list[IntArray]:
@@ -194,11 +194,11 @@ class People:
         See `looks_of` for similar names. Groups are numbered from 0 in the order of their first rows.
         """
         merged = _merged(
-            person_of_row=np.concatenate(self.person_of_row_by_split),
+            person_of_row=np.concatenate(self.person_arrays_of_splits),
             code_of_person=self.look_codes,
         )
         _, groups = np.unique(merged, return_inverse=True)
-        num_rows_of_splits = list(map(len, self.person_of_row_by_split))
+        num_rows_of_splits = list(map(len, self.person_arrays_of_splits))
         return list(_divided(groups.astype(np.int64), num_rows_of_splits=num_rows_of_splits))
 
     def remarks(self, setting: str) -> Iterator[str]:
@@ -211,7 +211,7 @@ class People:
             "they differ in letter case, accents, signs or leading zeros alone; where two are one person, "
             "write them alike"
         )
-        persons_of_split = [distinct(persons) for persons in self.person_of_row_by_split]
+        persons_of_split = [distinct(persons) for persons in self.person_arrays_of_splits]
         # A holder of votes reads private records alone, so there may be fewer splits than names.
         looks_of_split = dict(
             zip(SPLITS, (self.look_codes[persons] for persons in persons_of_split), strict=False)

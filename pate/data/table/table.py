@@ -351,7 +351,7 @@ class Table(TextReader):
         if self.id is not None:
             # Records are numbered by their names as people are.
             records = People.from_names(cells_of_splits=[rows.ids], spelling=spelling)
-            record_ids = records.person_of_row_by_split[0]
+            record_ids = records.person_arrays_of_splits[0]
         group_ids = record_ids
         remarks: list[str] = []
         if owner_columns:

@@ -88,8 +88,8 @@ def make_dataset(
         splits[split] = Split(
             inputs=rows.inputs,
             labels=rows.labels,
-            record_ids=identities.ids_in_split_order[split_number],
-            group_ids=identities.groups_in_split_order[split_number],
+            record_ids=identities.id_arrays_of_splits[split_number],
+            group_ids=identities.group_arrays_of_splits[split_number],
             known=rows.known,
         )
     remarks = _remarks_on_content(encoded_rows_of_splits, schema=schema, identities=identities)
@@ -253,16 +253,16 @@ def remarks_on_lost_columns(
 
 
 def require_apart(
-    role: str, column_name: str | None, ids_in_split_order: Sequence[IntArray]
+    role: str, column_name: str | None, id_arrays_of_splits: Sequence[IntArray]
 ) -> None:
     """Raises `InvalidValue` if an owner or a record is in two splits.
 
     Args:
         role: the name of the setting that names the column, for the message.
         column_name: the value of that setting.
-        ids_in_split_order: for each split, the number of each row's owner or record, `[num_rows]`.
+        id_arrays_of_splits: for each split, the number of each row's owner or record, `[num_rows]`.
     """
-    ids_of_split = dict(zip(SPLITS, ids_in_split_order, strict=True))
+    ids_of_split = dict(zip(SPLITS, id_arrays_of_splits, strict=True))
     for first_split, second_split in combinations(SPLITS, 2):
         num_shared = count_shared(ids_of_split[first_split], other_ids=ids_of_split[second_split])
         if num_shared:
@@ -283,16 +283,16 @@ class _Identities(NamedTuple):
     """The whole numbers that identify the record and the group of each row, by split.
 
     Attributes:
-        ids_in_split_order: for each split, the number of each row's record, `[num_rows]`.
-        groups_in_split_order: for each split, the number of each row's group, `[num_rows]`. A group has all rows of an
+        id_arrays_of_splits: for each split, the number of each row's record, `[num_rows]`.
+        group_arrays_of_splits: for each split, the number of each row's group, `[num_rows]`. A group has all rows of an
             owner, or with several kinds of owners all rows that shared owners link. It is one row if rows have no
             owners, or if records have weights.
         records_of_several_owners: the rule for records of several owners; None if each record has at most one owner.
         remarks: remarks for the owner of the data on similar names of records or of owners.
     """
 
-    ids_in_split_order: list[IntArray]
-    groups_in_split_order: list[IntArray]
+    id_arrays_of_splits: list[IntArray]
+    group_arrays_of_splits: list[IntArray]
     records_of_several_owners: SharedRecords | None
     remarks: list[str]
 
@@ -309,13 +309,13 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
         InvalidValue: an owner or a record is in two splits, or rows that must differ have the same id.
     """
     remarks: list[str] = []
-    ids_in_split_order = split_numbers([rows.row_numbers for rows in rows_per_split])
+    id_arrays_of_splits = split_numbers([rows.row_numbers for rows in rows_per_split])
     if roles.id is not None:
         records = People.from_names(
             cells_of_splits=[rows.ids for rows in rows_per_split], spelling=spelling
         )
-        ids_in_split_order = list(records.person_of_row_by_split)
-        require_apart("id", column_name=roles.id, ids_in_split_order=ids_in_split_order)
+        id_arrays_of_splits = list(records.person_arrays_of_splits)
+        require_apart("id", column_name=roles.id, id_arrays_of_splits=id_arrays_of_splits)
         if roles.id not in roles.group:
             remarks += records.remarks(setting=f"data.id={roles.id}")
     # for each kind of owner, the owners of each split's rows
@@ -325,31 +325,33 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
             cells_of_splits=[rows.owner_cells_of_kinds[kind] for rows in rows_per_split],
             spelling=spelling,
         )
-        require_apart("group", column_name=column, ids_in_split_order=people.person_of_row_by_split)
+        require_apart(
+            "group", column_name=column, id_arrays_of_splits=people.person_arrays_of_splits
+        )
         owner_numbers_per_kind_and_split.append(people.groups())
         remarks += people.remarks(setting=f"data.group={column}")
-    groups_in_split_order = None
+    group_arrays_of_splits = None
     shared = None
     if len(owner_numbers_per_kind_and_split) == 1:
-        groups_in_split_order = owner_numbers_per_kind_and_split[0]
+        group_arrays_of_splits = owner_numbers_per_kind_and_split[0]
     elif len(owner_numbers_per_kind_and_split) > 1:
-        groups_in_split_order = _link_owners(owner_numbers_per_kind_and_split)
+        group_arrays_of_splits = _link_owners(owner_numbers_per_kind_and_split)
         shared = SharedRecords.from_owners(
             owner_kinds=roles.group,
             owner_numbers_of_kinds=[owners[0] for owners in owner_numbers_per_kind_and_split],
         )
     if roles.id is not None:
-        ids_in_split_order = _with_ids_of_repeats(
+        id_arrays_of_splits = _with_ids_of_repeats(
             column_name=roles.id,
-            ids_in_split_order=ids_in_split_order,
-            groups_in_split_order=groups_in_split_order,
+            id_arrays_of_splits=id_arrays_of_splits,
+            group_arrays_of_splits=group_arrays_of_splits,
         )
     have_weights = shared is not None and shared.weights is not None
-    if groups_in_split_order is None or have_weights:
-        groups_in_split_order = ids_in_split_order
+    if group_arrays_of_splits is None or have_weights:
+        group_arrays_of_splits = id_arrays_of_splits
     return _Identities(
-        ids_in_split_order=ids_in_split_order,
-        groups_in_split_order=groups_in_split_order,
+        id_arrays_of_splits=id_arrays_of_splits,
+        group_arrays_of_splits=group_arrays_of_splits,
         records_of_several_owners=shared,
         remarks=remarks,
     )
@@ -373,33 +375,35 @@ def _link_owners(owner_numbers_per_kind_and_split: Sequence[Sequence[IntArray]])
 
 def _with_ids_of_repeats(
     column_name: str,
-    ids_in_split_order: Sequence[IntArray],
-    groups_in_split_order: Sequence[IntArray] | None,
+    id_arrays_of_splits: Sequence[IntArray],
+    group_arrays_of_splits: Sequence[IntArray] | None,
 ) -> list[IntArray]:
     """Returns, for each split, ids that differ between rows: every further row with the same id gets a new number.
 
     Args:
         column_name: the column of ids, for messages.
-        ids_in_split_order: for each split, the number of each row's id, `[num_rows]`.
-        groups_in_split_order: for each split, the group of each row, `[num_rows]`; None if each row is a group of its
+        id_arrays_of_splits: for each split, the number of each row's id, `[num_rows]`.
+        group_arrays_of_splits: for each split, the group of each row, `[num_rows]`; None if each row is a group of its
             own.
 
     Raises:
         InvalidValue: rows with the same id are in different groups, or two public rows have the same id.
     """
-    first_free_id = 1 + max(int(record_ids.max()) for record_ids in ids_in_split_order)
-    distinct_ids_in_split_order = []
+    first_free_id = 1 + max(int(record_ids.max()) for record_ids in id_arrays_of_splits)
+    distinct_id_arrays = []
     for split_number, (split, record_ids) in enumerate(
-        zip(SPLITS, ids_in_split_order, strict=True)
+        zip(SPLITS, id_arrays_of_splits, strict=True)
     ):
         _, first_rows, id_of_row = np.unique(record_ids, return_index=True, return_inverse=True)
         is_repeat = np.ones(len(record_ids), np.bool_)
         is_repeat[first_rows] = False
         repeats = np.flatnonzero(is_repeat)
         have_one_group = False
-        if groups_in_split_order is not None:
-            group_of_first_row = groups_in_split_order[split_number][first_rows][id_of_row]
-            have_one_group = np.array_equal(group_of_first_row, groups_in_split_order[split_number])
+        if group_arrays_of_splits is not None:
+            group_of_first_row = group_arrays_of_splits[split_number][first_rows][id_of_row]
+            have_one_group = np.array_equal(
+                group_of_first_row, group_arrays_of_splits[split_number]
+            )
         if len(repeats) > 0 and (split == "public" or not have_one_group):
             rule = (
                 f"another id in each row, {len(repeats)} of {len(record_ids)} rows of {split} have "
@@ -408,5 +412,5 @@ def _with_ids_of_repeats(
             raise InvalidValue("data.id", column_name, rule=rule)
         distinct_ids = record_ids.copy()
         distinct_ids[repeats] = first_free_id + split_number * _SPLIT_STEP + np.arange(len(repeats))
-        distinct_ids_in_split_order.append(distinct_ids)
-    return distinct_ids_in_split_order
+        distinct_id_arrays.append(distinct_ids)
+    return distinct_id_arrays

@@ -185,7 +185,10 @@ def test_persons_are_numbered_in_order_of_first_row() -> None:
     """
     columns = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
     people = People.from_names(columns)
-    assert [numbers.tolist() for numbers in people.person_of_row_by_split] == [[0, 1, 2, 0], [3, 4]]
+    assert [numbers.tolist() for numbers in people.person_arrays_of_splits] == [
+        [0, 1, 2, 0],
+        [3, 4],
+    ]
 
 
 def test_merged_persons_take_the_smallest_number() -> None:
