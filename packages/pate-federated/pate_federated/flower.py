@@ -570,7 +570,7 @@ def _numbers_of_holder(
     request = Request.from_bytes(config[kind])
     answer_request(plan, request=request, folder=folder)
     numbers = own_settings_or_roll.numbers(
-        plan, request=request, vote_path=votes_path(request, folder=folder), folder=folder
+        plan, request=request, vote_path=votes_path(request, holder_folder=folder), folder=folder
     )
     return numbers, request.digest
 

@@ -67,9 +67,9 @@ def write_queries_file(request: Request, folder: Path) -> Path:
     return path
 
 
-def votes_path(request: Request, folder: Path) -> Path:
+def votes_path(request: Request, holder_folder: Path) -> Path:
     """Returns the path, in a holder's folder, of the vote file that answers a request."""
-    return folder / request.digest[:16] / "votes.npz"
+    return holder_folder / request.digest[:16] / "votes.npz"
 
 
 def answer_request(
@@ -88,7 +88,7 @@ def answer_request(
     Raises:
         InvalidValue: the records or teachers cannot answer the request, or the plan cannot be carried out.
     """
-    vote_path = votes_path(request, folder=folder)
+    vote_path = votes_path(request, holder_folder=folder)
     folder_of_request = vote_path.parent
     make_folder(folder_of_request)
     cast_vote_file(

@@ -78,7 +78,7 @@ class HolderSum:
             request.vote_clip,
             f"max_votes={max_votes} of the agreed noise",
         )
-        self._note_answer(request, folder=folder)
+        self._note_answer(request, note_folder=folder)
         rng = (
             secret_generator()
             if self.seed is None
@@ -95,20 +95,20 @@ class HolderSum:
         noisy_counts += constant_votes * self.noise.shares.steps
         return self.terms.require_sendable(noisy_counts)
 
-    def _note_answer(self, request: Request, *, folder: Path) -> None:
+    def _note_answer(self, request: Request, *, note_folder: Path) -> None:
         """Notes in a folder that a request is answered, before anything is sent.
 
         Raises `InvalidValue` if the request was answered before, or if it is one more than `max_answers`.
         """
-        note_path = folder / f"answered-{request.digest}"
-        with file_lock(folder / _LOCK):
+        note_path = note_folder / f"answered-{request.digest}"
+        with file_lock(note_folder / _LOCK):
             # `lexists` works in a folder that may not be listed, too.
             if os.path.lexists(note_path):
                 rule = (
                     "a request that was not answered before: a second noisy sum is a second release"
                 )
                 raise InvalidValue("request", rule=rule)
-            num_others = len(list(folder.glob("answered-*")))
+            num_others = len(list(note_folder.glob("answered-*")))
             rule = f"at most {self.max_answers}, the max_answers of this holder"
             require(
                 num_others < self.max_answers, "requests answered with noise", num_others + 1, rule

@@ -123,7 +123,7 @@ class RoundsOfHolders:
             InvalidValue: too many holders are absent, or `release_votes` refuses the release.
         """
         monitor = monitor or Monitor()
-        vote_source = AskedVotes(release_in_rounds=self, exchange=exchange, monitor=monitor)
+        vote_source = AskedVotes(release_in_rounds=self, ask_holders=exchange, monitor=monitor)
         ids = self.record_ids[: self.num_queries]
         cohort = cohort_of_heads(
             vote_source.heads,
@@ -158,19 +158,19 @@ class AskedVotes(VotesInRounds, ShareSums):
     readers = "centered_votes in rounds (aggregator.rounds=2 or more, or 200 teachers), which needs sums alone"
 
     def __init__(
-        self, release_in_rounds: RoundsOfHolders, exchange: Exchange, monitor: Monitor
+        self, release_in_rounds: RoundsOfHolders, ask_holders: Exchange, monitor: Monitor
     ) -> None:
         """Asks the holders the opening question, unless the inbox has their answers.
 
         Args:
             release_in_rounds: the release with its folders and its roll.
-            exchange: sends a question to all holders and returns the sum of their answers.
+            ask_holders: sends a question to all holders and returns the sum of their answers.
             monitor: displays the progress.
         """
         self.folder = make_folder(release_in_rounds.inbox)
         self.roll = release_in_rounds.roll
         self.pool = release_in_rounds.pool
-        self._exchange = exchange
+        self._ask_holders = ask_holders
         self._monitor = monitor
         inputs = np.asarray(self.pool[:NUM_ASKED], dtype=np.float32)
         request = Request(
@@ -202,7 +202,7 @@ class AskedVotes(VotesInRounds, ShareSums):
         """
         opening_path = self.folder / "opening.json"
         if not os.path.lexists(opening_path):
-            answers = self._exchange_if_enough(question=opening)
+            answers = self._ask_enough_holders(question=opening)
             head_text_of_holder = {name: head.to_text() for name, head in answers.heads.items()}
             samples_digest = opening.asked
             opened = Opened(
@@ -216,9 +216,9 @@ class AskedVotes(VotesInRounds, ShareSums):
         require(stored.asked == opening.asked, "inbox, samples", "others", rule)
         return stored
 
-    def _exchange_if_enough(self, question: Question) -> SumOfAnswers:
+    def _ask_enough_holders(self, question: Question) -> SumOfAnswers:
         """Asks all holders a question and returns the sum; raises `InvalidValue` if too many of them are absent."""
-        answers = self._exchange(question)
+        answers = self._ask_holders(question)
         for line in answers.refused.values():
             self._monitor.say(line)
         self.roll.require_enough(
@@ -249,7 +249,7 @@ class AskedVotes(VotesInRounds, ShareSums):
 
         def make_sum() -> Summed:
             self._log_question(file_name=sum_path.name)
-            answers = self._exchange_if_enough(question=question)
+            answers = self._ask_enough_holders(question=question)
             return answers.total, answers.holders
 
         sum_file = read_or_make_sum(

@@ -29,8 +29,10 @@ def train_student(config: DictConfig) -> None:
     monitor = ConsoleMonitor()
     release_folder = Path(config.release)
     output_folder = None if config.output is None else Path(config.output)
-    all_settings = OmegaConf.to_container(config.student, resolve=True)
-    student_settings = without_outside_values(config, settings={"student": all_settings})["student"]
+    value_of_setting = OmegaConf.to_container(config.student, resolve=True)
+    student_settings = without_outside_values(config, settings={"student": value_of_setting})[
+        "student"
+    ]
     plan = StudentPlan(
         student=part_maker(config)("student"),
         queries=_queries_reader(config, release_folder, monitor),

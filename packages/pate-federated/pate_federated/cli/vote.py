@@ -43,11 +43,11 @@ def vote(config: DictConfig) -> None:
     output_dir = Path(config.output_dir or output.with_suffix(".work"))
     plan = _holder_plan(config, output_dir=output_dir, monitor=monitor)
     vote_file = cast_vote_file(plan, output=output, output_dir=output_dir, monitor=monitor)
-    head = vote_file.manifest
+    vote_head = vote_file.manifest
     _print_page(
         output=output,
-        holder=head.holder,
-        head=head,
+        holder=vote_head.holder,
+        head=vote_head,
         num_bytes=output.stat().st_size,
         folder=output_dir,
     )

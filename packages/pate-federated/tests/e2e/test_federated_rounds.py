@@ -288,7 +288,7 @@ def answers(homes: Path) -> list[Contribution]:
     """Returns the contributions of all four holders, which are their vote files."""
     return [
         Contribution(
-            holder=name, votes=votes_path(small_request(), folder=homes / name).read_bytes()
+            holder=name, votes=votes_path(small_request(), holder_folder=homes / name).read_bytes()
         )
         for name in NAMES
     ]

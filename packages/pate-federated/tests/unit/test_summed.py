@@ -240,7 +240,7 @@ def answered_at_once(folder: Path, first_id: int) -> bool:
     other_request = replace(request(), record_ids=np.arange(first_id, first_id + NUM_QUERIES))
     try:
         HolderSum(terms=SumTerms.of_noise(NOISE, roll=EXPECTED_HOLDERS), noise=NOISE)._note_answer(
-            other_request, folder=folder
+            other_request, note_folder=folder
         )
     except InvalidValue:
         return False
