@@ -89,7 +89,7 @@ class LedgerFile:
         make_accountant = require_maker(AutoAccountant if accountant is None else accountant)
         empty_accountant = make_accountant()
         requested_filter = _requested_filter(
-            filter,
+            make_filter=filter,
             make_default_filter=RenyiFilter
             if accountant is None
             else default_filter(empty_accountant),
