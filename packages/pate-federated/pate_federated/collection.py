@@ -56,11 +56,11 @@ class AbsentVotes(TeacherVotes):
     """
 
     def __init__(
-        self, present_votes: GatheredVotes, num_absent_teachers: int, *, votes_for_first_label: bool
+        self, present_votes: GatheredVotes, num_absent_teachers: int, *, picks_first_label: bool
     ) -> None:
         self.present_votes = present_votes
         self.num_absent_teachers = num_absent_teachers
-        self.votes_for_first_label = votes_for_first_label
+        self.picks_first_label = picks_first_label
         self.num_teachers = present_votes.num_teachers + num_absent_teachers
         self.records_per_teacher = present_votes.records_per_teacher
         self.num_queries = present_votes.num_queries
@@ -135,7 +135,7 @@ class AbsentVotes(TeacherVotes):
     def _blocks_of_absent(self, *, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
         """Yields the constant votes of each absent teacher, `[1, num_queries, num_labels]` of the type `dtype`."""
         one_teacher = np.zeros((1, self.num_queries, self.num_labels), dtype=dtype)
-        one_teacher[:, :, 0] = self.votes_for_first_label
+        one_teacher[:, :, 0] = self.picks_first_label
         yield from [one_teacher] * self.num_absent_teachers
 
 
@@ -193,7 +193,7 @@ class Collection:
         return AbsentVotes(
             present_votes=votes,
             num_absent_teachers=num_absent_teachers,
-            votes_for_first_label=aggregator.single_label,
+            picks_first_label=aggregator.single_label,
         )
 
 
