@@ -109,22 +109,26 @@ class Alternative(Method):
         require_positive("clip_factor", self.clip_factor)
         require_positive("signal_variance", self.signal_variance)
 
-    def gradient_clip(self, released_shares: ReleasedShares) -> float:
+    def gradient_clip(self, prevalence_and_known_shares: ReleasedShares) -> float:
         """Returns the clip, which is the largest l2 length of a group's gradient: `clip_factor` times a typical length.
 
         Args:
-            released_shares: the released prevalence of each label, and the share of records that know it.
+            prevalence_and_known_shares: the released prevalence of each label, and the share of records that know it.
         """
-        label_variances = released_shares.prevalence * (1 - released_shares.prevalence)
-        if released_shares.known_shares is not None:  # a gradient is 0 where the label is unknown
-            label_variances = label_variances * released_shares.known_shares
+        label_variances = prevalence_and_known_shares.prevalence * (
+            1 - prevalence_and_known_shares.prevalence
+        )
+        if (
+            prevalence_and_known_shares.known_shares is not None
+        ):  # a gradient is 0 where the label is unknown
+            label_variances = label_variances * prevalence_and_known_shares.known_shares
         return self.clip_factor * math.sqrt(float(label_variances.sum()))
 
     def schedule(
         self,
         training_data: TrainingData,
         noise_multiplier: float,
-        released_shares: ReleasedShares,
+        prevalence_and_known_shares: ReleasedShares,
         *,
         signal_is_concentrated: bool = False,
     ) -> Schedule:
@@ -133,21 +137,21 @@ class Alternative(Method):
         Args:
             training_data: the data.
             noise_multiplier: the noise multiplier of the method.
-            released_shares: the prevalence of each label, and the share of records that know it.
+            prevalence_and_known_shares: the prevalence of each label, and the share of records that know it.
             signal_is_concentrated: whether to assume the best case: all signal lies along the widest direction.
         """
         noise_rate: FloatArray | float = self.noise_rate(
             noise_multiplier,
-            clip=self.gradient_clip(released_shares),
+            clip=self.gradient_clip(prevalence_and_known_shares),
             num_groups=training_data.num_groups,
         )
-        if released_shares.known_shares is not None:
+        if prevalence_and_known_shares.known_shares is not None:
             # The mean gradient is over the records that know a label.
-            noise_rate = noise_rate / released_shares.known_shares**2
+            noise_rate = noise_rate / prevalence_and_known_shares.known_shares**2
         return Schedule.best(
             training_data.public_feature_map,
             training_data.public_inputs,
-            released_shares.prevalence,
+            prevalence_and_known_shares.prevalence,
             noise_rate=noise_rate,
             clip_factor=self.clip_factor,
             signal_variance=self.signal_variance,
@@ -250,9 +254,11 @@ class Alternative(Method):
         # A mean case would refuse too much. A model with 1% of the variance of the log-odds has a correlation of 0.1
         # with them, and real labels vary along wide directions more than along others.
         likely_prevalence = np.full(training_data.bench.dataset.num_labels, _LIKELY_PREVALENCE)
-        likely_released_shares = ReleasedShares(likely_prevalence)
         schedule = self.schedule(
-            training_data, noise_multiplier, likely_released_shares, signal_is_concentrated=True
+            training_data,
+            noise_multiplier,
+            prevalence_and_known_shares=ReleasedShares(likely_prevalence),
+            signal_is_concentrated=True,
         )
         learned_share = 1 - schedule.expected_squared_error / self.signal_variance
         if learned_share >= _MIN_LEARNED_SHARE:
