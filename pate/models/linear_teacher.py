@@ -259,25 +259,29 @@ def _solve(
     """
     by_record = centered_inputs.shape[1] <= centered_inputs.shape[2]
     transposed = centered_inputs.mT
-    gram = centered_inputs @ transposed if by_record else transposed @ centered_inputs
-    gram_diagonal = gram.diagonal(dim1=1, dim2=2)
-    mean_squared_lengths = gram_diagonal.sum(dim=1)[:, None, None] / num_records
+    gram_matrices = centered_inputs @ transposed if by_record else transposed @ centered_inputs
+    gram_diagonals = gram_matrices.diagonal(dim1=1, dim2=2)
+    mean_squared_lengths = gram_diagonals.sum(dim=1)[:, None, None] / num_records
     ridge_penalties = penalty * torch.where(
         mean_squared_lengths > 0, mean_squared_lengths, torch.ones_like(mean_squared_lengths)
     )
-    gram_diagonal.add_(ridge_penalties[:, 0])  # `gram_diagonal` is a view, so this adds to `gram`
-    inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
+    gram_diagonals.add_(
+        ridge_penalties[:, 0]
+    )  # `gram_diagonals` is a view, so this adds to `gram_matrices`
+    inverse_gram_matrices = torch.cholesky_inverse(torch.linalg.cholesky(gram_matrices))
     # The leverage of a record has a part 1/n, which is the intercept's.
     if by_record:
-        dual = inverse @ label_residuals
+        dual = inverse_gram_matrices @ label_residuals
         weights = transposed @ dual
         fit_residuals = ridge_penalties * dual
-        inverse_diagonal = inverse.diagonal(dim1=1, dim2=2)[..., None]
-        one_minus_leverage = ridge_penalties * inverse_diagonal - 1 / num_records
+        inverse_diagonals = inverse_gram_matrices.diagonal(dim1=1, dim2=2)[..., None]
+        one_minus_leverage = ridge_penalties * inverse_diagonals - 1 / num_records
     else:
-        weights = inverse @ (transposed @ label_residuals)
+        weights = inverse_gram_matrices @ (transposed @ label_residuals)
         fit_residuals = torch.baddbmm(label_residuals, centered_inputs, weights, alpha=-1)
-        leverage = (centered_inputs @ inverse).mul_(centered_inputs).sum(dim=2, keepdim=True)
+        leverage = (
+            (centered_inputs @ inverse_gram_matrices).mul_(centered_inputs).sum(dim=2, keepdim=True)
+        )
         one_minus_leverage = 1 - leverage - 1 / num_records
     one_minus_leverage.clamp_min_(MIN_ONE_MINUS_LEVERAGE)
     return weights, fit_residuals.div_(one_minus_leverage)  # Allen, 1974

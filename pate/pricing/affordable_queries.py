@@ -80,7 +80,8 @@ def largest_num_queries(
     ... )
     910
     """
-    budget = QueryBudget(delta=target_delta, epsilon=max_epsilon, accountant=accountant)
+    make_accountant = accountant
+    budget = QueryBudget(delta=target_delta, epsilon=max_epsilon, accountant=make_accountant)
     single_query = VoteShape(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
     first_guess = 1
     most_queries = _MAX_QUERIES
@@ -118,7 +119,7 @@ def largest_num_queries(
     if num_queries == 0:
         require_achievable_delta(target_delta, num_queries=1, num_labels=num_labels)
         # The accountant raises where the failure probabilities alone use up delta.
-        price = accountant().compose(event_of(num_queries=1)).get_epsilon(target_delta)
+        price = make_accountant().compose(event_of(num_queries=1)).get_epsilon(target_delta)
         rule = f"at least {format_epsilon(price)}, the price of one query"
         raise InvalidValue("max_epsilon", max_epsilon, rule=rule)
     return num_queries

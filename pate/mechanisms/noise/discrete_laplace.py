@@ -16,8 +16,8 @@ from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.mechanisms.noise.rejection import draw_by_rejection
 from pate.validation import require, require_generator, require_positive
 
-# Rates are multiples of 1 / _RATE_STEPS, so that the numbers of a draw fit into 64 bits.
-_RATE_STEPS = 2**32
+# Rates are multiples of 1 / _STEPS_PER_UNIT_OF_RATE, so that the numbers of a draw fit into 64 bits.
+_STEPS_PER_UNIT_OF_RATE = 2**32
 _LARGEST_RATE = 2**16
 
 
@@ -41,7 +41,9 @@ class DiscreteLaplace:
     rate: Fraction
 
     def __post_init__(self) -> None:
-        is_multiple = isinstance(self.rate, Fraction) and _RATE_STEPS % self.rate.denominator == 0
+        is_multiple = (
+            isinstance(self.rate, Fraction) and _STEPS_PER_UNIT_OF_RATE % self.rate.denominator == 0
+        )
         is_valid = is_multiple and 0 < self.rate <= _LARGEST_RATE
         require(is_valid, "rate", self.rate, "a multiple of 2**-32 in (0, 2**16]")
 
@@ -49,10 +51,10 @@ class DiscreteLaplace:
     def at_most(cls, rate: float | Fraction) -> Self:
         """Returns the noise whose rate is the largest multiple of 2**-32 that is at most `rate`."""
         require_positive("rate", float(rate))
-        num_steps = math.floor(Fraction(rate) * _RATE_STEPS)
-        is_in_range = 0 < num_steps <= _LARGEST_RATE * _RATE_STEPS
+        num_steps = math.floor(Fraction(rate) * _STEPS_PER_UNIT_OF_RATE)
+        is_in_range = 0 < num_steps <= _LARGEST_RATE * _STEPS_PER_UNIT_OF_RATE
         require(is_in_range, "rate", float(rate), "a number in [2**-32, 2**16]")
-        return cls(rate=Fraction(num_steps, _RATE_STEPS))
+        return cls(rate=Fraction(num_steps, _STEPS_PER_UNIT_OF_RATE))
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
         """Draws an array of independent discrete Laplace noise, exactly."""

@@ -32,7 +32,7 @@ _DIGITS_PER_BIT = 0.30103  # log10(2)
 class LazyUniform:
     """A uniform random number on [0, 1) of which only the first bits are drawn.
 
-    The number lies in [numerator / 2**bits, (numerator + 1) / 2**bits].
+    The number lies in [numerator / 2**num_bits, (numerator + 1) / 2**num_bits].
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class LazyUniform:
             reserved_words: further words of 64 bits that were drawn in advance; they are used before `rng`.
         """
         self.numerator = first_word
-        self.bits = _BITS_PER_WORD
+        self.num_bits = _BITS_PER_WORD
         self._rng = rng
         self._reserved_words = list(reserved_words)
 
@@ -57,17 +57,17 @@ class LazyUniform:
         These are the digits that the bits drawn so far determine, plus 4. So the bounds on the other number are
         narrower than the interval in which this number lies.
         """
-        return int(self.bits * _DIGITS_PER_BIT) + 4
+        return int(self.num_bits * _DIGITS_PER_BIT) + 4
 
     def compute_bounds(self) -> Bounds:
         """Returns the ends of the interval in which the number lies, from the bits drawn so far."""
-        denominator = 1 << self.bits
+        denominator = 1 << self.num_bits
         return Fraction(self.numerator, denominator), Fraction(self.numerator + 1, denominator)
 
     def extend(self) -> None:
         """Draws 64 more bits."""
         self.numerator = (self.numerator << _BITS_PER_WORD) | self._next_word()
-        self.bits += _BITS_PER_WORD
+        self.num_bits += _BITS_PER_WORD
 
     def _next_word(self) -> int:
         """Returns the next reserved word, or a new word if none is left."""

@@ -62,7 +62,7 @@ def cipher_generator(key: bytes) -> np.random.Generator:
     """
     is_key = isinstance(key, bytes) and len(key) == _KEY_BYTES
     require(is_key, name="key", value="(not shown)", rule=f"{_KEY_BYTES} bytes")
-    return np.random.Generator(_held_cipher(_cipher())(_CipherKey(key)))
+    return np.random.Generator(_make_held_cipher_class(_load_cipher_class())(_CipherKey(key)))
 
 
 class _Held:
@@ -104,7 +104,9 @@ class _CipherKey(_Held, ISpawnableSeedSequence):
         key_number = int.from_bytes(self._key, "little")
         child_numbers = [next(self._children) for _ in range(n_children)]
         child_ciphers = [
-            _cipher()(key=key_number, counter=(1 + child_number) << _LOG2_FIRST_CHILD_BLOCK)
+            _load_cipher_class()(
+                key=key_number, counter=(1 + child_number) << _LOG2_FIRST_CHILD_BLOCK
+            )
             for child_number in child_numbers
         ]
         return [
@@ -128,13 +130,13 @@ class HeldStream(_Held):
     seed_seq: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)  # the cipher's, see `_held_cipher`
+        super().__init__(*args, **kwargs)  # the cipher's, see `_make_held_cipher_class`
         _LIVE_STREAMS.add(self)
 
     @property
     def state(self) -> Any:
         """The state of the cipher, by which ledgers identify the noise; it carries the name of randomgen's class."""
-        cipher_class = _cipher()
+        cipher_class = _load_cipher_class()
         return cipher_class.state.__get__(self) | {
             "bit_generator": f"{cipher_class.__module__}.{cipher_class.__name__}"
         }
@@ -164,13 +166,13 @@ if hasattr(os, "register_at_fork"):  # some systems have no forks
 
 
 @functools.cache
-def _held_cipher(cipher_class: Any) -> Any:
+def _make_held_cipher_class(cipher_class: Any) -> Any:
     """Returns a subclass of randomgen's ChaCha class with the mixin `HeldStream`."""
     return type("HeldCipher", (HeldStream, cipher_class), {})
 
 
 @functools.cache
-def _cipher() -> Any:
+def _load_cipher_class() -> Any:
     """Returns randomgen's class ChaCha, after a check that it computes a known block of ChaCha20.
 
     Raises `InvalidValue` if randomgen is not installed or computes another block.

@@ -65,7 +65,7 @@ def index_of(lazy_uniform: LazyUniform, enclose_weights: WeightEncloser) -> int:
     """
     while True:
         intervals = enclose_weights(lazy_uniform.num_digits)
-        # The target, u times the total weight, lies between these numbers over 2**bits.
+        # The target, u times the total weight, lies between these numbers over 2**num_bits.
         lowest_target = lazy_uniform.numerator * sum(lower_weight for lower_weight, _ in intervals)
         highest_target = (lazy_uniform.numerator + 1) * sum(
             upper_weight for _, upper_weight in intervals
@@ -75,9 +75,9 @@ def index_of(lazy_uniform: LazyUniform, enclose_weights: WeightEncloser) -> int:
         for index, (lower_weight, upper_weight) in enumerate(intervals):
             low_sum += lower_weight
             high_sum += upper_weight
-            if highest_target <= low_sum << lazy_uniform.bits:
+            if highest_target <= low_sum << lazy_uniform.num_bits:
                 return index
-            if lowest_target < high_sum << lazy_uniform.bits:
+            if lowest_target < high_sum << lazy_uniform.num_bits:
                 break  # this weight may exceed the target or not: more bits are needed
         lazy_uniform.extend()
 

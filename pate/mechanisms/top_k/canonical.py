@@ -268,7 +268,9 @@ class CanonicalTopK(BoundedRangeTopK):
     ) -> WeightEncloser:
         """Returns the function that encloses the exact weights of the classes of one histogram `[d]`."""
         losses = set_classes.losses(falling_counts, share_of_smallest_count=Fraction(self.gamma))
-        exponents = (Fraction(self.loss_weight_for(len(falling_counts))) * losses).tolist()
+        exponents = (
+            Fraction(self.loss_weight_for(num_counts=len(falling_counts))) * losses
+        ).tolist()
         class_sizes = [set_classes.size(class_index) for class_index in range(len(exponents))]
         return exponential_encloser(exponents, class_sizes=class_sizes)
 
@@ -305,7 +307,7 @@ class CanonicalTopK(BoundedRangeTopK):
                 falling_counts[row], share_of_smallest_count=Fraction(self.gamma)
             )
 
-        loss_weight = Fraction(self.loss_weight_for(falling_counts.shape[1]))
+        loss_weight = Fraction(self.loss_weight_for(num_counts=falling_counts.shape[1]))
 
         def compute_fraction(row: int, class_index: int) -> Fraction:
             value: Fraction = -loss_weight * compute_exact_losses(row)[class_index]
@@ -320,13 +322,13 @@ class CanonicalTopK(BoundedRangeTopK):
 
     def _values_of(self, set_classes: CanonicalClasses, falling_counts: IntArray) -> FloatArray:
         """Returns minus the loss of each class, divided by the scale of the noise, as floats: `[q, n]`."""
-        loss_weight = self.loss_weight_for(falling_counts.shape[1])
+        loss_weight = self.loss_weight_for(num_counts=falling_counts.shape[1])
         return -loss_weight * set_classes.losses(falling_counts, share_of_smallest_count=self.gamma)
 
     def _likely_classes(self, falling_counts: IntArray) -> CanonicalClasses:
         """Returns the classes of one histogram `[d]` without those whose weight is negligible with Gumbel noise."""
         num_ranks = len(falling_counts)
-        loss_weight = self.loss_weight_for(num_ranks)
+        loss_weight = self.loss_weight_for(num_counts=num_ranks)
         if self.gamma < 1:
             return CanonicalClasses.likely(
                 falling_counts,

@@ -347,7 +347,7 @@ def test_another_cipher_by_the_same_name_is_refused(monkeypatch: pytest.MonkeyPa
         def __init__(self, seed: Any = None) -> None:
             super().__init__(seed, rounds=8)
 
-    module._cipher.cache_clear()
+    module._load_cipher_class.cache_clear()
     monkeypatch.setattr(chacha, "ChaCha", Weak)
     with refused_parameter("rng", value="randomgen's ChaCha"):
         secret_generator()
