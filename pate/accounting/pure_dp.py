@@ -114,7 +114,8 @@ class PureDpAccountant(AccountantBesideRenyi):
             total_epsilon = sum(
                 np.float64(epsilon) * count for epsilon, count in self._count_of_epsilon.items()
             )
-            return float(total_epsilon * (1 + 1e-12))
+            rounding_up_factor = 1 + 1e-12
+        return float(total_epsilon * rounding_up_factor)
 
     def _has_tails(self) -> bool:
         """Returns True if the optimal composition can be computed.

@@ -91,7 +91,8 @@ class TruncatedNegativeBinomial(RunCount):
         _require_shape_eta(eta)
         require(1 < mean <= _LARGEST_MEAN, "mean", mean, f"a number in (1, {_LARGEST_MEAN:g}]")
         low_log_gamma = math.log(_SMALLEST_GAMMA)
-        high_log_gamma = math.log1p(-1e-12)
+        smallest_complement = 1e-12  # of gamma, so that its logarithm is below 0
+        high_log_gamma = math.log1p(-smallest_complement)
         distribution_of_most_runs = cls(eta=eta, gamma=_SMALLEST_GAMMA)
         if distribution_of_most_runs.mean < mean:
             rule = f"fewer runs, or a larger eta: gamma would be below {_SMALLEST_GAMMA:g}"

@@ -118,15 +118,15 @@ def call_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
         if isinstance(event, events.BoundarySessionEvent) and event.bounded_range:
             # A wrapped call of a bounded range: the cost of the call, or that of near ties if it is larger.
             loss_range = event.call_epsilon
-            bare_call_cost = _excess_moment(bounded_range_rdp(loss_range, orders), orders)
+            unwrapped_call_cost = _excess_moment(bounded_range_rdp(loss_range, orders), orders)
             smallest_rest_prob = 1 / (math.exp(loss_range) + 1)
             near_tie_cost = _largest_corner(
-                excess_moment=bare_call_cost,
+                excess_moment=unwrapped_call_cost,
                 smallest_rest_prob=smallest_rest_prob,
                 orders=orders,
                 denominator_offset=1,
             )
-            call_costs = np.fmin(call_costs, np.maximum(bare_call_cost, near_tie_cost))
+            call_costs = np.fmin(call_costs, np.maximum(unwrapped_call_cost, near_tie_cost))
         elif isinstance(event, events.BoundarySessionEvent):
             # A wrapped call of epsilon-DP has a range of 2 epsilon.
             range_rdp = bounded_range_rdp(2 * event.call_epsilon, orders)

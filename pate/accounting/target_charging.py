@@ -271,7 +271,8 @@ class TargetCharging(HeldBudget):
             else (outcome_in_target,)
         )
         with self._locked():
-            self.require_open(target, failure_prob=failure_prob)
+            q_target_of_call = self.target if target is None else target
+            self.require_open(q_target_of_call, failure_prob=failure_prob)
             num_counters = len(self.hits)
             are_bools = all(isinstance(outcome, (bool, np.bool_)) for outcome in is_hit_of_counters)
             if not are_bools or len(is_hit_of_counters) != num_counters:
@@ -298,7 +299,8 @@ class TargetCharging(HeldBudget):
         is_hit_of_calls = np.asarray(outcomes_in_target)
         num_counters = len(self.hits)
         with self._locked():
-            self.require_open(target)
+            q_target_of_calls = self.target if target is None else target
+            self.require_open(q_target_of_calls)
             require(
                 is_hit_of_calls.dtype == bool,
                 "outcomes_in_target.dtype",

@@ -515,7 +515,7 @@ class Aggregator(Parameters, ABC):
         """
         if self.reads_counts:
             max_votes = self.max_votes_per_teacher
-            return CountTable(votes, num_teachers=num_teachers, max_votes=max_votes)
+            return CountTable(vote_counts=votes, num_teachers=num_teachers, max_votes=max_votes)
         return VoteBlocks(votes, num_teachers=num_teachers)
 
     def _memory_record(self, vote_shape: VoteShape, ledger: Ledger | None) -> MemoryRecord:
