@@ -37,8 +37,8 @@ def composition_step(
         negligible_delta: the amount by which the step may raise each value for speed.
     """
     match step_pairs:
-        case Box() as box:
-            return box_step(grid, box, negligible_delta=negligible_delta)
+        case Box() as box_of_pairs:
+            return box_step(grid, box_of_pairs, negligible_delta=negligible_delta)
         case Winner() as winner_pairs:
             return winner_step(grid, winner_pairs, negligible_delta=negligible_delta)
         case Span() as span:

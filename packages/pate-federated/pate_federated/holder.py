@@ -236,11 +236,12 @@ def _sum_over_teachers(ensemble: Ensemble, *, question: Question, folder: Path) 
             records_per_teacher=float(state["records_per_teacher"]),
             ask_teachers=ask_teachers,
         )
+        clipping_mechanism = question.clipped_sum
         return moments.total(
             RoundQuestion(
                 student_weights=state["weights"],
                 label_scale=state["label_scale"],
-                clipped_moments=question.clipped_sum,
+                clipped_moments=clipping_mechanism,
             )
         )
     if question.kind in (LENGTHS, SHARES):
