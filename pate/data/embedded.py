@@ -248,9 +248,10 @@ class WordNet40(TextReader):
         for name, split in splits.items():
             lines = np.searchsorted(sorted_ids, split.record_ids).tolist()
             texts[name] = [glosses[line] for line in lines]
-        text_transform = self.text_fit(texts["public"], stage)
+        open_stage = stage
+        text_transform = self.text_fit(texts["public"], open_stage)
         for name, split in splits.items():
-            with stage(f"vectors of the {name} texts", len(texts[name])) as advance:
+            with open_stage(f"vectors of the {name} texts", len(texts[name])) as advance:
                 inputs = text_transform.vectors(texts[name], report_progress=advance)
                 splits[name] = replace(split, inputs=inputs)
         schema = TableSchema(

@@ -115,13 +115,11 @@ class Alternative(Method):
         Args:
             prevalence_and_known_shares: the released prevalence of each label, and the share of records that know it.
         """
-        label_variances = prevalence_and_known_shares.prevalence * (
-            1 - prevalence_and_known_shares.prevalence
-        )
-        if (
-            prevalence_and_known_shares.known_shares is not None
-        ):  # a gradient is 0 where the label is unknown
-            label_variances = label_variances * prevalence_and_known_shares.known_shares
+        prevalence = prevalence_and_known_shares.prevalence
+        known_shares = prevalence_and_known_shares.known_shares
+        label_variances = prevalence * (1 - prevalence)
+        if known_shares is not None:  # a gradient is 0 where the label is unknown
+            label_variances = label_variances * known_shares
         return self.clip_factor * math.sqrt(float(label_variances.sum()))
 
     def schedule(
@@ -151,7 +149,7 @@ class Alternative(Method):
         return Schedule.best(
             training_data.public_feature_map,
             training_data.public_inputs,
-            prevalence_and_known_shares.prevalence,
+            prevalence=prevalence_and_known_shares.prevalence,
             noise_rate=noise_rate,
             clip_factor=self.clip_factor,
             signal_variance=self.signal_variance,

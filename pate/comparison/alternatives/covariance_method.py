@@ -187,11 +187,9 @@ class CovarianceState:
             curvature_of_labels: the mean of p (1 - p) for each label, with p the probabilities of the model, `[L]`.
             num_steps: the number of gradients that share the noise multiplier, this one included.
         """
-        known_share_of_labels = (
-            np.ones_like(bias)
-            if self.prevalence_and_known_shares.known_shares is None
-            else self.prevalence_and_known_shares.known_shares
-        )
+        known_share_of_labels = self.prevalence_and_known_shares.known_shares
+        if known_share_of_labels is None:
+            known_share_of_labels = np.ones_like(bias)
         clip = self.clip_factor * math.sqrt(
             float((curvature_of_labels * known_share_of_labels).sum())
         )

@@ -70,11 +70,10 @@ class DpGradientDescent(FullBatch):
         )
         model_weights = np.zeros((private_features.shape[1], len(bias)))
         learning_rate_of_labels = schedule.label_learning_times / schedule.num_steps
-        if prevalence_and_known_shares.known_shares is not None:
+        known_shares = prevalence_and_known_shares.known_shares
+        if known_shares is not None:
             # The mean gradient is over the records that know a label.
-            learning_rate_of_labels = (
-                learning_rate_of_labels / prevalence_and_known_shares.known_shares
-            )
+            learning_rate_of_labels = learning_rate_of_labels / known_shares
         for _ in range(schedule.num_steps):
             gradient_sum = group_gradients.clipped_sum(
                 model_weights=model_weights, bias=bias, clip=clip

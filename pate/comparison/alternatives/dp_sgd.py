@@ -165,11 +165,10 @@ class DpSgd(Alternative):
         )
         bias = scipy.special.logit(prevalence_and_known_shares.prevalence)
         learning_rate_of_labels = schedule.label_learning_times / self.num_steps
-        if prevalence_and_known_shares.known_shares is not None:
+        known_shares = prevalence_and_known_shares.known_shares
+        if known_shares is not None:
             # The mean gradient is over the records that know a label.
-            learning_rate_of_labels = (
-                learning_rate_of_labels / prevalence_and_known_shares.known_shares
-            )
+            learning_rate_of_labels = learning_rate_of_labels / known_shares
 
         def scaled_inputs(inputs: Any) -> FloatArray:
             """Returns inputs as the network reads them.
