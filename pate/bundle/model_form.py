@@ -77,17 +77,26 @@ class ModelForm:
         cls,
         model: StudentModel,
         *,
-        name: str,
-        kind: str,
-        labels: tuple[str, ...],
+        data_name: str,
+        data_kind: str,
+        label_names: tuple[str, ...],
         preprocessing: Preprocessing | None,
         one_class: bool = False,
     ) -> Self:
-        """Returns the form of a trained student; the arguments are fields."""
+        """Returns the form of a trained student.
+
+        Args:
+            model: the student.
+            data_name: the name of the data set.
+            data_kind: the kind of the data set, "features" or "images".
+            label_names: the names of the labels, in the order of the model's outputs.
+            preprocessing: makes inputs from a table or from pictures; None for a model that takes arrays.
+            one_class: whether each sample has exactly one of the labels.
+        """
         return cls(
-            name=name,
-            kind=kind,
-            labels=labels,
+            name=data_name,
+            kind=data_kind,
+            labels=label_names,
             features=() if preprocessing is None else preprocessing.feature_names,
             preprocessing=preprocessing,
             input_shape=tuple(model.input_shape),

@@ -188,9 +188,9 @@ class Publication:
         )
         model_form = ModelForm.from_student(
             self.student,
-            name=data_name,
-            kind="features",
-            labels=fit_facts.label_names,
+            data_name=data_name,
+            data_kind="features",
+            label_names=fit_facts.label_names,
             preprocessing=fit_facts.preprocessing,
             one_class=fit_facts.one_class,
         )

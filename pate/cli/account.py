@@ -87,11 +87,12 @@ def _quote(config: DictConfig, *, monitor: Monitor) -> pricing.Quote:
     )
     if config.votes is not None and not config.data_dependent:
         _require_session(aggregator, votes_file=config.votes)
+    num_private_groups = config.num_private
     suggestion = None
     if config.suggest:
         with monitor.stage("searching teachers and queries"):
             suggestion = pricing.suggest(
-                aggregator, shape=vote_shape, budget=budget, num_private=config.num_private
+                aggregator, shape=vote_shape, budget=budget, num_private=num_private_groups
             )
         vote_shape = replace(
             vote_shape, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries
@@ -104,7 +105,7 @@ def _quote(config: DictConfig, *, monitor: Monitor) -> pricing.Quote:
         aggregator,
         priced_release=priced_release,
         budget=budget,
-        num_groups=config.num_private,
+        num_groups=num_private_groups,
         allow_useless=config.allow_useless,
         search=search_with_progress(monitor, spelling=COMMAND),
     )

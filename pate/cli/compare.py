@@ -65,6 +65,7 @@ def compare_from_config(config: DictConfig) -> None:
     check_dataset = None
     if not config.fewer_queries:
         check_dataset = partial(_require_queries, num_queries=config.num_queries)
+    goal_shares = _numbers(config.shares, setting_name="shares")
     comparison_plan = ComparisonPlan(
         load_dataset=make_dataset_loader(
             data_reader=build_part("data"),
@@ -85,7 +86,7 @@ def compare_from_config(config: DictConfig) -> None:
             slot="accountant",
             allowed_targets=list(config.allowed_targets),
         ),
-        shares=_numbers(config.shares, setting_name="shares"),
+        shares=goal_shares,
         all_records=config.all_records,
         num_queries=config.num_queries,
         target_delta=config.target_delta,

@@ -18,7 +18,7 @@ from pate.report.dossier import Dossier
 from pate.validation import InvalidValue, require_choice
 
 # The settings that the command needs, with a rule for each.
-_REQUIRED_SETTINGS = {
+_RULE_OF_REQUIRED_SETTING = {
     "release": "the folder release/ of a finished run",
     "output": "the file to write, such as dossier.html or dossier.json",
 }
@@ -31,7 +31,7 @@ def write_dossier(config: DictConfig) -> None:
         InvalidValue: a setting or the release is invalid, or the result of an attack may not be published. No file is
             written.
     """
-    require_named(config, rules=_REQUIRED_SETTINGS)
+    require_named(config, rules=_RULE_OF_REQUIRED_SETTING)
     output_file = Path(str(config.output))
     release_folder = Path(str(config.release))
     if output_file.suffix not in (".html", ".json"):

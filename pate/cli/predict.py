@@ -33,7 +33,7 @@ from pate.report.console import print_lines
 from pate.validation import InvalidValue
 
 # The settings that the command needs, with a rule for each.
-_REQUIRED_SETTINGS = {
+_RULE_OF_REQUIRED_SETTING = {
     "release": "the folder release/ of a finished run",
     "data": "the file or files of the records, or the folder of the pictures",
     "output": "the file to write, such as predictions.csv",
@@ -64,7 +64,7 @@ def predict(config: DictConfig) -> None:
         InvalidValue: a setting, the bundle or a record is invalid. No output file is written then, and an earlier one
             stays.
     """
-    require_named(config, rules=_REQUIRED_SETTINGS)
+    require_named(config, rules=_RULE_OF_REQUIRED_SETTING)
     bundle = Bundle.load(str(config.release))
     output_file = Path(str(config.output))
     _require_output(

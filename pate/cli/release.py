@@ -194,7 +194,8 @@ def plan_of(
         aggregator = aggregator.around(public_model_answers.probabilities)
     read_queries = None
     if config.queries is not None:
-        read_queries = partial(Queries.read, Path(config.queries), schema=config.table_schema)
+        table_schema_file = config.table_schema
+        read_queries = partial(Queries.read, Path(config.queries), schema=table_schema_file)
     plan = ReleasePlan(
         aggregator=aggregator,
         aggregator_name=heading_values.aggregator if heading_values.is_public else None,

@@ -26,7 +26,7 @@ from pate.report.console import print_page
 from pate.validation import InvalidValue, as_setting
 
 # The settings that the command needs, with a rule for each.
-_REQUIRED_SETTINGS = {
+_RULE_OF_REQUIRED_SETTING = {
     "data": "the file of the public records",
     "output": "the file to write, such as schema.yaml",
 }
@@ -41,7 +41,7 @@ def write_schema(config: DictConfig) -> None:
     Raises:
         InvalidValue: a setting or the table is invalid. Files of splits that were written are removed.
     """
-    require_named(config, rules=_REQUIRED_SETTINGS)
+    require_named(config, rules=_RULE_OF_REQUIRED_SETTING)
     schema_file = Path(str(config.output))
     if os.path.lexists(schema_file):
         rule = "the name of a new file: somebody may have changed this one; remove it to have it written anew"
@@ -171,9 +171,10 @@ def _command(table_settings: Table, schema_file: Path, files_of_splits: Mapping[
     """
     command_words = ["pate-train", "data=table", as_setting(name="data.schema", value=schema_file)]
     if table_settings.path is not None:
+        split_column = table_settings.split
         command_words += [
             as_setting(name="data.path", value=table_settings.path),
-            as_setting(name="data.split", value=table_settings.split),
+            as_setting(name="data.split", value=split_column),
         ]
     else:
         public_file = Path(str(table_settings.public))

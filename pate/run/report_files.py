@@ -131,9 +131,9 @@ def _write_published_files(
     )
     model_form = ModelForm.from_student(
         released_run.trained_student.model,
-        name=dataset.name,
-        kind=dataset.kind,
-        labels=dataset.label_names,
+        data_name=dataset.name,
+        data_kind=dataset.kind,
+        label_names=dataset.label_names,
         preprocessing=dataset.preprocessing,
     )
     model_form.write(release_folder)

@@ -137,9 +137,9 @@ def train_on_release(
     model.save(bundle_folder / "student")
     model_form = ModelForm.from_student(
         model,
-        name=terms.dataset,
-        kind="features" if inputs.ndim == 2 else "images",
-        labels=public_names.label_names,
+        data_name=terms.dataset,
+        data_kind="features" if inputs.ndim == 2 else "images",
+        label_names=public_names.label_names,
         preprocessing=queries.preprocessing,
     )
     model_form.write(bundle_folder)

@@ -22,7 +22,7 @@ _GAPS = (0.0, *np.geomspace(0.004, 0.6, 15), 0.2, 1 / 3)
 # The gaps that are tried for an aggregator that reads the votes of each teacher.
 _FEW_GAPS = (0.0, 0.1, 0.2)
 # The numbers of labels with equal counts in these patterns.
-_GROUP_SIZES = (1, 4)
+_LABELS_PER_COUNT = (1, 4)
 # The numbers of equal gaps between falling counts in these patterns.
 _NUMBERS_OF_GAPS = (1, 2, 4, 7)
 # A smaller number of canaries is chosen only if its score is larger by this factor.
@@ -42,7 +42,7 @@ class VotePattern:
     by its signs, with a coin of -1 by the opposite signs.
 
     Attributes:
-        label_sides: 1, -1 or 0 for each of the first labels, and 0 for all further labels. A canary votes for the
+        side_of_label: 1, -1 or 0 for each of the first labels, and 0 for all further labels. A canary votes for the
             labels whose side is its coin times its sign in the query. Empty if a canary has a sign for each label; then
             it votes for the labels whose sign is its coin.
         votes_of_others: for each of the first labels, the number of teachers that vote for it and are no canaries; 0
@@ -50,13 +50,13 @@ class VotePattern:
             it.
     """
 
-    label_sides: tuple[int, ...] = ()
+    side_of_label: tuple[int, ...] = ()
     votes_of_others: tuple[int, ...] = ()
 
     @property
     def is_by_bit(self) -> bool:
         """Whether canaries have a sign for each label of a query, and not one sign for each query."""
-        return not self.label_sides
+        return not self.side_of_label
 
 
 class PatternVotes(TeacherVotes):
@@ -81,9 +81,9 @@ class PatternVotes(TeacherVotes):
         self.num_queries = shape.num_queries
         self.num_labels = shape.num_labels
         self.num_other_teachers = shape.num_teachers - repeats * len(signed_coins)
-        self.label_sides = np.zeros(shape.num_labels, dtype=np.int64)
+        self.side_of_label = np.zeros(shape.num_labels, dtype=np.int64)
         self.votes_of_others = np.zeros(shape.num_labels, dtype=np.int64)
-        self.label_sides[: len(vote_pattern.label_sides)] = vote_pattern.label_sides
+        self.side_of_label[: len(vote_pattern.side_of_label)] = vote_pattern.side_of_label
         self.votes_of_others[: len(vote_pattern.votes_of_others)] = vote_pattern.votes_of_others
         self.by_bit = vote_pattern.is_by_bit
 
@@ -113,7 +113,7 @@ class PatternVotes(TeacherVotes):
                 positions_by_label = positions[:, :, None]
                 reversed_positions = self.num_other_teachers - 1 - positions_by_label
                 positions_of_side = np.where(
-                    self.label_sides < 0, reversed_positions, positions_by_label
+                    self.side_of_label < 0, reversed_positions, positions_by_label
                 )
                 yield np.asarray(positions_of_side < self.votes_of_others)
 
@@ -136,7 +136,7 @@ class PatternVotes(TeacherVotes):
         if self.by_bit:
             sign_of_label = signed_coins.reshape(-1, self.num_queries, self.num_labels)
             return np.asarray(sign_of_label > 0)
-        return np.asarray(signed_coins[:, :, None] * self.label_sides > 0)
+        return np.asarray(signed_coins[:, :, None] * self.side_of_label > 0)
 
     def _counted(self, max_votes: int | None) -> IntArray:
         """Returns the number of teachers that vote for each label of each query, `[Q, L]`, by a closed formula.
@@ -149,8 +149,10 @@ class PatternVotes(TeacherVotes):
             counts = self.num_other_teachers // 2 + self.repeats * num_positive
             return np.asarray(counts.reshape(self.num_queries, self.num_labels))
         num_negative = len(self.signed_coins) - num_positive
-        canary_votes = np.where(self.label_sides > 0, num_positive[:, None], num_negative[:, None])
-        canary_votes = canary_votes * (self.label_sides != 0)
+        canary_votes = np.where(
+            self.side_of_label > 0, num_positive[:, None], num_negative[:, None]
+        )
+        canary_votes = canary_votes * (self.side_of_label != 0)
         return np.asarray(self.votes_of_others + self.repeats * canary_votes)
 
 
@@ -296,7 +298,7 @@ class TeacherAttack:
         vote_source = PatternVotes(
             self.vote_pattern, signed_coins, repeats=self.repeats, shape=self.shape
         )
-        expected_labels = np.minimum.accumulate(vote_source.label_sides) > 0
+        expected_labels = np.minimum.accumulate(vote_source.side_of_label) > 0
 
         def predict_labels(labels: BoolArray, answered: BoolArray, num_queries: int) -> BoolArray:
             """Returns a prior, the same in each query: the labels before the first whose side is not 1."""
@@ -336,57 +338,69 @@ def _vote_patterns(
     may_vote_for_all = max_votes >= num_labels
     if may_vote_for_all and aggregator.exact_labels is None:
         yield VotePattern()
-    group_sizes = _GROUP_SIZES if aggregator.exact_labels is None else (aggregator.exact_labels,)
+    numbers_of_labels_per_count = (
+        _LABELS_PER_COUNT if aggregator.exact_labels is None else (aggregator.exact_labels,)
+    )
     gap_shares = _GAPS if aggregator.reads_counts else _FEW_GAPS
-    for group_size in group_sizes:
+    for labels_per_count in numbers_of_labels_per_count:
         for gap_share in gap_shares:
             gap = round(gap_share * num_other_teachers)
-            if group_size <= max_votes and 2 * group_size <= num_labels:
+            if labels_per_count <= max_votes and 2 * labels_per_count <= num_labels:
                 yield _pattern_of_two_sets(
-                    group_size=group_size, gap=gap, num_other_teachers=num_other_teachers
+                    labels_per_count=labels_per_count,
+                    gap=gap,
+                    num_other_teachers=num_other_teachers,
                 )
             if not aggregator.reads_counts or not may_vote_for_all:
                 continue
             for num_gaps in _NUMBERS_OF_GAPS:
-                if group_size * num_gaps < num_labels and gap * num_gaps <= num_other_teachers:
+                if (
+                    labels_per_count * num_gaps < num_labels
+                    and gap * num_gaps <= num_other_teachers
+                ):
                     yield _pattern_of_falling_counts(
-                        group_size=group_size, gap=gap, num_gaps=num_gaps, num_labels=num_labels
+                        labels_per_count=labels_per_count,
+                        gap=gap,
+                        num_gaps=num_gaps,
+                        num_labels=num_labels,
                     )
 
 
-def _pattern_of_two_sets(*, group_size: int, gap: int, num_other_teachers: int) -> VotePattern:
+def _pattern_of_two_sets(
+    *, labels_per_count: int, gap: int, num_other_teachers: int
+) -> VotePattern:
     """Returns a pattern of two sets of labels, for one of which each teacher votes.
 
     Canaries vote by coin and sign. Of all other teachers, a fixed number votes for each set.
 
     Args:
-        group_size: the number of labels in each set.
+        labels_per_count: the number of labels in each set, which share a count.
         gap: the number of votes of other teachers by which each label of the first set is ahead.
         num_other_teachers: the number of teachers that are no canaries.
     """
     first_count = (num_other_teachers + gap) // 2
     second_count = num_other_teachers - first_count
     return VotePattern(
-        label_sides=(1,) * group_size + (-1,) * group_size,
-        votes_of_others=(first_count,) * group_size + (second_count,) * group_size,
+        side_of_label=(1,) * labels_per_count + (-1,) * labels_per_count,
+        votes_of_others=(first_count,) * labels_per_count + (second_count,) * labels_per_count,
     )
 
 
 def _pattern_of_falling_counts(
-    *, group_size: int, gap: int, num_gaps: int, num_labels: int
+    *, labels_per_count: int, gap: int, num_gaps: int, num_labels: int
 ) -> VotePattern:
     """Returns a pattern of counts that fall in equal steps, a gap each, from the first label on.
 
     A canary votes for the labels of every second count, or for all other labels.
 
     Args:
-        group_size: the number of labels that share a count.
+        labels_per_count: the number of labels that share a count.
         gap: the number of votes between neighboring counts.
         num_gaps: the number of gaps; the labels below the last gap get no votes.
         num_labels: the number of labels.
     """
-    ranks = [min(label // group_size, num_gaps) for label in range(num_labels)]
+    ranks = [min(label // labels_per_count, num_gaps) for label in range(num_labels)]
     return VotePattern(
-        label_sides=tuple(1 if rank % 2 == 0 else -1 for rank in ranks),
+        side_of_label=tuple(1 if rank % 2 == 0 else -1 for rank in ranks),
         votes_of_others=tuple(gap * (num_gaps - rank) for rank in ranks if rank < num_gaps),
     )

@@ -45,14 +45,14 @@ def clipped_sums(
         max_grad_norm=clip,
     )
 
-    def clipped_sum(inputs: FloatArray, labels: FloatArray) -> FloatArray:
+    def clipped_sum(inputs: FloatArray, labels_or_nan: FloatArray) -> FloatArray:
         """Returns the sum of the clipped gradients of the loss over m records, as one vector over all parameters.
 
         Without records the sum is 0.
 
         Args:
             inputs: `[m, …]`.
-            labels: `[m, L]`; NaN where they are unknown, which no loss counts.
+            labels_or_nan: the labels, `[m, L]`; NaN where they are unknown, which no loss counts.
         """
         if not len(inputs):  # no group takes part in the step
             return np.zeros(num_weights)
@@ -62,7 +62,7 @@ def clipped_sums(
         for first_row in range(0, len(inputs), rows_per_chunk):
             row_slice = slice(first_row, first_row + rows_per_chunk)
             input_chunk = torch.from_numpy(inputs[row_slice])
-            label_targets = KnownTargets.from_array(torch.from_numpy(labels[row_slice]))
+            label_targets = KnownTargets.from_array(torch.from_numpy(labels_or_nan[row_slice]))
             loss_sum = functional.binary_cross_entropy_with_logits(
                 grad_sample_module(input_chunk),
                 label_targets.values,
