@@ -44,19 +44,19 @@ def can_budget_groups(aggregator: Aggregator, teacher_recipe: Voter) -> bool:
 
 
 def require_compatible(
-    teacher_recipe: Voter, aggregator: Aggregator, *, holders: int | None = None
+    teacher_recipe: Voter, aggregator: Aggregator, *, num_holders: int | None = None
 ) -> None:
     """Raises `InvalidValue` if the parts of a run can never be used together; the check reads no data.
 
     Args:
         teacher_recipe: the recipe of the teachers.
         aggregator: the aggregator that turns votes into labels.
-        holders: the number of holders that the teachers are spread over; None for a run without holders.
+        num_holders: the number of holders that the teachers are spread over; None for a run without holders.
     """
     if not can_read(aggregator, teacher_recipe):
         rule = "centered_votes, or teachers that vote yes or no"
         raise InvalidValue("aggregator", type(aggregator).__name__, rule=rule)
-    if holders is not None and not protects_teachers(teacher_recipe):
+    if num_holders is not None and not protects_teachers(teacher_recipe):
         rule = "no holders=: these teachers protect a group of records, and no holder as a whole"
         raise InvalidValue("teacher", type(teacher_recipe).__name__, rule=rule)
 

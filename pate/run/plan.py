@@ -125,7 +125,7 @@ class Plan(ReleaseTerms, RunSettings):
         _require_part("student", part=self.student, base_class=Student)
         if self.num_teachers is not None or self.teacher.is_trained:
             require_count("teacher.num_teachers", self.num_teachers or 0)
-        require_compatible(self.teacher, self.aggregator, holders=self.holders)
+        require_compatible(self.teacher, self.aggregator, num_holders=self.holders)
         require_count("num_queries", self.num_queries)
         if self.max_total_epsilon is not None:
             require_positive("max_total_epsilon", self.max_total_epsilon)

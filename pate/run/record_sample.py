@@ -37,12 +37,12 @@ def sampled_rows(group_ids: IntArray, *, most_rows: int) -> IntArray:
     """
     if len(group_ids) <= most_rows:
         return np.arange(len(group_ids))
-    _, group_of, sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
-    group_order = np.random.default_rng(_SEED).permutation(len(sizes))
+    _, group_of, group_sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
+    group_order = np.random.default_rng(_SEED).permutation(len(group_sizes))
     num_groups = max(
-        1, int(np.searchsorted(np.cumsum(sizes[group_order]), most_rows, side="right"))
+        1, int(np.searchsorted(np.cumsum(group_sizes[group_order]), most_rows, side="right"))
     )
-    is_taken = np.zeros(len(sizes), dtype=np.bool_)
+    is_taken = np.zeros(len(group_sizes), dtype=np.bool_)
     is_taken[group_order[:num_groups]] = True
     return np.flatnonzero(is_taken[group_of])
 
