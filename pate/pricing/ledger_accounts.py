@@ -115,8 +115,9 @@ def accounts_left(
         if ledger.target_delta != budget.delta:
             rule = f"{ledger.target_delta}, as ledger={path} counts"
             raise InvalidValue("target_delta", budget.delta, rule=rule)
+        data_digest = ledger.data
         account = AccountLeft(
-            data=ledger.data,
+            data=data_digest,
             num_releases=len(ledger.entries),
             epsilon=ledger.spent_epsilon,
             max_epsilon=ledger.max_epsilon,

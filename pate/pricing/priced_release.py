@@ -136,7 +136,7 @@ def plan_release(
         aggregator=planned_aggregator,
         vote_shape=shape,
         budget=budget,
-        solved_for=changed_fields(
+        solved_values_by_name=changed_fields(
             aggregator_before=unsolved_aggregator, aggregator_after=planned_aggregator
         ),
         budget_classes=budget_classes,
@@ -176,7 +176,7 @@ def _plan_queries(
             num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers
         ),
         budget=budget,
-        solved_for={"num_queries": num_queries},
+        solved_values_by_name={"num_queries": num_queries},
     )
 
 
@@ -218,7 +218,7 @@ def _price(
     vote_shape: VoteShape,
     *,
     budget: Budget,
-    solved_for: dict[str, Any],
+    solved_values_by_name: dict[str, Any],
     budget_classes: tuple[BudgetClass, ...] = (),
 ) -> PricedRelease:
     """Returns the release with its price; raises `InvalidValue` if the failure probabilities use up delta.
@@ -227,7 +227,7 @@ def _price(
         aggregator: the aggregator with its final noise.
         vote_shape: the number of queries, labels and teachers.
         budget: the budget, whose accountant and delta give the price.
-        solved_for: the values that the plan has solved for, by name.
+        solved_values_by_name: the values that the plan has solved for, by name.
         budget_classes: the classes of groups with budgets of their own.
     """
     event = aggregator.event(vote_shape)
@@ -239,7 +239,7 @@ def _price(
         shape=vote_shape,
         event=event,
         epsilon=epsilon,
-        solved_for=solved_for,
+        solved_for=solved_values_by_name,
         won_by=None if winner_name == accountant.name else winner_name,
         classes=budget_classes,
     )

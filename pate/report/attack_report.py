@@ -18,6 +18,8 @@ from pate.validation import InvalidValue
 
 # The largest factor between the price of a release and its price in a rehearsal.
 _MAX_EPSILON_RATIO = 1.01
+# The name of the result of an attack in errors.
+_NAME_IN_ERRORS = "lower_bound"
 # The content of the file with an attack, as errors describe it.
 _FILE_RULE = "what `pate-attack format=json` prints"
 
@@ -60,7 +62,7 @@ class AttackReport:
         value_by_field = read_json(attack_file, rule=_FILE_RULE, remedy="print it again")
         field_names = {report_field.name for report_field in fields(cls)}
         if not isinstance(value_by_field, dict) or not field_names <= value_by_field.keys():
-            raise InvalidValue("lower_bound", attack_file, rule=_FILE_RULE)
+            raise InvalidValue(_NAME_IN_ERRORS, attack_file, rule=_FILE_RULE)
         attack_report = cls(
             epsilon=value_by_field["epsilon"],
             delta=value_by_field["delta"],
@@ -80,7 +82,7 @@ class AttackReport:
             attack_report.confidence,
         ):
             if not isinstance(number, (int, float)):
-                raise InvalidValue("lower_bound", attack_file, rule=_FILE_RULE)
+                raise InvalidValue(_NAME_IN_ERRORS, attack_file, rule=_FILE_RULE)
         return attack_report
 
     @property
@@ -118,18 +120,18 @@ class AttackReport:
         """
         if self.aggregator != privacy_statement.mechanism:
             rule = f"an attack on {privacy_statement.mechanism}, as released"
-            raise InvalidValue("lower_bound", self.aggregator, rule=rule)
+            raise InvalidValue(_NAME_IN_ERRORS, self.aggregator, rule=rule)
         if self.sabotage is not None:
-            raise InvalidValue("lower_bound", self.sabotage, rule="an attack without sabotage=")
+            raise InvalidValue(_NAME_IN_ERRORS, self.sabotage, rule="an attack without sabotage=")
         if not math.isclose(self.delta, privacy_statement.delta, rel_tol=1e-6):
             rule = f"an attack at target_delta={privacy_statement.delta:g}, as released"
-            raise InvalidValue("lower_bound", self.delta, rule=rule)
+            raise InvalidValue(_NAME_IN_ERRORS, self.delta, rule=rule)
         ratio = (
             self.epsilon / privacy_statement.epsilon if privacy_statement.epsilon > 0 else math.inf
         )
         if not 1 / _MAX_EPSILON_RATIO <= ratio <= _MAX_EPSILON_RATIO:
             rule = f"an attack at target_epsilon={privacy_statement.epsilon:g}, as released"
-            raise InvalidValue("lower_bound", self.epsilon, rule=rule)
+            raise InvalidValue(_NAME_IN_ERRORS, self.epsilon, rule=rule)
         if self.unit != "teacher" and rehearsed_on != "public":
             rule = (
                 "public: where canaries lie among private records, no epsilon covers what the attack finds. Run "
