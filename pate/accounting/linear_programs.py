@@ -52,27 +52,27 @@ class LinearPrograms:
     magnitude_bounds: FloatArray
     added_values: FloatArray
 
-    def remainders(self, multipliers: FloatArray) -> FloatArray:
+    def remainders(self, row_multipliers: FloatArray) -> FloatArray:
         """Returns v - y_1 r_1 - ... - y_R r_R of each program and type, `[B, K]`, for multipliers y, `[B, R]`.
 
         Here v are the values of a program, and r_1, ..., r_R its constraint rows.
         """
         term_weights_of_remainders = (
-            self.term_weights[:, 0] - (multipliers[:, None] @ self.term_weights[:, 1:])[:, 0]
+            self.term_weights[:, 0] - (row_multipliers[:, None] @ self.term_weights[:, 1:])[:, 0]
         )
         return np.asarray(term_weights_of_remainders @ self.shared_terms + self.added_values)
 
     def bounds(
-        self, multipliers: FloatArray, remainders_by_program_and_type: FloatArray
+        self, row_multipliers: FloatArray, remainders_by_program_and_type: FloatArray
     ) -> FloatArray:
         """Returns an upper bound on the optimum of each program, `[B]`; infinity where it exceeds double precision.
 
         Args:
-            multipliers: a multiplier for each constraint row, `[B, R]`; all but the first of a program are >= 0.
-            remainders_by_program_and_type: the result of `remainders(multipliers)`, `[B, K]`.
+            row_multipliers: a multiplier for each constraint row, `[B, R]`; all but the first of a program are >= 0.
+            remainders_by_program_and_type: the result of `remainders(row_multipliers)`, `[B, K]`.
         """
         magnitudes = self.magnitude_bounds[:, 0] + (
-            np.abs(multipliers) * self.magnitude_bounds[:, 1:]
+            np.abs(row_multipliers) * self.magnitude_bounds[:, 1:]
         ).sum(axis=1)
         bounds = remainders_by_program_and_type.max(axis=1) + _ROUNDING * magnitudes
         return np.where(np.isfinite(bounds), bounds, np.inf)

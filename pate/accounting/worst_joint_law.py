@@ -327,7 +327,7 @@ class _CornerPrograms:
         # the types over which the programs are solved, `[K]`
         self._is_included = np.arange(len(candidate_types.moved_factors)) % stride == 0
         # the best multipliers so far, `[C, R]`, and the upper bounds that they give, `[C]`
-        self._multipliers = np.zeros((0, _NUM_ROWS))
+        self._row_multipliers = np.zeros((0, _NUM_ROWS))
         self._divergence_bounds = np.zeros(0)
         # the largest value where refusals are limited: no finer growths bring a bound below it
         self.attained = 0.0
@@ -360,7 +360,8 @@ class _CornerPrograms:
         # The multipliers may change linearly from one corner to the other. Between the corners the bound then exceeds
         # the larger bound of both by at most a quarter of the bend.
         multiplier_change = (
-            self._multipliers[second_corner_indices] - self._multipliers[first_corner_indices]
+            self._row_multipliers[second_corner_indices]
+            - self._row_multipliers[first_corner_indices]
         )
         change_of_refusal_multipliers = multiplier_change[:, -1] - multiplier_change[:, -2]
         rescaling_change = (
@@ -400,7 +401,7 @@ class _CornerPrograms:
         ):
             for batch, bounds_at_other, _ in self._evaluated(
                 corner_indices=other_corner_indices,
-                multipliers=self._multipliers[chosen_corner_indices],
+                row_multipliers=self._row_multipliers[chosen_corner_indices],
             ):
                 bounds_with_one = np.maximum(
                     self._divergence_bounds[chosen_corner_indices[batch]], bounds_at_other
@@ -444,8 +445,8 @@ class _CornerPrograms:
         linear_programs = self._programs(
             corner_indices, type_indices=np.flatnonzero(self._is_included)
         )
-        multipliers, attained_divergences_of_corners = best_multipliers(linear_programs)
-        multipliers[:, -2:] *= (
+        row_multipliers, attained_divergences_of_corners = best_multipliers(linear_programs)
+        row_multipliers[:, -2:] *= (
             is_corner_limited_below_and_above  # those of the two rows on refusals
         )
         attained_in_limits = attained_divergences_of_corners[
@@ -456,11 +457,13 @@ class _CornerPrograms:
         is_included_now = self._is_included.copy()
         corner_indices_with_new_types = []
         for batch, divergence_bounds, remainders_by_corner_and_type in self._evaluated(
-            corner_indices, multipliers
+            corner_indices, row_multipliers
         ):
             batch_corner_indices = corner_indices[batch]
             is_better = divergence_bounds < self._divergence_bounds[batch_corner_indices]
-            self._multipliers[batch_corner_indices[is_better]] = multipliers[batch][is_better]
+            self._row_multipliers[batch_corner_indices[is_better]] = row_multipliers[batch][
+                is_better
+            ]
             self._divergence_bounds[batch_corner_indices[is_better]] = divergence_bounds[is_better]
             loose_positions_in_batch = np.flatnonzero(~(divergence_bounds <= close_bounds[batch]))
             # for each kind of move, the type with the largest remainder
@@ -487,7 +490,7 @@ class _CornerPrograms:
         return np.concatenate(corner_indices_with_new_types)
 
     def _evaluated(
-        self, corner_indices: IntArray, multipliers: FloatArray
+        self, corner_indices: IntArray, row_multipliers: FloatArray
     ) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
         """Yields, for each batch of corners, its slice, the bounds, `[b]`, and the remainders, `[b, K]`.
 
@@ -496,14 +499,14 @@ class _CornerPrograms:
 
         Args:
             corner_indices: the indices of the corners, `[num_corners]`.
-            multipliers: the multipliers of the rows at each corner, `[num_corners, R]`.
+            row_multipliers: the multipliers of the rows at each corner, `[num_corners, R]`.
         """
         for batch in self._batches(len(corner_indices)):
             linear_programs = self._programs(corner_indices[batch])
-            remainders_by_corner_and_type = linear_programs.remainders(multipliers[batch])
+            remainders_by_corner_and_type = linear_programs.remainders(row_multipliers[batch])
             yield (
                 batch,
-                linear_programs.bounds(multipliers[batch], remainders_by_corner_and_type),
+                linear_programs.bounds(row_multipliers[batch], remainders_by_corner_and_type),
                 remainders_by_corner_and_type,
             )
 
@@ -609,8 +612,8 @@ class _CornerPrograms:
         self._term_weights = np.append(self._term_weights, term_weights, axis=0)
         self._magnitude_bounds = np.append(self._magnitude_bounds, magnitude_bounds, axis=0)
         self._added_values += added_values
-        self._multipliers = np.append(
-            self._multipliers, np.zeros((len(new_corners), _NUM_ROWS)), axis=0
+        self._row_multipliers = np.append(
+            self._row_multipliers, np.zeros((len(new_corners), _NUM_ROWS)), axis=0
         )
         self._divergence_bounds = np.append(
             self._divergence_bounds, np.full(len(new_corners), np.inf)

@@ -107,8 +107,10 @@ class NoisyPrevalence:
         if known_shares is None:
             known_shares = np.ones_like(prevalence)
         # The clip of the last mean is approximately the usual length of one teacher's shares.
-        shares_of_all_records = prevalence * known_shares
-        squared_residual_length = float((shares_of_all_records * (1 - shares_of_all_records)).sum())
+        label_shares_of_all_records = prevalence * known_shares
+        squared_residual_length = float(
+            (label_shares_of_all_records * (1 - label_shares_of_all_records)).sum()
+        )
         squared_residual_length += KNOWN_WEIGHT**2 * float(
             (known_shares * (1 - known_shares)).sum()
         )
