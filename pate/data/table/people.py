@@ -159,10 +159,10 @@ class People:
         `numbers_of_splits` has an array `[num_rows]` for each split. Two numbers look alike if they differ in their
         sign alone.
         """
-        numbers, first_rows, number_of_row = np.unique(
+        numbers, first_row_of_number, number_of_row = np.unique(
             np.concatenate(numbers_of_splits), return_index=True, return_inverse=True
         )
-        order = np.argsort(first_rows)
+        order = np.argsort(first_row_of_number)
         person_of_number = np.empty_like(order)
         person_of_number[order] = np.arange(len(order))
         absolute_numbers = np.abs(numbers[order])

@@ -188,10 +188,10 @@ def _names_for_ledgers(name_columns: Sequence[Any], spelling: CellSpelling) -> O
     """
     pa = import_pyarrow()
     names = []
-    for column in name_columns:
-        if len(name_columns) == 1 and column.type == pa.int64():
-            return OwnerNames(distinct(column.to_numpy()))
-        distinct_cells = as_texts(column.unique())
+    for name_column in name_columns:
+        if len(name_columns) == 1 and name_column.type == pa.int64():
+            return OwnerNames(distinct(name_column.to_numpy()))
+        distinct_cells = as_texts(name_column.unique())
         for first in range(0, len(distinct_cells), _NAMES_AT_ONCE):
             words = distinct_cells[first : first + _NAMES_AT_ONCE]
             persons = person_names(words, spelling=spelling)
@@ -366,11 +366,11 @@ def _link_owners(owner_numbers_per_kind_and_split: Sequence[Sequence[IntArray]])
         owner_numbers_per_kind_and_split: for each kind of owner and each split, the number of each row's owner,
             `[num_rows]`.
     """
-    groups = linked_groups(
+    group_of_row = linked_groups(
         [np.concatenate(owner_numbers) for owner_numbers in owner_numbers_per_kind_and_split]
     )
     split_ends = np.cumsum([len(numbers) for numbers in owner_numbers_per_kind_and_split[0]])[:-1]
-    return np.split(groups, split_ends)
+    return np.split(group_of_row, split_ends)
 
 
 def _with_ids_of_repeats(
@@ -394,13 +394,15 @@ def _with_ids_of_repeats(
     for split_number, (split, record_ids) in enumerate(
         zip(SPLITS, id_arrays_of_splits, strict=True)
     ):
-        _, first_rows, id_of_row = np.unique(record_ids, return_index=True, return_inverse=True)
+        _, first_row_of_id, id_of_row = np.unique(
+            record_ids, return_index=True, return_inverse=True
+        )
         is_repeat = np.ones(len(record_ids), np.bool_)
-        is_repeat[first_rows] = False
+        is_repeat[first_row_of_id] = False
         repeats = np.flatnonzero(is_repeat)
         have_one_group = False
         if group_arrays_of_splits is not None:
-            group_of_first_row = group_arrays_of_splits[split_number][first_rows][id_of_row]
+            group_of_first_row = group_arrays_of_splits[split_number][first_row_of_id][id_of_row]
             have_one_group = np.array_equal(
                 group_of_first_row, group_arrays_of_splits[split_number]
             )

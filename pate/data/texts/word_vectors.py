@@ -112,10 +112,11 @@ class StaticVectors(TextVectors):
         center, components = principal_directions(
             weighted.mean_vectors(piece_counts), max_directions=dimension
         )
-        projected = vectors_of_words @ components.astype(np.float32)
-        scale = np.abs(projected).max()  # divided by it, numbers are in the range of 16 bits
+        projected_vectors = vectors_of_words @ components.astype(np.float32)
+        # Divided by this scale, numbers are in the range of 16 bits.
+        scale = np.abs(projected_vectors).max()
         arrays = {
-            "components": (projected / scale).astype(np.float16),
+            "components": (projected_vectors / scale).astype(np.float16),
             "weights": word_weights,
             "center": center @ components / scale,
         }
