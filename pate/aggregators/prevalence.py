@@ -37,7 +37,7 @@ from pate.validation import (
     require_positive,
 )
 from pate.votes.clipping import ClippedSum
-from pate.votes.label_shares import KNOWN_WEIGHT, NUM_LENGTHS, ShareSums, TeacherShares
+from pate.votes.label_shares import KNOWN_WEIGHT, NUM_LENGTH_CLASSES, ShareSums, TeacherShares
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 
 # Known shares are raised to this share of the records. Labels that are known less often are learned more slowly.
@@ -355,7 +355,7 @@ class _Steps:
             * self.multipliers[0]
             * self.source_of_share_sums.parts_of_a_teacher
         )
-        noise_in_counts = RoundedGaussian(std=std_of_counts).sample((NUM_LENGTHS,), self.rng)
+        noise_in_counts = RoundedGaussian(std=std_of_counts).sample((NUM_LENGTH_CLASSES,), self.rng)
 
         def draw_part() -> Arrays:
             return {"noisy": self.source_of_share_sums.lengths() + noise_in_counts}
@@ -404,7 +404,9 @@ class _Steps:
         lengths_of_differences = np.maximum(
             np.linalg.norm(differences_by_sign_and_teacher, axis=2), np.finfo(np.float64).tiny
         )
-        candidate_clips = lengths_of_differences.max() / 2 ** (np.arange(2 * NUM_LENGTHS) / 4)
+        candidate_clips = lengths_of_differences.max() / 2 ** (
+            np.arange(2 * NUM_LENGTH_CLASSES) / 4
+        )
         # The part of a difference that a clip cuts off, whose mean over the teachers is the bias of the clip.
         cut_parts = 1 - np.minimum(1, candidate_clips[:, None, None] / lengths_of_differences)
         biases_of_clips = (

@@ -198,16 +198,16 @@ def _total_of(releases: Sequence[PaidRelease], *, unit: PrivacyUnit) -> Total:
         accountant=make_accountant,
     )
     ledger_totals = {release.ledger_total for release in releases}
-    in_ledger = ledger_totals.pop() if len(ledger_totals) == 1 else None
-    if in_ledger is not None:
+    ledger_total = ledger_totals.pop() if len(ledger_totals) == 1 else None
+    if ledger_total is not None:
         # The ledger's epsilon holds at the ledger's delta, and so at `delta`, which is at least as large.
-        epsilon = min(epsilon, in_ledger.epsilon)
-    counts_others = in_ledger is not None and in_ledger.num_releases > len(releases)
+        epsilon = min(epsilon, ledger_total.epsilon)
+    counts_others = ledger_total is not None and ledger_total.num_releases > len(releases)
     return Total(
         num_releases=len(releases),
         adjacency=releases[0].adjacency,
         unit=unit,
         epsilon=epsilon,
         delta=delta,
-        in_ledger=in_ledger if counts_others else None,
+        in_ledger=ledger_total if counts_others else None,
     )

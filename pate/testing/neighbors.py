@@ -70,23 +70,34 @@ class Neighbors:
         # So the divergences of a pair depend on both sorted histograms, and on the rank in the second of each rank in
         # the first. Pairs that agree in all of this are of one kind. About 1 in 7 pairs of 4 labels and 6 teachers is
         # left.
-        order = np.argsort(-self.histograms, axis=1, kind="stable")  # [H, L] label at each rank
-        rank = np.argsort(order, axis=1)
-        falling = np.take_along_axis(self.histograms, order, axis=1)
-        codes = np.ravel_multi_index(
-            falling.T, (int(falling.max(initial=0)) + 1,) * falling.shape[1]
+        label_at_rank = np.argsort(-self.histograms, axis=1, kind="stable")  # [H, L]
+        rank_of_label = np.argsort(label_at_rank, axis=1)
+        falling_counts = np.take_along_axis(self.histograms, label_at_rank, axis=1)
+        histogram_codes = np.ravel_multi_index(
+            falling_counts.T, (int(falling_counts.max(initial=0)) + 1,) * falling_counts.shape[1]
         )
-        sorted_rows = np.unique(codes, return_inverse=True)[1]
-        moved = np.take_along_axis(rank[self.second_rows], order[self.first_rows], axis=1)  # [P, L]
-        code = sorted_rows[self.first_rows] * len(falling) + sorted_rows[self.second_rows]
-        for column in moved.T:
-            code = code * falling.shape[1] + column
-        unsorted = (order[self.first_rows] != np.arange(falling.shape[1])).any(axis=1)
+        sorted_histogram_of_row = np.unique(histogram_codes, return_inverse=True)[1]
+        new_rank_of_rank = np.take_along_axis(
+            rank_of_label[self.second_rows], label_at_rank[self.first_rows], axis=1
+        )  # [P, L]
+        pair_codes = (
+            sorted_histogram_of_row[self.first_rows] * len(falling_counts)
+            + sorted_histogram_of_row[self.second_rows]
+        )
+        for column in new_rank_of_rank.T:
+            pair_codes = pair_codes * falling_counts.shape[1] + column
+        first_is_unsorted = (
+            label_at_rank[self.first_rows] != np.arange(falling_counts.shape[1])
+        ).any(axis=1)
         # pairs whose first histogram is sorted share few histograms
-        preferred = np.argsort(unsorted, kind="stable")
-        kept = np.sort(preferred[np.unique(code[preferred], return_index=True)[1]])
+        pairs_by_preference = np.argsort(first_is_unsorted, kind="stable")
+        kept_pairs = np.sort(
+            pairs_by_preference[np.unique(pair_codes[pairs_by_preference], return_index=True)[1]]
+        )
         return self.from_rows(
-            self.histograms, first_rows=self.first_rows[kept], second_rows=self.second_rows[kept]
+            self.histograms,
+            first_rows=self.first_rows[kept_pairs],
+            second_rows=self.second_rows[kept_pairs],
         )
 
 

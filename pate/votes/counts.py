@@ -30,8 +30,8 @@ def histogram(teacher_votes: Any) -> IntArray:
     votes = require_teacher_votes("teacher_votes", teacher_votes)
     counts = np.zeros(votes.shape[1:], np.int64)
     # The votes of 255 teachers are added in bytes, which cannot overflow and moves an eighth of the memory of int64.
-    for first in range(0, len(votes), _BYTE_MAX):
-        byte_block = votes[first : first + _BYTE_MAX].view(np.uint8)
+    for first_teacher in range(0, len(votes), _BYTE_MAX):
+        byte_block = votes[first_teacher : first_teacher + _BYTE_MAX].view(np.uint8)
         counts += byte_block.sum(axis=0, dtype=np.uint8)
     return counts
 

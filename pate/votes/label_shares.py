@@ -20,7 +20,7 @@ from pate.validation import InvalidValue, require_array, require_entries
 from pate.votes.clipping import ClippedSum
 from pate.votes.weighted import Weighted
 
-NUM_LENGTHS = 16
+NUM_LENGTH_CLASSES = 16
 """The number of classes of lengths into which teachers are counted (`ShareSums.lengths`)."""
 
 # An error of a known share matters less than one of a label share: it changes the frequency of a label by the frequency
@@ -64,7 +64,7 @@ class ShareSums(Weighted):
 
     @abstractmethod
     def lengths(self) -> IntArray:
-        """Returns the number of teachers with each length of the vector, in parts of a teacher, `[NUM_LENGTHS]`.
+        """Returns the number of teachers with each length of the vector, in parts of a teacher, `[NUM_LENGTH_CLASSES]`.
 
         Entry k counts the teachers whose length, rounded up, is `longest` / 2**(k / 2). The last entry also
         counts all shorter lengths. A teacher of weight w adds at most w times `parts_of_a_teacher` to one
@@ -90,21 +90,21 @@ class BlockShares(ShareSums):
 
     def lengths(self) -> IntArray:
         """Returns the number of teachers with each length of the vector of shares; see `ShareSums.lengths`."""
-        counts = np.zeros(NUM_LENGTHS, dtype=np.int64)
+        counts = np.zeros(NUM_LENGTH_CLASSES, dtype=np.int64)
         first = 0
         for shares in self.blocks():
             last = first + len(shares)
             lengths = np.linalg.norm(shares, axis=1)
             is_counted = shares[:, : self.num_labels].any(axis=1)
             powers = np.floor(2 * np.log2(self.longest / lengths[is_counted]))
-            length_classes = powers.clip(min=0, max=NUM_LENGTHS - 1).astype(np.int64)
+            length_classes = powers.clip(min=0, max=NUM_LENGTH_CLASSES - 1).astype(np.int64)
             parts_of_teachers = None
             if self.weights is not None:
                 parts_of_teachers = np.floor(
                     self.parts_of_a_teacher * self.weights[first:last][is_counted]
                 )
             block_counts = np.bincount(
-                length_classes, weights=parts_of_teachers, minlength=NUM_LENGTHS
+                length_classes, weights=parts_of_teachers, minlength=NUM_LENGTH_CLASSES
             )
             counts += block_counts.astype(np.int64)
             first = last

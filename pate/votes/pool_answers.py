@@ -96,11 +96,11 @@ def pool_excess_of_teacher(
         ) / num_known
         shifted_confidences = (own_confidences - mean_confidence_excess) * own_known_label_mask
         known_shares = own_known_label_mask.mean(axis=0)
-    pool_mean = (
+    pool_products = (
         pool_features.T
         @ (pool_confidences - mean_confidence_excess)
         / len(pool_features)
         * known_shares
     )
-    own_mean = own_features.T @ shifted_confidences / len(own_features)
-    return np.asarray(pool_mean - own_mean, dtype=np.float32)
+    own_products = own_features.T @ shifted_confidences / len(own_features)
+    return np.asarray(pool_products - own_products, dtype=np.float32)

@@ -190,13 +190,13 @@ class StartedDescent:
         prior_precision = 1 / _PRIOR_STD**2
         trust_variance = 0.0
         for _ in range(_NUM_ITERATIONS):
-            label_weights = 1 / (1 / information + trust_variance)
-            mean_trust = (label_weights @ trust_estimates + prior_precision) / (
-                label_weights.sum() + prior_precision
+            weight_of_label = 1 / (1 / information + trust_variance)
+            mean_trust = (weight_of_label @ trust_estimates + prior_precision) / (
+                weight_of_label.sum() + prior_precision
             )
             excess_squares = (trust_estimates - mean_trust) ** 2 - 1 / information
-            weights_square_sum = max(float((label_weights**2).sum()), _MIN_INFORMATION)
-            trust_variance = float(label_weights**2 @ excess_squares) / weights_square_sum
+            weights_square_sum = max(float((weight_of_label**2).sum()), _MIN_INFORMATION)
+            trust_variance = float(weight_of_label**2 @ excess_squares) / weights_square_sum
             trust_variance = min(max(trust_variance, 0.0), _MAX_VARIANCE)
         relative_precision = information * trust_variance
         posterior_trust = (trust_estimates * relative_precision + mean_trust) / (

@@ -31,7 +31,7 @@ from pate.validation import (
 )
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.clipping import ClippedSum
-from pate.votes.label_shares import NUM_LENGTHS
+from pate.votes.label_shares import NUM_LENGTH_CLASSES
 from pate.votes.public_pca import PublicPCA
 from pate_federated.vote_file import CASTS, VoteManifest
 
@@ -459,7 +459,9 @@ class Question:
         """The shape of the sum that the question asks for."""
         if self.kind == MOMENTS:
             return self.state["weights"].shape
-        return {OPENING: (0,), LENGTHS: (NUM_LENGTHS,), SHARES: (1, self.num_entries)}[self.kind]
+        return {OPENING: (0,), LENGTHS: (NUM_LENGTH_CLASSES,), SHARES: (1, self.num_entries)}[
+            self.kind
+        ]
 
     @property
     def most_bytes(self) -> int:
