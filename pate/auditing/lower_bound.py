@@ -41,6 +41,8 @@ _MAX_OUTCOMES = 500_000
 _MAX_LAWS_OF_GAPS = 200
 # The gaps between sorted counts that are tried for stable top-k, in votes.
 _GAPS = np.unique(np.concatenate([[3, 4, 6, 9, 13, 20, 30], np.arange(40, 800, 12)]))
+# The largest number of equal gaps that is tried.
+_MAX_EQUAL_GAPS = 8
 
 
 def lower_bound_of(
@@ -238,7 +240,8 @@ def _gap_pairs(vote_shape: VoteShape, *, is_replace_one: bool) -> Iterator[Pair]
     """
     ranks = np.arange(vote_shape.num_labels, dtype=np.int64)
     other_move = -1 if is_replace_one else 0
-    for num_gaps in range(1, min(9, vote_shape.num_labels)):
+    max_num_gaps = min(_MAX_EQUAL_GAPS, vote_shape.num_labels - 1)
+    for num_gaps in range(1, max_num_gaps + 1):
         is_rising = np.minimum(ranks, num_gaps) % 2 == 0
         fitting_gaps = _GAPS[_GAPS * num_gaps < vote_shape.num_teachers - 2]
         for gap in fitting_gaps.tolist():

@@ -394,34 +394,36 @@ def total_score(model: PATEClassifier, inputs: Any, labels: Any, *, group_ids: I
         labels: their true labels, in the form of the labels of the fit.
         group_ids: the id of the group of each record, `[num_records]`.
     """
-    record_scores = _record_scores(model, inputs, labels)
+    record_scores = _record_scores(model, inputs, true_labels=labels)
     _, index_of_group, group_sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
     group_means = np.bincount(index_of_group, weights=record_scores) / group_sizes
     group_steps = np.clip(np.floor(group_means * _SCORE_STEPS), 0, _SCORE_STEPS).astype(np.int64)
     return int(group_steps.sum())
 
 
-def _record_scores(model: PATEClassifier, inputs: Any, labels: Any) -> FloatArray:
+def _record_scores(model: PATEClassifier, inputs: Any, *, true_labels: Any) -> FloatArray:
     """Returns the score of each record in [0, 1], `[num_records]`.
 
     With one class for each record, the score is 1 if the predicted class is right, and 0 otherwise. With several
     labels, it is the F1 of the record's predicted labels, or 1 if there are neither true nor predicted labels. Unknown
     labels count as absent.
 
-    The arguments are those of `total_score`.
+    The arguments are those of `total_score`; `true_labels` are its `labels`.
     """
     label_task = model._task
     predicted_labels = model.predict(inputs)
     if isinstance(label_task, OneClass):
-        is_right = np.asarray(predicted_labels) == np.asarray(labels)
+        is_right = np.asarray(predicted_labels) == np.asarray(true_labels)
         return np.asarray(is_right, np.float64)
     if isinstance(label_task, LabelSets):
         predicted_labels = label_task.encode(predicted_labels)
         # The fit knows the words of its own records, which may lack words of the scored records.
         known_words = set(label_task.classes.tolist())
-        labels = label_task.encode([known_words.intersection(true_words) for true_words in labels])
+        true_labels = label_task.encode(
+            [known_words.intersection(true_words) for true_words in true_labels]
+        )
     is_predicted = np.asarray(predicted_labels) > 0
-    is_true = np.asarray(np.ma.filled(labels, 0)) > 0
+    is_true = np.asarray(np.ma.filled(true_labels, 0)) > 0
     num_common = (is_predicted & is_true).sum(axis=1)
     num_predicted_plus_num_true = is_predicted.sum(axis=1) + is_true.sum(axis=1)
     # F1 of a record without true and predicted labels is 1.

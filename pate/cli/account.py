@@ -88,14 +88,16 @@ def _quote(config: DictConfig, *, monitor: Monitor) -> pricing.Quote:
     if config.votes is not None and not config.data_dependent:
         _require_session(aggregator, votes_file=config.votes)
     num_private_groups = config.num_private
-    suggestion = None
+    suggested_sizes = None
     if config.suggest:
         with monitor.stage("searching teachers and queries"):
-            suggestion = pricing.suggest(
+            suggested_sizes = pricing.suggest(
                 aggregator, shape=vote_shape, budget=budget, num_private=num_private_groups
             )
         vote_shape = replace(
-            vote_shape, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries
+            vote_shape,
+            num_teachers=suggested_sizes.num_teachers,
+            num_queries=suggested_sizes.num_queries,
         )
     with monitor.stage("pricing the release"):
         priced_release = pricing.plan_release(
@@ -122,7 +124,7 @@ def _quote(config: DictConfig, *, monitor: Monitor) -> pricing.Quote:
         config,
         priced_release=priced_release,
         budget=budget,
-        suggestion=suggestion,
+        suggested_sizes=suggested_sizes,
         accountant_makers=accountant_makers,
     )
     quote = pricing.quote_release(
@@ -154,7 +156,7 @@ def _extras(
     *,
     priced_release: pricing.PricedRelease,
     budget: Budget,
-    suggestion: Suggestion | None,
+    suggested_sizes: Suggestion | None,
     accountant_makers: Mapping[str, Callable[[], Accountant]],
 ) -> pricing.QuoteExtras:
     """Returns the parts of a quote that settings ask for: a lower bound, a table, the cost on votes, and others.
@@ -163,7 +165,7 @@ def _extras(
         config: the composed configuration.
         priced_release: the priced release.
         budget: the budget that the noise is solved for.
-        suggestion: the suggested numbers of teachers and queries; None where none were asked for.
+        suggested_sizes: the suggested numbers of teachers and queries; None where none were asked for.
         accountant_makers: makes each accountant, by its name.
     """
     epsilon_lower_bound = None
@@ -191,7 +193,7 @@ def _extras(
         cheapest=pricing.cheapest_accountant(
             release=priced_release, budget=budget, accountants=accountant_makers
         ),
-        suggestion=suggestion,
+        suggestion=suggested_sizes,
         at_least=epsilon_lower_bound,
         best_of_runs=epsilon_of_best_run,
     )

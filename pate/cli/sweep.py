@@ -225,7 +225,7 @@ class SweepSummary:
             for name in _names_of_settings(self.jobs)
             if len({job["given"].get(name) for job in self.jobs}) > 1
         ]
-        runs = [result.get("run") for result in self._results]
+        runs = [result.get("run") for result in self._result_rows]
         names_differ = None not in runs and len(set(runs)) == len(runs)
         if names_differ:
             varied = [name for name in varied if name not in ("aggregator", "experiment")]
@@ -236,14 +236,14 @@ class SweepSummary:
     @cached_property
     def ceiling(self) -> CommonCeiling:
         """The model whose score counts as 100% in the column `reached`."""
-        return choose_ceiling(self._results)
+        return choose_ceiling(self._result_rows)
 
     @cached_property
     def baselines(self) -> Mapping[str, Any]:
         """The scores of the first job's baselines, by their names; empty if the jobs have different data."""
-        if len({result.get("data") for result in self._results}) > 1:
+        if len({result.get("data") for result in self._result_rows}) > 1:
             return {}
-        baselines: Mapping[str, Any] = self._results[0].get("beside", {})
+        baselines: Mapping[str, Any] = self._result_rows[0].get("beside", {})
         return baselines
 
     @cached_property
@@ -266,7 +266,7 @@ class SweepSummary:
         return [total for total in totals_of(self.releases) if total.num_releases > 1]
 
     @cached_property
-    def _results(self) -> list[Mapping[str, Any]]:
+    def _result_rows(self) -> list[Mapping[str, Any]]:
         return [job["result"] for job in self.jobs]
 
 

@@ -18,9 +18,9 @@ from pate.votes.shape import VoteShape
 from pate.votes.source import TeacherVotes
 
 # The gaps between counts in the patterns that are tried, as shares of the teachers.
-_GAPS = (0.0, *np.geomspace(0.004, 0.6, 15), 0.2, 1 / 3)
+_GAP_SHARES = (0.0, *np.geomspace(0.004, 0.6, 15), 0.2, 1 / 3)
 # The gaps that are tried for an aggregator that reads the votes of each teacher.
-_FEW_GAPS = (0.0, 0.1, 0.2)
+_FEW_GAP_SHARES = (0.0, 0.1, 0.2)
 # The numbers of labels with equal counts in these patterns.
 _LABELS_PER_COUNT = (1, 4)
 # The numbers of equal gaps between falling counts in these patterns.
@@ -341,7 +341,7 @@ def _vote_patterns(
     numbers_of_labels_per_count = (
         _LABELS_PER_COUNT if aggregator.exact_labels is None else (aggregator.exact_labels,)
     )
-    gap_shares = _GAPS if aggregator.reads_counts else _FEW_GAPS
+    gap_shares = _GAP_SHARES if aggregator.reads_counts else _FEW_GAP_SHARES
     for labels_per_count in numbers_of_labels_per_count:
         for gap_share in gap_shares:
             gap = round(gap_share * num_other_teachers)
