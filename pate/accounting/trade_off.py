@@ -199,7 +199,9 @@ def least_mu(
         return gaussian_bounds.mu
     segment_ends = _segment_ends(lines_below_curve, middle_alpha)
     with np.errstate(invalid="ignore"):
-        mus_of_ends = ndtri(np.minimum(segment_ends.powers, 1.0)) - ndtri(segment_ends.alphas)
+        mus_of_ends = ndtri(np.minimum(segment_ends.detection_probs, 1.0)) - ndtri(
+            segment_ends.alphas
+        )
         mus_from_ends_on = np.maximum.accumulate(mus_of_ends)
     mus_left_of_ends = _mus_by_rho(segment_ends.alphas, gaussian_bounds.rho)
     if lines_below_curve.deltas[-1] == 0:
@@ -371,7 +373,7 @@ class _SegmentEnds(NamedTuple):
     """The ends of a chain of segments below a trade-off curve, by falling alpha, `[num_ends]` each."""
 
     alphas: FloatArray
-    powers: FloatArray  # 1 - beta, the probability that the attack finds the member
+    detection_probs: FloatArray  # 1 - beta, the probability that the attack finds the member
 
 
 def _segment_ends(lines_below_curve: _Lines, middle_alpha: float) -> _SegmentEnds:
@@ -387,11 +389,11 @@ def _segment_ends(lines_below_curve: _Lines, middle_alpha: float) -> _SegmentEnd
     alphas = (lines_below_curve.deltas[:-1] - lines_below_curve.deltas[1:]) / np.diff(
         lines_below_curve.slopes
     )
-    powers = lines_below_curve.deltas[:-1] + lines_below_curve.slopes[:-1] * alphas
+    detection_probs = lines_below_curve.deltas[:-1] + lines_below_curve.slopes[:-1] * alphas
     is_in_left_half = (alphas < middle_alpha) & (alphas > 0)
     return _SegmentEnds(
         alphas=np.append(middle_alpha, alphas[is_in_left_half]),
-        powers=np.append(1 - middle_alpha, powers[is_in_left_half]),
+        detection_probs=np.append(1 - middle_alpha, detection_probs[is_in_left_half]),
     )
 
 
@@ -404,5 +406,9 @@ def _mus_by_rho(alphas: FloatArray, rho: float) -> FloatArray:
     """
     root_differences = np.sqrt(-np.log(alphas)) - math.sqrt(rho)
     with np.errstate(invalid="ignore"):
-        powers = np.where(root_differences > 0, np.exp(-root_differences * root_differences), 1.0)
-    return np.asarray(np.where(root_differences > 0, ndtri(powers) - ndtri(alphas), np.inf))
+        detection_probs = np.where(
+            root_differences > 0, np.exp(-root_differences * root_differences), 1.0
+        )
+    return np.asarray(
+        np.where(root_differences > 0, ndtri(detection_probs) - ndtri(alphas), np.inf)
+    )

@@ -442,7 +442,7 @@ class CenteredRounds:
             feature_variances=votes_of_all_rounds.feature_variances,
             recipe=self.recipe,
         )
-        noisy_moments = moment_student.moments_from_products(
+        noisy_feature_label_moments = moment_student.moments_from_products(
             rounds_outcome.mean_noisy_products,
             prevalence=prevalence,
             noise_variance=rounds_outcome.label_noise_rates / descent_rules.unclipped_share**2,
@@ -450,19 +450,21 @@ class CenteredRounds:
             * max(votes_of_all_rounds.records_per_teacher, 1.0),
         )
         if earlier_release_moments is not None:
-            noisy_moments = noisy_moments.average_with(
+            noisy_feature_label_moments = noisy_feature_label_moments.average_with(
                 earlier_release_moments,
                 expected_squared_moments=moment_student.expected_squared_moments(prevalence),
             )
-            weights = moment_student.fit(noisy_moments, prevalence=prevalence)
-            return RoundsStudent(weights=weights, feature_label_moments=noisy_moments)
+            weights = moment_student.fit(noisy_feature_label_moments, prevalence=prevalence)
+            return RoundsStudent(weights=weights, feature_label_moments=noisy_feature_label_moments)
         descent_weights = rounds_outcome.descent.final_weights(
             rounds_outcome.weights,
             label_noise_rates=rounds_outcome.label_noise_rates,
             prevalence=prevalence,
         )
         moment_weights = moment_student.fit(
-            noisy_moments, prevalence=prevalence, public_start=rounds_outcome.descent.trusted_start
+            noisy_feature_label_moments,
+            prevalence=prevalence,
+            public_start=rounds_outcome.descent.trusted_start,
         )
         moment_share = self.recipe.moment_share
         # The last row holds the constants, which `with_constants` computes from the prevalence.
@@ -472,7 +474,7 @@ class CenteredRounds:
         weights = descent_rules.with_constants(
             feature_weights=mean_feature_weights, prevalence=prevalence
         )
-        return RoundsStudent(weights=weights, feature_label_moments=noisy_moments)
+        return RoundsStudent(weights=weights, feature_label_moments=noisy_feature_label_moments)
 
     def _total_of_round(
         self,

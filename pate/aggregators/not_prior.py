@@ -324,15 +324,15 @@ class NotPriorTopK(TargetChargedAggregator):
             num_labels=counts.shape[1], num_teachers=num_teachers
         ).selection
         selected_k = selection.select(vote_ranking, lazy_uniforms[:, 1])
-        labels, answered = release_step.release_stable_sets(
+        released_labels, answered = release_step.release_stable_sets(
             vote_ranking,
             selected_k=selected_k,
             uniforms=lazy_uniforms[:, 2].rounded_down(),
             num_teachers=num_teachers,
         )
         if predicted_labels is not None:
-            labels = np.where(agrees[:, None], predicted_labels, labels)
-        return Round(labels=labels, answered=agrees | answered, hits=is_checked & ~agrees)
+            released_labels = np.where(agrees[:, None], predicted_labels, released_labels)
+        return Round(labels=released_labels, answered=agrees | answered, hits=is_checked & ~agrees)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -150,11 +150,11 @@ class PowersetGNMax(Aggregator):
         """
         # A row for each query: its sets with votes, and behind them one column for all sets without votes.
         set_columns = np.arange(int(num_seen_sets.max()) + 1)
-        is_seen = set_columns < num_seen_sets[:, None]
+        is_seen_set = set_columns < num_seen_sets[:, None]
         summary_rows = np.minimum(
             first_row_of_query[:, None] + set_columns, len(counts_of_rows) - 1
         )
-        set_counts = np.where(is_seen, counts_of_rows[summary_rows], 0)
+        set_counts = np.where(is_seen_set, counts_of_rows[summary_rows], 0)
         # Python's whole numbers, as there may be 2**L sets.
         num_unseen_sets: list[int] = [num_all_sets - number for number in num_seen_sets.tolist()]
         log_num_unseen_sets = np.array([[math.log(max(number, 1))] for number in num_unseen_sets])
@@ -172,7 +172,7 @@ class PowersetGNMax(Aggregator):
         drawn_noise = noise_of_seen_sets.with_replaced_columns(
             new_noise=largest_noise_of_unseen, column_of_row=num_seen_sets
         )
-        competes = is_seen
+        competes = is_seen_set
         competes[np.arange(len(num_seen_sets)), num_seen_sets] = np.array(num_unseen_sets) > 0
         values_in_scales = ExactValues.scaled(set_counts, noise_scale=self.noise_std)
         return largest_noisy(values_in_scales, drawn_noise, k=1, candidate_mask=competes)[:, 0]

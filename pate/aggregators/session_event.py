@@ -82,8 +82,8 @@ def session_event(
         raise InvalidValue("failure_prob", rule=rule)
     if call_epsilon > _LARGEST_EPSILON:
         # Twice the epsilon covers an access of every target.
-        return _composed_calls(
-            epsilon=2 * call_epsilon, num_calls=num_calls, failure_prob=failure_prob
+        return _composed_pure_dp(
+            epsilon=2 * call_epsilon, num_mechanisms=num_calls, failure_prob=failure_prob
         )
     q_target = make_q_target(call_epsilon)
     access_limit = _access_limit(
@@ -93,9 +93,9 @@ def session_event(
         session_delta=session_delta,
         failure_prob=failure_prob,
     )
-    event_by_accesses = _composed_calls(
-        q_target.epsilon,
-        num_calls=access_limit.num_accesses,
+    event_by_accesses = _composed_pure_dp(
+        epsilon=q_target.epsilon,
+        num_mechanisms=access_limit.num_accesses,
         failure_prob=access_limit.overrun_prob + failure_prob,
     )
     if has_bounded_range is None and other_releases_event is None:
@@ -190,9 +190,9 @@ def _session_of_hits(
         has_bounded_range: None for queries outside the boundary wrapper. For queries inside, True if the log-likelihood
             ratios of one query span at most `call_epsilon`, and else False.
     """
-    accesses_event = _composed_calls(
-        q_target.epsilon,
-        num_calls=access_limit.num_accesses,
+    accesses_event = _composed_pure_dp(
+        epsilon=q_target.epsilon,
+        num_mechanisms=access_limit.num_accesses,
         failure_prob=access_limit.overrun_prob,
     )
     if has_bounded_range is None:
@@ -215,16 +215,16 @@ def _session_of_hits(
     )
 
 
-def _composed_calls(epsilon: float, num_calls: int, failure_prob: float) -> Event:
-    """Returns the price of `num_calls` mechanisms of pure DP together.
+def _composed_pure_dp(epsilon: float, num_mechanisms: int, failure_prob: float) -> Event:
+    """Returns the price of `num_mechanisms` mechanisms of pure DP together.
 
     Args:
         epsilon: the pure-DP epsilon of each mechanism.
-        num_calls: the number of mechanisms.
+        num_mechanisms: the number of mechanisms.
         failure_prob: the probability that any of them fails, taken from delta.
     """
-    calls_event = SelfComposedEvent(PureDpEvent(epsilon), count=num_calls)
-    return ApproximateEvent(calls_event, failure_prob=failure_prob)
+    mechanisms_event = SelfComposedEvent(PureDpEvent(epsilon), count=num_mechanisms)
+    return ApproximateEvent(mechanisms_event, failure_prob=failure_prob)
 
 
 def _cheaper(

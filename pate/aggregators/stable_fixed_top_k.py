@@ -170,13 +170,13 @@ class StableFixedTopK(StableAggregator):
         for stable_set, set_probability in set_distribution.items():
             is_in_stable_set = np.isin(np.arange(num_labels), stable_set or ())
             peel = Peel.from_stable(stable_sets=is_in_stable_set[None], k=self.k)
-            unpeeled_labels = np.flatnonzero(peel.unpeeled[0]).tolist()
+            kept_labels = np.flatnonzero(peel.is_kept[0]).tolist()
             num_picks = int(peel.num_picks[0])
             pick_distribution = self.peeling.distribution_of(
                 counts_of_query, candidate_mask=peel.candidates[0], num_picks=num_picks
             )
             for picked_labels, pick_probability in pick_distribution.items():
-                released_labels = tuple(sorted({*picked_labels, *unpeeled_labels}))
+                released_labels = tuple(sorted({*picked_labels, *kept_labels}))
                 release_probability = set_probability * pick_probability
                 distribution[released_labels] = (
                     distribution.get(released_labels, 0.0) + release_probability
@@ -192,7 +192,7 @@ class StableFixedTopK(StableAggregator):
         picked_labels = self.peeling.draw(
             summary, candidate_masks=peel.candidates, pick_counts=peel.num_picks, rng=rng
         )
-        return Answers.to_all(labels=peel.unpeeled | picked_labels)
+        return Answers.to_all(labels=peel.is_kept | picked_labels)
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
@@ -200,12 +200,12 @@ class Peel:
     """The picks that turn the stable sets of queries into sets of k labels; an empty stable set is a refusal.
 
     Attributes:
-        unpeeled: bool `[num_queries, num_labels]`, labels of the stable set that are released without a pick.
+        is_kept: bool `[num_queries, num_labels]`, labels of the stable set that are released without a pick.
         candidates: bool `[num_queries, num_labels]`, labels among which the peel picks.
         num_picks: int `[num_queries]`, the number of labels that the peel picks.
     """
 
-    unpeeled: BoolArray
+    is_kept: BoolArray
     candidates: BoolArray
     num_picks: IntArray
 
@@ -219,7 +219,7 @@ class Peel:
         set_sizes = stable_sets.sum(axis=1)
         is_large = (set_sizes > k)[:, None]
         return cls(
-            unpeeled=stable_sets & ~is_large,
+            is_kept=stable_sets & ~is_large,
             candidates=np.where(is_large, stable_sets, ~stable_sets),
             num_picks=np.where(set_sizes > k, k, k - set_sizes),
         )
