@@ -336,11 +336,11 @@ class Ledger:
         """Returns the charge of a release, as computed before the store takes its lock.
 
         Returns None where no total is needed:
-            * This object knows that the release is charged, and a part of it is to be committed.
-            * A line has the key already, perhaps by another process.
-            * The release is charged already, by a part of it or by an equal release.
+            * The release is charged already, by the lines that were read before this call.
+            * After the file is read again: a line has the key of this commit.
+            * After the file is read again: a charge covers this commit, that of the release or of an equal release.
 
-        A release without parts, whose `release_key` is empty, is never the first case.
+        A release without parts, whose `release_key` is empty, can only be the second case.
 
         Raises:
             BudgetExceeded: the event does not fit under the cap.
@@ -416,8 +416,10 @@ class Ledger:
         elif (
             charge_before_lock is not None and charge_before_lock.num_earlier_charges == num_charges
         ):
+            # No charge has been added since then, so the check of the cap still holds.
             total_epsilon = charge_before_lock.total_epsilon
         else:
+            self._require_room(pending_commit.event)
             total_epsilon = self._total_with(pending_commit.event)
         self._index.require_one_unit()
         return _NewCharge(total_epsilon=total_epsilon, num_earlier_charges=num_charges)
@@ -426,10 +428,8 @@ class Ledger:
         """Returns the total epsilon of all charges and of one further event, without reading the file again.
 
         Raises:
-            BudgetExceeded: the event does not fit under the cap.
             InvalidValue: the accountant cannot price the event, or its failure probability uses up delta.
         """
-        self._require_room(event)
         try:
             return self._total(following_events=[event])
         except InvalidValue as error:
