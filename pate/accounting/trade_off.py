@@ -181,8 +181,8 @@ def least_mu(
     """Returns a mu for which a release is mu-GDP, rounded up; infinity where none is found.
 
     The lines 1 - delta - e^epsilon alpha of 256 epsilons bound the trade-off curve from below by a chain of segments.
-    The Gaussian curve is convex, so it is below a segment if it is below both ends. To the left of the first end, which
-    has the smallest alpha, rho bounds the trade-off curve. Each end may be taken as the first one, and the smallest mu
+    The Gaussian curve is convex, so it is below a segment if it is below both ends. To the left of the chain, at
+    smaller alpha, rho bounds the trade-off curve. The chain may be cut off to the left of any end, and the smallest mu
     is returned.
 
     Args:
@@ -202,12 +202,13 @@ def least_mu(
         mus_of_ends = ndtri(np.minimum(segment_ends.detection_probs, 1.0)) - ndtri(
             segment_ends.alphas
         )
-        mus_from_ends_on = np.maximum.accumulate(mus_of_ends)
+        # The ends are in the order of falling alpha: each maximum is over an end and all ends to the right of it.
+        mus_right_of_ends = np.maximum.accumulate(mus_of_ends)
     mus_left_of_ends = _mus_by_rho(segment_ends.alphas, gaussian_bounds.rho)
     if lines_below_curve.deltas[-1] == 0:
-        # The last segment begins at alpha = 0 and beta = 1, as every trade-off curve does.
+        # A line with delta = 0 joins the leftmost end to alpha = 0 and beta = 1, where Gaussian curves begin, too.
         mus_left_of_ends[-1] = 0.0
-    mu = float(np.min(np.maximum(mus_from_ends_on, mus_left_of_ends)))
+    mu = float(np.min(np.maximum(mus_right_of_ends, mus_left_of_ends)))
     return min(mu * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE, gaussian_bounds.mu)
 
 
