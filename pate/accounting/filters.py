@@ -222,7 +222,8 @@ class PrivacyFilter(ABC):
         def is_epsilon_above_cap(bits_of_amount: int) -> bool:
             return self.epsilon(_float_of(bit_pattern=bits_of_amount)) > self.max_epsilon
 
-        # The bits are 1, 2, …, so the position of the first amount above the cap is the bits of the amount before it.
+        # The bits at index i are i + 1. So the index of the first amount above the cap equals the bits of the amount
+        # before it.
         largest_bits = bisect_left(_BITS_OF_POSITIVE_FLOATS, x=True, key=is_epsilon_above_cap)
         return _float_of(bit_pattern=largest_bits)
 
@@ -240,6 +241,7 @@ class PrivacyFilter(ABC):
         if failure_prob_of_first == 0:
             return replace(self, max_failure_prob=_SHARE_WITHOUT_FAILURES * delta)
         if self.plans_failures:
+            # the failure probability of the first event, and half of the rest of delta
             max_failure_prob = (failure_prob_of_first + delta) / 2
         else:
             max_failure_prob = max(_FORMER_SHARE_WITH_FAILURES * delta, failure_prob_of_first)
@@ -562,10 +564,10 @@ class GaussianFirst(RenyiFilter):
 
 @dataclass(frozen=True)
 class GaussianOrRenyi(RenyiFilter):
-    """A filter that becomes `GaussianFilter` if the first charged event is Gaussian, and else `RenyiFilter`.
+    """A filter of earlier ledgers: `GaussianFilter` if the first charged event is Gaussian, and else `RenyiFilter`.
 
-    After a Gaussian first event, only events that `GaussianFilter` can sum are admitted: Gaussian events, winners of
-    noisy counts, and pure DP. The file of a ledger that an earlier version wrote may name this filter.
+    New ledgers get `GaussianFirst` instead. After a Gaussian first event, only events that `GaussianFilter` can sum are
+    admitted: Gaussian events, winners of noisy counts, and pure DP.
     """
 
     name: ClassVar[str] = "gaussian_or_renyi"
