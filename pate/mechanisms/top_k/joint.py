@@ -43,14 +43,16 @@ from pate.mechanisms.top_k.sorted_counts import falling_order
 from pate.mechanisms.top_k.weighted_class import draw_class
 from pate.validation import InvalidValue, require
 
-# `JointClasses.likely` leaves out less than exp(-61) of the weight of all sequences. The two bounds below are larger:
-# on the share of the weight that is left out, and on the logarithm of the probability that a class left out wins.
+# An upper bound on the share of the weight of all sequences that `JointClasses.likely` leaves out. The share is less
+# than exp(-61).
 _REST_SHARE = Fraction(1, 10**26)
+# The logarithm of an upper bound on the probability that permute-and-flip draws one of the sequences left out.
 _LOG_REST_PROBABILITY = -60.0
 # Permute-and-flip draws noise for all classes of up to so many pairs of a position and a distinct count.
 _MAX_CLASSES = 2**25
 
-# Draws a class for each histogram `[q, d]` of counts in falling order: the classes, and the place of each drawn class.
+# Draws a class for each histogram `[q, d]` of counts in falling order: the classes, and the place of each drawn class
+# in `classes_by_loss`.
 ClassDraw = Callable[[IntArray, np.random.Generator], tuple[JointClasses, IntArray]]
 
 
@@ -86,7 +88,7 @@ class JointMechanism(TopKMechanism):
             rng: draws the noise.
 
         Returns:
-            The classes, and for each histogram the place of the class that was drawn in their order, `[q]`.
+            The classes, and for each histogram the place of the drawn class in `classes_by_loss`, `[q]`.
         """
 
     @abstractmethod
@@ -100,7 +102,7 @@ class JointMechanism(TopKMechanism):
             rng: draws the noise.
 
         Returns:
-            The classes, and the place of the class that was drawn in their order, `[1]`.
+            The classes, and the place of the drawn class in `classes_by_loss`, `[1]`.
         """
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
@@ -214,6 +216,9 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             )
             return likely_classes, class_indices
 
+        # The exact weights are those of the classes in the window, and one entry for all other classes together. That
+        # entry may be 0, so no draw ends at it: a draw that comes so far goes on with the weights of all classes, those
+        # of the window first. An index past the window is a place in that order.
         @cache
         def all_classes() -> tuple[JointClasses, IntArray]:
             """Returns all classes, and their places in an order that begins with the window."""
@@ -263,8 +268,8 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         Args:
             sequence_classes: the classes.
             row: the row of the histogram.
-            class_places: the places in `classes_by_loss` of the classes whose weights are returned, in their order;
-                None for all classes, by rising loss.
+            class_places: the places in `classes_by_loss` of the classes whose weights are enclosed, in the order of the
+                weights; None for all classes, by rising loss.
         """
         losses_of_classes = sequence_classes.losses[row].tolist()
         class_sizes = list(sequence_classes.sizes(row=row))

@@ -20,12 +20,12 @@ def draw_class(
     Args:
         log_weights: the logarithm of the weight of each class, `[Q, n]`.
         make_encloser: takes the row of a histogram, and returns the function that encloses its exact weights. They may
-            have one more entry, for all classes that `log_weights` leaves out.
+            be more than n, for classes that `log_weights` leaves out.
         log_rounding_error: a bound on the error of each logarithm.
         rng: draws a uniform number for each histogram.
 
     Returns:
-        The index of the drawn class for each histogram, `[Q]`; n for a class that `log_weights` leaves out.
+        The index of the drawn class for each histogram, `[Q]`; n or more for a class that `log_weights` leaves out.
     """
     float_weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
     return draw_index(
