@@ -1,9 +1,9 @@
 """The kinds of change that can make a refused release useful: more teachers, a larger epsilon, or fewer queries.
 
 Each kind has a list of candidate values, from the smallest change to the largest. A plan by the budget's accountant
-takes up to seconds. So the search in `remedies.py` starts near the smallest candidate that is likely to work. Its index
-is estimated twice: first by the prices of the Renyi accountant, and then by the first plan that works, if the budget's
-accountant is cheaper than the Renyi accountant.
+takes up to seconds. So the search in `remedies.py` starts near the first candidate that is likely to work. Its index is
+estimated twice. The first estimate is by the prices of the Renyi accountant (`is_useful_by_renyi`). Once a candidate
+works, the second is by the plan of that candidate, as the budget's accountant may have lower prices (`refined_index`).
 """
 
 import math
@@ -100,7 +100,7 @@ class ChangeKind(ABC):
 
     @abstractmethod
     def refined_index(self, working_index: int, priced_plan: PricedRelease) -> int:
-        """Returns an estimate of the index of the smallest candidate that makes the refused release useful.
+        """Returns an estimate of the index of the first candidate that makes the refused release useful.
 
         The estimate is `working_index` or less. It is less if the budget's accountant has lower prices than the Renyi
         accountant, so that a smaller change may do.
@@ -204,7 +204,7 @@ class LargerEpsilon(ChangeKind):
             vote_shape: the shape of the votes of the refused release.
             budget_by_renyi: the budget of the refused release, with the Renyi accountant.
         """
-        epsilon = budget_by_renyi.epsilon or 0.0
+        epsilon = budget_by_renyi.required_epsilon()
         larger_epsilons = [number for number in _ROUND_NUMBERS if epsilon < number <= _MAX_EPSILON]
         price = price_or_infinity(
             less_noisy_aggregator, vote_shape=vote_shape, budget=budget_by_renyi
@@ -294,7 +294,7 @@ class FewerQueries(ChangeKind):
         price = price_or_infinity(
             self.less_noisy_aggregator, vote_shape=vote_shape, budget=self.budget_by_renyi
         )
-        return price <= (self.budget_by_renyi.epsilon or 0.0)
+        return price <= self.budget_by_renyi.required_epsilon()
 
     def refined_index(self, working_index: int, priced_plan: PricedRelease) -> int:
         """Returns the index of the largest candidate of at most the planned number of queries times a squared ratio.

@@ -1,6 +1,6 @@
 """The search for settings that make a refused release useful, within a time limit.
 
-The search has two passes. The first finds, for each kind of change, the smallest candidate that works by the Renyi
+The search has two passes. The first finds, for each kind of change, the first candidate that works by the Renyi
 accountant, which prices a plan in milliseconds. The second computes the plan of each result by the budget's accountant,
 as the user would get it, and looks for a smaller change if that accountant is cheaper. When the time is up, the changes
 that work so far are returned.
@@ -295,7 +295,7 @@ class _RunningSearch:
             self.changes["noise"] = Change(noise=tuple(changed_noise_fields.items()))
 
     def _search_by_renyi(self, change_kind_name: str, change_kind: ChangeKind) -> None:
-        """Finds the smallest candidate of a kind that makes the release useful, by plans of the Renyi accountant.
+        """Finds the first candidate of a kind that makes the release useful, by plans of the Renyi accountant.
 
         Args:
             change_kind_name: the name of the kind, a key of `changes`.
@@ -359,7 +359,7 @@ class _RunningSearch:
         first_index: int,
         last_index: int,
     ) -> None:
-        """Stores in `changes` the smallest candidate of a kind whose plan is useful; nothing if there is none.
+        """Stores in `changes` the first candidate of a kind whose plan is useful; nothing if there is none.
 
         Args:
             change_kind_name: the name of the kind, a key of `changes`.
