@@ -291,6 +291,7 @@ class Neighborhoods(torch.autograd.Function):
         edge = side // 2
         padded = functional.pad(activations, (0, 0, edge, edge, edge, edge))
         network_stride, image_stride, row_stride, column_stride, _ = padded.stride()
+        # The channels of neighboring columns lie side by side in memory, so those of `side` columns are one run.
         windows = padded.as_strided(
             size=(num_networks, num_images, rows, columns, side, side * channels),
             stride=(network_stride, image_stride, row_stride, column_stride, row_stride, 1),
@@ -424,8 +425,9 @@ def fit_stacked(
     steps_of_networks = torch.tensor(minibatches.steps_by_part, device=device)  # [T]
     loss_scale = recipe.loss_scale(device)
     can_overflow = loss_scale != 1
-    # With one rate for all the optimizer takes a faster step, which rounds in another way. A network whose gradients
-    # overflow leaves a step out, which must not change the rounding of the others: then all take the slower step.
+    # The optimizer has a fast step for networks that all move, at one rate. Any other step is slow, and rounds in
+    # another way. If gradients can overflow, a network may leave a step out. The rounding of the others must not depend
+    # on that, so then every step is slow.
     has_one_rate = not can_overflow and bool((steps_of_networks == minibatches.num_steps).all())
     optimizer = StackedAdamW(
         parameters=[parameter.detach().flatten(start_dim=1) for parameter in stacked_parameters],
@@ -468,7 +470,8 @@ def fit_stacked(
             stacked_gradient.flatten(start_dim=1) / loss_scale
             for stacked_gradient in scaled_stacked_gradients
         ]
-        is_active_network = is_valid_image[:, :1]
+        # The valid images of a network come first, so the first one tells whether it has any in this step.
+        is_active_network = is_valid_image[:, :1]  # [T, 1]
         if can_overflow:
             has_finite_gradient = [
                 stacked_gradient.isfinite().all(dim=1) for stacked_gradient in stacked_gradients
