@@ -337,17 +337,17 @@ def _precision_function(
     )
     num_positives_up_to_end = np.cumsum(has_label[samples_by_score])[group_ends - 1]
     num_samples = len(scores_of_samples)
-    has_positive = num_positives_up_to_end > np.append(0, num_positives_up_to_end[:-1])
+    group_has_positive = num_positives_up_to_end > np.append(0, num_positives_up_to_end[:-1])
     have_equal_scores = len(group_ends) == 1 and is_label_known is None
     # [num_cuts, n], 1 for the samples between the cut before and each cut, and for the positive ones among them.
     samples_between_cuts = _segment_matrix(
         sorted_sample_indices=samples_by_score,
-        cut_positions=group_ends[has_positive],
+        cut_positions=group_ends[group_has_positive],
         num_samples=num_samples,
     )
     positives_between_cuts = _segment_matrix(
         sorted_sample_indices=samples_by_score[has_label[samples_by_score]],
-        cut_positions=num_positives_up_to_end[has_positive],
+        cut_positions=num_positives_up_to_end[group_has_positive],
         num_samples=num_samples,
     )
 
@@ -363,15 +363,18 @@ def _precision_function(
         num_hits_between_cuts = positives_between_cuts @ resample_weights
         num_hits_up_to_cut = np.cumsum(num_hits_between_cuts, axis=0)
         if have_equal_scores:
+            # The only cut is after all n samples, and every resample has n samples: no product has to count them.
             num_hits_of_resamples = num_hits_up_to_cut[0]
             positive_share = num_hits_of_resamples / len(resample_weights)
             return np.asarray(
                 np.where(num_hits_of_resamples > 0, positive_share, np.nan), dtype=np.float64
             )
-        samples_up_to_cut = np.cumsum(samples_between_cuts @ resample_weights, axis=0)
+        num_samples_up_to_cut = np.cumsum(samples_between_cuts @ resample_weights, axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             precision_at_cuts = np.where(
-                samples_up_to_cut > 0, num_hits_up_to_cut / np.maximum(samples_up_to_cut, 1), 0.0
+                num_samples_up_to_cut > 0,
+                num_hits_up_to_cut / np.maximum(num_samples_up_to_cut, 1),
+                0.0,
             )
             precision_sums = (num_hits_between_cuts * precision_at_cuts).sum(
                 axis=0, dtype=np.float64
