@@ -7,7 +7,8 @@ records. All releases are centered votes in rounds, with a kernel teacher for ea
 - `read as no`: the same, where a label that a holder does not know is read as one that its records do not have;
 - `own`: each holder releases alone from its own records, for its own 20 labels;
 - `own, combined`: the mean probability of the models of those holders who know a label;
-- `whole`: every holder knows all 40 labels.
+- `whole`: every holder knows all 40 labels;
+- `union, on a holder's own labels`: `union` on the 20 labels of each holder, average precision and micro-F1 alone.
 """
 
 from __future__ import annotations
@@ -175,6 +176,16 @@ def average_precision(predictions: Predictions, true_labels: Bits) -> Floats:
     return np.asarray(metrics["average_precision"])
 
 
+def mean_by_num_holders(precision: Floats, num_holders: NDArray[np.int64]) -> list[float]:
+    """Returns the mean precision of the labels that one, two, three and four holders know.
+
+    Args:
+        precision: the average precision of each label, `[num_labels]`.
+        num_holders: the number of holders who know each label, `[num_labels]`.
+    """
+    return [float(precision[num_holders == count].mean()) for count in range(1, HOLDERS + 1)]
+
+
 def measured(dataset: Dataset, epsilon: float, seed: int) -> Mapping[str, list[float]]:
     """Returns the figures of each way for one seed.
 
@@ -204,11 +215,9 @@ def measured(dataset: Dataset, epsilon: float, seed: int) -> Mapping[str, list[f
     for name, predictions in ways.items():
         precision = average_precision(predictions, true_labels)
         metrics = multilabel_metrics(predictions.labels, predictions.probabilities, true_labels)
-        by_holders = [
-            float(precision[num_holders == count].mean()) for count in range(1, HOLDERS + 1)
-        ]
+        by_holders = mean_by_num_holders(precision, num_holders)
         rows[name] = [metrics.mean_average_precision or 0.0, metrics.micro_f1, *by_holders]
-    # of each holder on its own 20 labels, and of the union on the same labels
+    # The figures of each holder's own model on its 20 labels, and of the union on the same labels.
     own_precision = np.full((HOLDERS, dataset.num_labels), np.nan)
     own_f1 = []
     union_f1 = []
@@ -218,11 +227,11 @@ def measured(dataset: Dataset, epsilon: float, seed: int) -> Mapping[str, list[f
         own_precision[holder, labels] = average_precision(predictions, truth)
         own_f1.append(micro_f1(predictions.labels, true_labels=truth))
         union_f1.append(micro_f1(ways["union"].labels[:, labels], true_labels=truth))
-    of_labels = np.nanmean(own_precision, axis=0)
+    own_precision_of_label = np.nanmean(own_precision, axis=0)
     rows["own"] = [
         float(np.nanmean(own_precision)),
         float(np.mean(own_f1)),
-        *(float(of_labels[num_holders == count].mean()) for count in range(1, HOLDERS + 1)),
+        *mean_by_num_holders(own_precision_of_label, num_holders),
     ]
     union_precision = average_precision(ways["union"], true_labels)
     rows["union, on a holder's own labels"] = [
