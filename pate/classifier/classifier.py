@@ -9,7 +9,7 @@ estimator. The parts of the steps, in their order:
 * `fit_ledger.py` opens the ledger that is charged.
 * `priced_fit.py` holds what step 1 hands on to the others (`PricedFit`).
 * `fit_record.py` charges the ledger before the release is drawn (`FitRecord`).
-* `publication.py` holds what may be published (`Publication`).
+* `publication.py` holds what may be published (`Publication`), and the price of a fit (`FitPrice`).
 """
 
 import os

@@ -101,6 +101,7 @@ class DigitsGrid:
             digit_indices_of_pools=digit_indices_of_pools, pool_of_image=pool_of_image, rng=rng
         )
         is_filled = tile_of_cell >= 0
+        # A blank cell has the number -1 and so takes the last digit here; `is_filled` leaves it out.
         is_digit_in_cell = digits[tile_of_cell][:, :, None] == np.arange(10)
         all_images = Split(
             inputs=_compose_one_channel_images(tiles=tiles, tile_of_cell=tile_of_cell),
@@ -179,6 +180,7 @@ def _compose_one_channel_images(tiles: Float32Array, tile_of_cell: IntArray) -> 
             the upper left, upper right, lower left and lower right one.
     """
     is_filled = tile_of_cell >= 0
+    # A blank cell has the number -1 and so takes the last image here; `is_filled` makes it 0.
     cells_of_images = tiles[tile_of_cell] * is_filled[:, :, None, None]
     rows_and_columns = (_CELLS_PER_SIDE, _CELLS_PER_SIDE)
     # [num_images, row of cells, column of cells, row of pixels, column of pixels]

@@ -152,7 +152,7 @@ class Backbone(Features):
         Raises:
             InvalidValue: the network cannot process images of this shape, or `read_net` refuses the weights.
         """
-        extractor = self._network(picture_shape, origin={})
+        extractor = self._unfitted_extractor(picture_shape, origin={})
         try:
             extractor.measure(np.zeros((1, *picture_shape), np.float32))
         except (RuntimeError, ValueError, AssertionError) as error:
@@ -169,9 +169,9 @@ class Backbone(Features):
         """
         rule = "pate.features.PublicPictures"
         require_kind("pictures", value=pictures, kind=PublicPictures, rule=rule)
-        network = self._network(picture_shape=pictures.picture_shape, origin=pictures.origin)
+        extractor = self._unfitted_extractor(pictures.picture_shape, origin=pictures.origin)
         with one_thread():
-            return network.with_projection(
+            return extractor.with_projection(
                 pictures, dimension=self.dimension, seed=self.seed, open_stage=stage
             )
 
@@ -186,7 +186,7 @@ class Backbone(Features):
             weights_file, rule="a file of weights", remedy=how_to_install("backbone")
         )
 
-    def _network(
+    def _unfitted_extractor(
         self, picture_shape: tuple[int, int, int], origin: dict[str, str | int]
     ) -> BackboneExtractor:
         """Returns the extractor without a projection.

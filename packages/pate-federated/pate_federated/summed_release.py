@@ -102,9 +102,8 @@ class SummedRelease:
         Raises:
             InvalidValue: too few holders answered, or `release_votes` refuses the release.
         """
-        _ = (
-            self.terms
-        )  # raises `InvalidValue` before anything is asked, if this roll has no secure sum
+        # Raises `InvalidValue` before anything is asked, if this roll has no secure sum.
+        _ = self.terms
         make_folder(self.inbox)
         request = self.request
         places = Places.from_holders(self.roll.holders)
@@ -115,6 +114,7 @@ class SummedRelease:
             return total_of_holders, len(holders)
 
         if self.noise is not None:
+            # The sum is made only after the charge, so the digest is that of the request and of the holders.
             identity_text = repr(
                 (request.digest, request.vote_clip, sorted(self.roll.holders.items()))
             )

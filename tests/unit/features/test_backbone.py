@@ -121,10 +121,10 @@ def test_both_file_formats_and_gray_pictures_are_accepted(
     """Weights as `.pth` and as safetensors give the same features, also for gray pictures."""
     safetensors_path = saved_weights(folder=tmp_path, ending=".safetensors")
     images = np.random.default_rng(0).random((2, 1, 16, 16), dtype=np.float32)
-    extractor = backbone_of(weights_path=weights_path)._network(
+    extractor = backbone_of(weights_path=weights_path)._unfitted_extractor(
         picture_shape=(1, 16, 16), origin={}
     )
-    extractor_of_safetensors = backbone_of(weights_path=safetensors_path)._network(
+    extractor_of_safetensors = backbone_of(weights_path=safetensors_path)._unfitted_extractor(
         picture_shape=(1, 16, 16), origin={}
     )
     measured = extractor.measure(images)
