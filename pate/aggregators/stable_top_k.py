@@ -69,8 +69,8 @@ class StableTopK(StableAggregator):
         max_k: the largest k that can be selected, >= 1; None for no limit. With a limit only the `max_k` + 1 largest
             counts of a query are read.
         selection_share: the part of the Renyi budget for the selection, in (0, 1), when noise is fitted with a table.
-            With another test, a number keeps the ratio of the two noises. None chooses the share with which the
-            smallest gap passes the test. The default is 0.5.
+            With another test, a number keeps the ratio of the two noises. None chooses the share for which the gap
+            that passes the test is smallest. The default is 0.5.
 
     >>> aggregator = StableTopK(selection_scale=2.0, test_std=3.0)
     >>> votes = np.array([[90, 88, 1, 0], [51, 50, 49, 48]])
