@@ -100,7 +100,8 @@ def test_a_session_refuses_calls_after_its_last_hit() -> None:
     """
     opened_session = session(target_hits=2)
     assert [
-        opened_session.charge(is_hit) for is_hit in (False, True, np.bool_(False), np.bool_(True))
+        opened_session.charge(outcome_in_target=is_hit)
+        for is_hit in (False, True, np.bool_(False), np.bool_(True))
     ] == [
         False,
         False,
@@ -439,14 +440,15 @@ def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
     """
     path = tmp_path / "session.json"
     first = session(target_hits=3, num_counters=2, failure_prob=3e-7)
-    for outcomes_in_target in ([True, False], [True, True], [False, False]):
-        first.charge(outcomes_in_target, failure_prob=1e-7)
+    for is_hit_of_each_counter in ([True, False], [True, True], [False, False]):
+        first.charge(outcome_in_target=is_hit_of_each_counter, failure_prob=1e-7)
     first.save(path)
     second = session(target_hits=3, num_counters=2, failure_prob=3e-7)
     second.load(path)
     assert (second.hits, second.num_calls, second.state) == ([2, 1], 3, first.state)
+    is_hit_of_each_counter = [True, True]
     with refused_parameter("failure_prob", value=ANY, rule_words="at most 3e-07"):
-        second.charge([True, True], failure_prob=1e-7)
+        second.charge(outcome_in_target=is_hit_of_each_counter, failure_prob=1e-7)
     assert [file.name for file in tmp_path.iterdir()] == ["session.json"]
     halted = session(target_hits=1)
     again = session(target_hits=1)

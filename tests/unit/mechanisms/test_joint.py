@@ -26,11 +26,11 @@ def losses_by_definition(counts: np.ndarray, k: int) -> dict[Sequence, int]:
 
     It is the largest amount by which the i-th count of the sequence falls short of the i-th largest count.
     """
-    largest_counts = sorted(counts.tolist(), reverse=True)[:k]
+    k_largest_counts = sorted(counts.tolist(), reverse=True)[:k]
     losses = {}
-    for sequence in permutations(range(len(counts)), r=k):
-        pairs = zip(largest_counts, sequence, strict=True)
-        losses[sequence] = max(largest - int(counts[label]) for largest, label in pairs)
+    for label_sequence in permutations(range(len(counts)), r=k):
+        pairs = zip(k_largest_counts, label_sequence, strict=True)
+        losses[label_sequence] = max(largest - int(counts[label]) for largest, label in pairs)
     return losses
 
 

@@ -68,6 +68,7 @@ def test_largest_of_many_noises_has_the_mean_of_its_distribution(
 
     The tail of each kind of noise is near exp(-x), half of it for Laplace noise and twice it for half-logistic noise.
     """
+    # e^1000, which is no float, is about 10^434.
     num_noises = int(np.exp(log_num_noises)) if log_num_noises < 700 else 10**434
 
     def exact_num_noises(_row: int, _column: int) -> int:
