@@ -58,6 +58,11 @@ def plan_of(ledger: Path | None) -> Plan:
     return replace(small_plan(), aggregator=NOISE, seed=None, ledger=ledger)
 
 
+def plan_on_default_ledger() -> Plan:
+    """Returns the small plan, charged to the default ledger, which lies in the parent folder of the run."""
+    return plan_of(ledger=None)
+
+
 @pytest.fixture
 def ledger(tmp_path: Path) -> Path:
     """Returns the path of a ledger that does not exist yet."""
@@ -214,11 +219,11 @@ def test_runs_in_one_folder_share_a_ledger(tmp_path: Path) -> None:
 
     The total is that of `accountant=auto`, as the printed lines say. A run that has released nothing is not counted.
     """
-    run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
+    run_until_released(plan_on_default_ledger(), folder=tmp_path / "a")
     # This run has released nothing yet.
-    run_until(plan_of(ledger=None), folder=tmp_path / "b", stage="training teachers")
+    run_until(plan_on_default_ledger(), folder=tmp_path / "b", stage="training teachers")
     lines = run_until(
-        replace(plan_of(ledger=None), accountant=ExactAccountant),
+        replace(plan_on_default_ledger(), accountant=ExactAccountant),
         folder=tmp_path / "c",
         stage="training the student",
     ).lines
@@ -235,18 +240,18 @@ def test_runs_in_one_folder_share_a_ledger(tmp_path: Path) -> None:
 
 def test_runs_in_another_folder_have_another_ledger(tmp_path: Path) -> None:
     """A run in another folder of outputs has another ledger, and prints that its release is the first."""
-    run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
+    run_until_released(plan_on_default_ledger(), folder=tmp_path / "a")
     other = tmp_path / "elsewhere" / "d"
-    lines = run_until(plan_of(ledger=None), folder=other, stage="training the student").lines
+    lines = run_until(plan_on_default_ledger(), folder=other, stage="training the student").lines
     assert "this first release" in lines[-1]
 
 
 def test_a_run_with_another_unit_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     """A run whose unit of privacy is not that of the ledger in the parent folder is refused, and makes no folder."""
-    run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
+    run_until_released(plan_on_default_ledger(), folder=tmp_path / "a")
     with refused_parameter("unit", value="one row", rule_words="one group of records"):
         train(
-            replace(plan_of(ledger=None), load_dataset=loader_with_unit(unit=VISIT)),
+            replace(plan_on_default_ledger(), load_dataset=loader_with_unit(unit=VISIT)),
             output_dir=tmp_path / "e",
         )
     assert not (tmp_path / "e").exists()
@@ -294,7 +299,7 @@ def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) 
     """
     usual = tmp_path / "ledger.db"
     other = tmp_path / name
-    usual_plan = plan_of(ledger=None)
+    usual_plan = plan_on_default_ledger()
     other_plan = CHANGES_OF_TERMS[name](usual_plan)
     begun = run_until(usual_plan, folder=tmp_path / "a", stage="training the student")
     assert not lines_of_two_sums(begun)
@@ -318,8 +323,8 @@ def test_a_named_ledger_refuses_a_run_under_other_terms(name: str, tmp_path: Pat
     That holds even if a ledger for the plan's own delta and adjacency lies beside it.
     """
     with_other_terms = CHANGES_OF_TERMS[name]
-    run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
-    run_until_released(with_other_terms(plan_of(ledger=None)), folder=tmp_path / "b")
+    run_until_released(plan_on_default_ledger(), folder=tmp_path / "a")
+    run_until_released(with_other_terms(plan_on_default_ledger()), folder=tmp_path / "b")
     with REFUSED_TERMS[name]:
         train(with_other_terms(plan_of(ledger=tmp_path / "ledger.db")), output_dir=tmp_path / "e")
 
@@ -333,8 +338,8 @@ def test_moved_runs_keep_the_second_ledger_that_is_moved_with_them(
     A new run in that folder uses it as well, and no first ledger is made there. The second ledger is one for another
     delta or adjacency.
     """
-    other_plan = CHANGES_OF_TERMS[name](plan_of(ledger=None))
-    run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
+    other_plan = CHANGES_OF_TERMS[name](plan_on_default_ledger())
+    run_until_released(plan_on_default_ledger(), folder=tmp_path / "a")
     train(other_plan, output_dir=tmp_path / "b")
     run_until_released(other_plan, folder=tmp_path / "c")
     (tmp_path / "new").mkdir()
@@ -354,26 +359,29 @@ def test_a_cap_cannot_be_avoided_by_other_terms(first_cap: float | None, tmp_pat
     If neither has one, the run is charged to a second ledger. From then on, a cap on the first ledger is refused.
     """
     run_until_released(
-        replace(plan_of(ledger=None), max_total_epsilon=first_cap), folder=tmp_path / "a"
+        replace(plan_on_default_ledger(), max_total_epsilon=first_cap), folder=tmp_path / "a"
     )
     cap = None if first_cap else 100.0
     with refused_parameter("adjacency", value="add_remove", rule_words="replace_one, as ledger="):
-        plan = replace(with_another_adjacency(plan_of(ledger=None)), max_total_epsilon=cap)
+        plan = replace(with_another_adjacency(plan_on_default_ledger()), max_total_epsilon=cap)
         train(plan, output_dir=tmp_path / "b")
     assert [path.name for path in tmp_path.glob("*.db")] == ["ledger.db"]
     if first_cap is None:
-        run_until_released(with_another_adjacency(plan_of(ledger=None)), folder=tmp_path / "b")
+        run_until_released(with_another_adjacency(plan_on_default_ledger()), folder=tmp_path / "b")
         with refused_parameter(
             "max_epsilon",
             value=100.0,
             rule_words="no cap, which would not count 1 charge for these",
         ):
-            train(replace(plan_of(ledger=None), max_total_epsilon=100.0), output_dir=tmp_path / "c")
+            train(
+                replace(plan_on_default_ledger(), max_total_epsilon=100.0),
+                output_dir=tmp_path / "c",
+            )
 
 
 def _release(folder: Path, target_delta: float) -> None:
     """Runs the small plan at this delta until its release; for a process of its own."""
-    run_until_released(replace(plan_of(ledger=None), target_delta=target_delta), folder)
+    run_until_released(replace(plan_on_default_ledger(), target_delta=target_delta), folder)
 
 
 def test_a_run_under_other_terms_than_a_ledger_made_meanwhile_has_its_own(
@@ -392,7 +400,9 @@ def test_a_run_under_other_terms_than_a_ledger_made_meanwhile_has_its_own(
         return make_folder(path, existing_parent=existing_parent)
 
     monkeypatch.setattr(charging, "make_folder", make_folder_late)
-    monitor = run_until(plan_of(ledger=None), folder=tmp_path / "run", stage="training the student")
+    monitor = run_until(
+        plan_on_default_ledger(), folder=tmp_path / "run", stage="training the student"
+    )
     other = tmp_path / "ledger-replace_one-1e-05.db"
     assert len(lines_of_two_sums(monitor)) == 1
     assert len(SharedLedger.stored(other).entries) == 1
@@ -415,15 +425,15 @@ def test_a_run_that_is_moved_before_its_release_keeps_its_ledger(tmp_path: Path)
     If run and ledger are moved to the same folder later, the run finds the ledger there.
     """
     folder = tmp_path / "a" / "run"
-    run_until(plan_of(ledger=None), folder, stage="training teachers")
+    run_until(plan_on_default_ledger(), folder, stage="training teachers")
     moved = tmp_path / "b" / "run"
     moved.parent.mkdir()
     folder.rename(moved)
-    run_until_released(plan_of(ledger=None), folder=moved)
+    run_until_released(plan_on_default_ledger(), folder=moved)
     assert len(SharedLedger.stored(path=tmp_path / "a" / "ledger.db").entries) == 1
     (tmp_path / "a").rename(tmp_path / "c")
     moved.rename(tmp_path / "c" / "run")
-    train(plan_of(ledger=None), output_dir=tmp_path / "c" / "run")
+    train(plan_on_default_ledger(), output_dir=tmp_path / "c" / "run")
     place = LedgerPlace.read(RunFolder(path=tmp_path / "c" / "run"))
     assert place is not None and place.ledger_file == tmp_path / "c" / "ledger.db"
 
@@ -436,18 +446,18 @@ def test_a_moved_finished_run_is_shown_as_long_as_its_ledger_stays(tmp_path: Pat
     earlier = tmp_path / "c" / "ledger.db"
     moved = tmp_path / "b" / "run"
     moved.parent.mkdir()
-    report = train(plan_of(ledger=None), output_dir=tmp_path / "c" / "run")
+    report = train(plan_on_default_ledger(), output_dir=tmp_path / "c" / "run")
     (tmp_path / "c" / "run").rename(moved)
-    assert train(plan_of(ledger=None), output_dir=moved) == report
+    assert train(plan_on_default_ledger(), output_dir=moved) == report
     earlier.rename(tmp_path / "elsewhere.db")
     present = tmp_path / "b" / "ledger.db"
     with refused_parameter(
         "ledger", value=present, rule_words=f"this finished run is charged to, {earlier}; or"
     ):
-        train(plan_of(ledger=None), output_dir=moved)
+        train(plan_on_default_ledger(), output_dir=moved)
     (moved / "report.json").unlink()
     with refused_parameter("ledger", value=earlier, rule_words="the run's ledger, which is gone"):
-        train(plan_of(ledger=None), output_dir=moved)
+        train(plan_on_default_ledger(), output_dir=moved)
     train(plan_of(ledger=tmp_path / "elsewhere.db"), output_dir=moved)
 
 
@@ -462,7 +472,7 @@ def test_a_folder_that_cannot_be_written_has_no_ledger(
     with refused_parameter(
         "ledger", value=tmp_path / "ledger.db", rule_words="; ledger=PATH names another file"
     ):
-        train(plan_of(ledger=None), output_dir=tmp_path / "run")
+        train(plan_on_default_ledger(), output_dir=tmp_path / "run")
     run_until_released(
         plan_of(ledger=tmp_path / "elsewhere" / "ledger.db"), folder=tmp_path / "run"
     )
@@ -597,17 +607,18 @@ def test_owners_that_an_unnamed_ledger_knows_give_a_warning(tmp_path: Path) -> N
     It goes on, as two tables may both number their rows from 1. With a cap on the total epsilon, a run is refused.
     """
     usual = replace(
-        plan_of(ledger=None), load_dataset=loader_of_table(digest_letter="a", ids=range(100))
+        plan_on_default_ledger(), load_dataset=loader_of_table(digest_letter="a", ids=range(100))
     )
     run_until_released(usual, folder=tmp_path / "a")
     again = with_another_delta(
         replace(
-            plan_of(ledger=None), load_dataset=loader_of_table(digest_letter="b", ids=range(5, 105))
+            plan_on_default_ledger(),
+            load_dataset=loader_of_table(digest_letter="b", ids=range(5, 105)),
         )
     )
     rule = "the data of account aaaaaaaaaaaa, which knows 95 of these 100"
     capped = replace(
-        plan_of(ledger=None),
+        plan_on_default_ledger(),
         load_dataset=loader_of_table(digest_letter="b", ids=range(5, 105)),
         max_total_epsilon=100.0,
     )
@@ -622,7 +633,7 @@ def test_owners_that_an_unnamed_ledger_knows_give_a_warning(tmp_path: Path) -> N
     assert not any("which knows" in line for line in monitor.lines)
     run_until_released(replace(with_another_delta(usual), new_account=True), folder=tmp_path / "e")
     capped = replace(
-        plan_of(ledger=None),
+        plan_on_default_ledger(),
         load_dataset=loader_of_table(digest_letter="c", ids=range(100, 120)),
         max_total_epsilon=100.0,
     )
@@ -695,8 +706,8 @@ def test_releases_that_share_their_noise_have_no_total(
 
     The total epsilon is infinite from then on, and a cap is refused.
     """
-    run_until_released(replace(plan_of(ledger=None), seed=3), folder=tmp_path / "a")
-    plan = change(replace(plan_of(ledger=None), seed=3))
+    run_until_released(replace(plan_on_default_ledger(), seed=3), folder=tmp_path / "a")
+    plan = change(replace(plan_on_default_ledger(), seed=3))
     begun = run_until(plan, folder=tmp_path / "b", stage="training teachers")
     assert [line for line in begun.lines if line.startswith(warning)], begun.lines
     report = train(plan, output_dir=tmp_path / "b")
@@ -712,13 +723,17 @@ def test_releases_that_share_their_noise_have_no_total(
     )
     assert all(release.shares_noise_in_ledger for release in releases_of(folder=tmp_path / "a"))
     third = run_until(
-        replace(plan_of(ledger=None), seed=4), folder=tmp_path / "c", stage="training the student"
+        replace(plan_on_default_ledger(), seed=4),
+        folder=tmp_path / "c",
+        stage="training the student",
     )
     total = [line for line in third.lines if line.startswith("ledger=")][-1]
     assert " cost epsilon inf at " in total and total.endswith("two share their noise")
     rule = f"no cap, as releases in ledger={tmp_path / 'ledger.db'} share their noise"
     with refused_parameter("max_epsilon", value=1000.0, rule_words=rule):
-        train(replace(plan_of(ledger=None), max_total_epsilon=1000.0), output_dir=tmp_path / "e")
+        train(
+            replace(plan_on_default_ledger(), max_total_epsilon=1000.0), output_dir=tmp_path / "e"
+        )
 
 
 def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> None:
@@ -726,7 +741,7 @@ def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> No
 
     Their reports state the same price.
     """
-    plan = replace(plan_of(ledger=None), seed=3)
+    plan = replace(plan_on_default_ledger(), seed=3)
     train(plan, output_dir=tmp_path / "a")
     report = train(plan, output_dir=tmp_path / "b")
     student = LinearStudent(penalties=(1.0,))
@@ -750,7 +765,7 @@ def test_a_finished_run_is_charged_to_another_ledger_on_request(
     If its report is removed, it is charged to the named ledger once.
     """
     folder = tmp_path / "runs" / "run"
-    train(plan_of(ledger=None), output_dir=folder)
+    train(plan_on_default_ledger(), output_dir=folder)
     charged = ledger_beside(folder)
     with refused_parameter(
         "ledger", value=ledger, rule_words=f"this finished run is charged to, {charged}; or remove"
@@ -765,7 +780,7 @@ def test_a_finished_run_is_charged_to_another_ledger_on_request(
 
 def test_a_file_in_a_folder_of_a_run_is_no_ledger(tmp_path: Path) -> None:
     """A run is refused if its ledger, named or by default, would lie in the folder of a run."""
-    run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
+    run_until_released(plan_on_default_ledger(), folder=tmp_path / "a")
     for folder in (tmp_path / "a", tmp_path / "b"):
         ledger = tmp_path / "a" / "ledger.db"
         with refused_parameter(
@@ -775,7 +790,7 @@ def test_a_file_in_a_folder_of_a_run_is_no_ledger(tmp_path: Path) -> None:
     with refused_parameter(
         "ledger", value=tmp_path / "a" / "ledger.db", rule_words="; ledger=PATH names one"
     ):
-        train(plan_of(ledger=None), output_dir=tmp_path / "a" / "b")
+        train(plan_on_default_ledger(), output_dir=tmp_path / "a" / "b")
     assert not list(tmp_path.glob("*/ledger.db"))
 
 
