@@ -382,7 +382,9 @@ def compose_in_blocks(
         if longest_run in block_of:
             continue
         grid = _grid_of_run(longest_run, spacing=spacing, largest_finite_loss=largest_finite_loss)
-        profiles = _last_profiles(longest_run, grid=grid, negligible_delta=negligible_delta)
+        profiles = _profiles_of_last_steps(
+            longest_run, grid=grid, negligible_delta=negligible_delta
+        )
         # The last steps of a run may be a run of their own, whose profile is computed on the way.
         for pairs_of_run in num_blocks_of_run:
             last_steps = longest_run[len(longest_run) - len(pairs_of_run) :]
@@ -479,7 +481,9 @@ def _maximum_block(noisy_maximum: NoisyMaximum, spacing: float, num_points: int)
 
 
 @lru_cache(maxsize=6)
-def _last_profiles(pairs_of_run: Run, grid: LossGrid, negligible_delta: float) -> FloatArray:
+def _profiles_of_last_steps(
+    pairs_of_run: Run, grid: LossGrid, negligible_delta: float
+) -> FloatArray:
     """Returns the privacy profiles of the last 1, 2, … steps of a run, `[num_steps, grid.num_points]`.
 
     A run is the consecutive steps (releases) of one block. The results are cached, because runs of other lengths have

@@ -129,11 +129,16 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: FloatArray) -> Flo
     log_odds = np.log(sampling_prob) - np.log1p(-sampling_prob)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         exponent = (orders - 1) * (shift * shift / 2)
-        # Minkowski: the norm of order a of 1 - q + q e^(C x - C^2 / 2) is at most 1 - q + q e^((a - 1) C^2 / 2).
-        log_small_norm = np.log1p(sampling_prob * np.expm1(np.minimum(exponent, 1.0)))
-        log_large_norm = exponent + np.log(sampling_prob + (1 - sampling_prob) * np.exp(-exponent))
-        log_norm = np.where(exponent < 1, log_small_norm, log_large_norm)
-        rdp_by_norm = log_norm * (orders / (orders - 1)) * (1 + 4 * _ULP)
+        # Minkowski: the norm of order a of the density ratio 1 - q + q e^(C x - C^2 / 2) is at most
+        # 1 - q + q e^((a - 1) C^2 / 2).
+        log_ratio_norm_if_small = np.log1p(sampling_prob * np.expm1(np.minimum(exponent, 1.0)))
+        log_ratio_norm_if_large = exponent + np.log(
+            sampling_prob + (1 - sampling_prob) * np.exp(-exponent)
+        )
+        log_norm_of_density_ratio = np.where(
+            exponent < 1, log_ratio_norm_if_small, log_ratio_norm_if_large
+        )
+        rdp_by_norm = log_norm_of_density_ratio * (orders / (orders - 1)) * (1 + 4 * _ULP)
         # For a replaced unit the second density is at least 1 - q times that of N(0, 1).
         rdp_by_norm = rdp_by_norm - (np.log1p(-sampling_prob) if event.is_replaced else 0.0)
         rdp = np.fmin(rdp_without_sampling, rdp_by_norm)

@@ -327,15 +327,13 @@ def _mu_of_bit(bit_event: events.OneBitEvent) -> float:
     """
     logit_pairs = bit_pairs(bit_event)
     # Phi^-1 of each probability, computed from the smaller one of p and 1 - p, which keeps its digits
-    quantiles = ndtri(expit(-np.abs(logit_pairs))) * -np.sign(logit_pairs)
+    normal_quantiles = ndtri(expit(-np.abs(logit_pairs))) * -np.sign(logit_pairs)
     with np.errstate(invalid="ignore"):
-        quantile_differences = quantiles[1] - quantiles[0]
-    largest_difference = float(
-        np.max(np.nan_to_num(quantile_differences, nan=0.0, posinf=np.inf), initial=0.0)
-    )
-    if largest_difference == 0:
+        gdp_mu_by_pair = normal_quantiles[1] - normal_quantiles[0]
+    largest_mu = float(np.max(np.nan_to_num(gdp_mu_by_pair, nan=0.0, posinf=np.inf), initial=0.0))
+    if largest_mu == 0:
         return 0.0
-    return largest_difference * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE
+    return largest_mu * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE
 
 
 class _Lines(NamedTuple):

@@ -115,15 +115,15 @@ class Pools:
         if public_groups is not None:
             rule = "None beside public_fraction, as groups has the groups of public rows"
             raise InvalidValue("groups_public", "given", rule=rule)
-        public_share = require_probability("public_fraction", cast(float, public_fraction))
+        share_of_groups = require_probability("public_fraction", cast(float, public_fraction))
         private_rows: slice | IntArray
         public_rows: slice | IntArray
         if groups is None:
-            first_public_row = _first_public_row(num_rows, public_share)
+            first_public_row = _first_public_row(num_rows, public_share=share_of_groups)
             private_rows = slice(None, first_public_row)
             public_rows = slice(first_public_row, None)
         else:
-            is_public = _rows_of_last_groups(group_ids, public_share)
+            is_public = _rows_of_last_groups(group_ids, share_of_groups)
             private_rows = np.flatnonzero(~is_public)
             public_rows = np.flatnonzero(is_public)
         input_rows = getattr(inputs, "iloc", inputs)
@@ -281,28 +281,28 @@ def _first_public_row(num_rows: int, public_share: float) -> int:
     return num_rows - max(int(public_share * num_rows), 1)
 
 
-def _rows_of_last_groups(group_ids: IntArray, public_share: float) -> BoolArray:
+def _rows_of_last_groups(group_ids: IntArray, share_of_groups: float) -> BoolArray:
     """Returns True for each row of the last groups, bool `[num_rows]`; groups are ordered by their first rows.
 
-    At least one group is among the last ones. If one of them has no row within the last `public_share` of the rows, a
-    warning is given: a user who counts rows would take that group for private.
+    At least one group is among the last ones. If one of them has no row within the same share of the rows, counted
+    from the end, a warning is given: a user who counts rows would take that group for private.
 
     Args:
         group_ids: the id of each row's group, 0, 1, …, `[num_rows]`.
-        public_share: the share of the groups that counts as last, rounded down.
+        share_of_groups: the share of the groups that counts as last, rounded down.
     """
     _, first_row_of_group = np.unique(group_ids, return_index=True)  # ids are 0, 1, …
     num_groups = len(first_row_of_group)
     require(num_groups > 1, "groups", num_groups, _AT_LEAST_TWO)
-    num_public = max(int(public_share * num_groups), 1)
+    num_public = max(int(share_of_groups * num_groups), 1)
     last_group_ids = np.argsort(first_row_of_group)[-num_public:]
     is_public = np.isin(group_ids, last_group_ids)
-    num_last_rows = max(int(public_share * len(group_ids)), 1)
+    num_last_rows = max(int(share_of_groups * len(group_ids)), 1)
     unexpected_group_ids = np.setdiff1d(last_group_ids, group_ids[-num_last_rows:])
     if len(unexpected_group_ids):
         line = (
-            f"public_fraction={public_share}: it counts groups, and {num_public} of {num_groups} groups are public; "
-            f"{len(unexpected_group_ids)} of them have no row in the last {public_share:.0%} of the rows"
+            f"public_fraction={share_of_groups}: it counts groups, and {num_public} of {num_groups} groups are public; "
+            f"{len(unexpected_group_ids)} of them have no row in the last {share_of_groups:.0%} of the rows"
         )
         warnings.warn(line, PublicGroups, stacklevel=users_stack_level())
     return is_public

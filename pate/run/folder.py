@@ -71,7 +71,7 @@ class RunFolder(EnsembleFolder):
         release_digest: the identity of the priced release that the run began with.
         sources: the sizes and times of the files that the data were read from.
         run_id: the keys of the run's draws in its ledger.
-        ledger_place: the place of the run's ledger, which lies outside of the folder.
+        pointer_to_ledger: the path and the identity of the run's ledger, which lies outside of the folder.
         own_ledger: a ledger of this run alone, as earlier versions of pate made one; it is read and not written.
         own_large_parts: the large parts of draws in `own_ledger`.
         release: the files that may be published under the stated epsilon.
@@ -94,7 +94,7 @@ class RunFolder(EnsembleFolder):
     release_digest = OwnFile("release.sha256")
     sources = OwnFile("sources.json")
     run_id = OwnFile("run.id")
-    ledger_place = OwnFile("ledger.json")
+    pointer_to_ledger = OwnFile("ledger.json")
     own_ledger = OwnFile("ledger.db")
     own_large_parts = OwnSubfolder("ledger.db.releases", patterns=("*",))
     release = OwnSubfolder(

@@ -93,7 +93,7 @@ class LedgerPlace:
 
         The result is None for a new run, and for a run of an earlier version of pate that wrote no place.
         """
-        place_file = run_folder.ledger_place
+        place_file = run_folder.pointer_to_ledger
         if not os.path.lexists(place_file):
             return None
         place_values = read_json(place_file, rule=_PLACE_RULE, remedy=FROM_BACKUP)
@@ -109,7 +109,7 @@ class LedgerPlace:
     def write(self, run_folder: RunFolder) -> None:
         """Writes this place of a run's ledger into the run's folder."""
         place_values = {"path": str(self.ledger_file), "identity": self.ledger_identity}
-        write_text(run_folder.ledger_place, text=json.dumps(place_values) + "\n")
+        write_text(run_folder.pointer_to_ledger, text=json.dumps(place_values) + "\n")
 
     @property
     def is_there(self) -> bool:

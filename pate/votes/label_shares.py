@@ -90,7 +90,7 @@ class BlockShares(ShareSums):
 
     def lengths(self) -> IntArray:
         """Returns the number of teachers with each length of the vector of shares; see `ShareSums.lengths`."""
-        counts = np.zeros(NUM_LENGTH_CLASSES, dtype=np.int64)
+        num_teachers_by_vector_length = np.zeros(NUM_LENGTH_CLASSES, dtype=np.int64)
         first = 0
         for shares in self.blocks():
             last = first + len(shares)
@@ -106,9 +106,9 @@ class BlockShares(ShareSums):
             block_counts = np.bincount(
                 length_classes, weights=parts_of_teachers, minlength=NUM_LENGTH_CLASSES
             )
-            counts += block_counts.astype(np.int64)
+            num_teachers_by_vector_length += block_counts.astype(np.int64)
             first = last
-        return counts
+        return num_teachers_by_vector_length
 
     def total(self, clipped_sum: ClippedSum, center: FloatArray) -> IntArray:
         """Returns the sum of the teachers' shares minus a center, each clipped; see `ShareSums.total`."""

@@ -138,7 +138,7 @@ class StartedDescent:
             )
         return self._descent.with_constants(feature_weights, prevalence=prevalence)
 
-    def _posterior_mean(self, remainder: FloatArray) -> FloatArray:
+    def _posterior_mean(self, noisy_remaining_weights: FloatArray) -> FloatArray:
         """Returns the posterior mean of the weights minus those of the trusted start, `[num_features - 1, num_labels]`.
 
         The trusted start has the start's weights times the trust. The prior variances of weights follow another power
@@ -146,7 +146,8 @@ class StartedDescent:
         label are divided by a power of the share that the label had time to learn; the power falls with the trust.
 
         Args:
-            remainder: `[num_features - 1, num_labels]`, the noisy weights after the last step minus the trusted start.
+            noisy_remaining_weights: `[num_features - 1, num_labels]`, the noisy weights after the last step minus the
+                trusted start.
         """
         descent = self._descent
         recipe = descent.recipe
@@ -157,7 +158,7 @@ class StartedDescent:
         expected_squares = variances * power_change[:, None] * learned_shares**2
         noise_std = np.sqrt(self._noise_variances)
         posterior = noise_std * posterior_rows(
-            noisy_matrix=remainder / noise_std,
+            noisy_matrix=noisy_remaining_weights / noise_std,
             row_variances=(expected_squares / self._noise_variances).mean(axis=1),
         )
         signal_variances = variances * descent.feature_mean_squares[:, None]

@@ -61,7 +61,7 @@ def turn_into_earlier_run(run_folder: Path) -> Path:
                 adjacency=own_account.adjacency,
                 release_key=key,
             )
-    run.ledger_place.unlink()
+    run.pointer_to_ledger.unlink()
     ledger_beside(run_folder).unlink()
     if run.report.exists():
         listed = Manifest.read(run_folder, rule="the digests", remedy="none").sha256
