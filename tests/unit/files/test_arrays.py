@@ -51,9 +51,11 @@ def test_arrays_are_read_back_equal_and_writable(tmp_path: Path) -> None:
     assert arrays["summary"].tolist() == np.arange(12).reshape(4, 3).tolist()
     assert arrays["scale"].item() == 0.5
     arrays["summary"][0] = 7
-    columns = np.asfortranarray(np.arange(6).reshape(2, 3).astype(">i2"))
-    write_arrays(tmp_path / "columns.npz", columns=columns)
-    assert read_arrays(tmp_path / "columns.npz")["columns"].tolist() == columns.tolist()
+    array_in_column_order = np.asfortranarray(np.arange(6).reshape(2, 3).astype(">i2"))
+    write_arrays(tmp_path / "columns.npz", columns=array_in_column_order)
+    assert (
+        read_arrays(tmp_path / "columns.npz")["columns"].tolist() == array_in_column_order.tolist()
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,9 +83,9 @@ def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
     whole_arrays = read_arrays(tmp_path / "summary.npz", forms=FORMS)
     path = tmp_path / "flipped.npz"
     num_refused = 0
-    for index in range(0, len(whole_content), 3):
+    for byte_index in range(0, len(whole_content), 3):
         content = bytearray(whole_content)
-        content[index] ^= 1 << index % 8
+        content[byte_index] ^= 1 << byte_index % 8
         path.write_bytes(bytes(content))
         try:
             arrays = read_arrays(path, forms=FORMS)
@@ -91,7 +93,7 @@ def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
             num_refused += 1
         else:
             for name, whole_array in whole_arrays.items():
-                assert np.array_equal(arrays[name], whole_array), index
+                assert np.array_equal(arrays[name], whole_array), byte_index
     assert num_refused > len(whole_content) / 6
 
 
@@ -171,10 +173,10 @@ def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
 
 def spilled_rows(max_bytes_in_memory: int, rows: np.ndarray = ROWS) -> Any:
     """Collects rows in blocks of 90, and returns them; more than `max_bytes_in_memory` of them go to the disk."""
-    collected = Spilled(most_bytes=max_bytes_in_memory)
+    collected_rows = Spilled(most_bytes=max_bytes_in_memory)
     for first in range(0, len(rows), 90):
-        collected.append(rows[first : first + 90])
-    return collected.whole()
+        collected_rows.append(rows[first : first + 90])
+    return collected_rows.whole()
 
 
 @pytest.mark.parametrize(("most_bytes", "on_disk"), [(10**6, False), (10**4, True), (0, True)])
@@ -231,17 +233,17 @@ def test_rows_in_a_file_are_a_pickled_array_and_refuse_arithmetic() -> None:
 
     They can be reshaped if the sizes agree.
     """
-    rows = spilled_rows(max_bytes_in_memory=0)
-    restored = pickle.loads(pickle.dumps(rows))
-    assert type(restored) is np.ndarray and np.array_equal(restored, ROWS)
+    rows_in_file = spilled_rows(max_bytes_in_memory=0)
+    restored_rows = pickle.loads(pickle.dumps(rows_in_file))
+    assert type(restored_rows) is np.ndarray and np.array_equal(restored_rows, ROWS)
     with pytest.raises(TypeError):
-        rows + 1
+        rows_in_file + 1
     with pytest.raises(TypeError):
-        np.ones(ROWS.shape) * rows
-    wide = rows.reshape(-1, 1, ROWS.shape[1])
+        np.ones(ROWS.shape) * rows_in_file
+    wide = rows_in_file.reshape(-1, 1, ROWS.shape[1])
     assert np.array_equal(wide[3:5], ROWS[3:5, None])
     with pytest.raises(ValueError, match="cannot reshape"):
-        rows.reshape(-1, ROWS.shape[1] + 1)
+        rows_in_file.reshape(-1, ROWS.shape[1] + 1)
 
 
 def test_a_file_of_rows_is_closed_with_the_last_reader() -> None:
@@ -264,24 +266,18 @@ def test_taken_rows_are_a_copy_and_blocks_keep_their_order(tmp_path: Path) -> No
     mapped_rows = np.memmap(tmp_path / "rows", ROWS.dtype, mode="w+", shape=ROWS.shape)
     mapped_rows[:] = ROWS
     mapped_rows.flush()
-    for row_indices in (
-        slice(3, 900, 7),
-        np.array([5, 999, 5, 0]),
-        np.arange(1000) % 3 == 0,
-        np.array([], np.int64),
-    ):
+    repeated_row_numbers = np.array([5, 999, 5, 0])
+    every_third_row = np.arange(1000) % 3 == 0
+    no_row_numbers = np.array([], np.int64)
+    for row_indices in (slice(3, 900, 7), repeated_row_numbers, every_third_row, no_row_numbers):
         copy = take_rows(mapped_rows, rows=row_indices)
         assert type(copy) is np.ndarray
         assert np.array_equal(copy, ROWS[row_indices])
         let_go(mapped_rows)
         assert np.array_equal(mapped_rows, ROWS), "what was let go is read again"
-    for array in (
-        ROWS,
-        mapped_rows,
-        spilled_rows(max_bytes_in_memory=0),
-        np.arange(5),
-        np.zeros((0, 4)),
-    ):
+    rows_in_file = spilled_rows(max_bytes_in_memory=0)
+    row_of_numbers, no_rows = np.arange(5), np.zeros((0, 4))
+    for array in (ROWS, mapped_rows, rows_in_file, row_of_numbers, no_rows):
         assert np.array_equal(np.concatenate([np.zeros_like(array[:0]), *row_blocks(array)]), array)
 
 
@@ -338,7 +334,7 @@ print(largest() - before)
     assert float(ended.stdout) < 200
 
 
-def older_savez(file: io.BytesIO, **arrays: object) -> None:
+def save_every_argument(file: io.BytesIO, **arrays: object) -> None:
     """Stores the argument `allow_pickle` as an array, as `numpy.savez` before NumPy 2.2 does."""
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
@@ -350,7 +346,7 @@ def test_an_older_numpy_stores_no_setting_among_the_arrays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the `numpy.savez` of an earlier NumPy, an archive has the same bytes, without an array `allow_pickle`."""
-    monkeypatch.setattr(np, "savez", older_savez)
+    monkeypatch.setattr(np, "savez", save_every_argument)
     content = npz_bytes({"labels": np.eye(3, dtype=bool), "scale": np.array(0.5)})
     write_arrays(tmp_path / "release.npz", labels=np.eye(3, dtype=bool), scale=np.array(0.5))
     assert (tmp_path / "release.npz").read_bytes() == content
@@ -381,7 +377,9 @@ def test_python_objects_are_not_packed() -> None:
 def test_archives_of_an_older_numpy_are_read(tmp_path: Path) -> None:
     """Archives of an earlier NumPy that have an array `allow_pickle` are read without this array."""
     file = io.BytesIO()
-    older_savez(file, allow_pickle=False, summary=np.arange(12).reshape(4, 3), scale=np.array(0.5))
+    save_every_argument(
+        file, allow_pickle=False, summary=np.arange(12).reshape(4, 3), scale=np.array(0.5)
+    )
     path = tmp_path / "summary.npz"
     path.write_bytes(file.getvalue())
     for arrays in (
@@ -390,8 +388,8 @@ def test_archives_of_an_older_numpy_are_read(tmp_path: Path) -> None:
         arrays_of(file.getvalue(), forms=FORMS),
     ):
         assert sorted(arrays) == ["scale", "summary"]
-    names = io.BytesIO()
-    older_savez(names, allow_pickle=False, names=np.array(["flu", "cough"]))
-    assert {name: array.tolist() for name, array in arrays_of_npz(names.getvalue()).items()} == {
-        "names": ["flu", "cough"]
-    }
+    archive_of_names = io.BytesIO()
+    save_every_argument(archive_of_names, allow_pickle=False, names=np.array(["flu", "cough"]))
+    assert {
+        name: array.tolist() for name, array in arrays_of_npz(archive_of_names.getvalue()).items()
+    } == {"names": ["flu", "cough"]}

@@ -41,12 +41,12 @@ def test_a_lock_does_not_change_its_file(tmp_path: Path) -> None:
     assert target.read_text() == "mine"
 
 
-@pytest.mark.parametrize("make_entry", [os.mkdir, os.mkfifo], ids=["folder", "pipe"])
+@pytest.mark.parametrize("make_folder_or_pipe", [os.mkdir, os.mkfifo], ids=["folder", "pipe"])
 def test_a_folder_or_pipe_is_refused_as_a_lock_file(
-    make_entry: Callable[[Path], None], tmp_path: Path
+    make_folder_or_pipe: Callable[[Path], None], tmp_path: Path
 ) -> None:
     """A folder or a pipe in place of the lock file is refused."""
     path = tmp_path / "run.lock"
-    make_entry(path)
+    make_folder_or_pipe(path)
     with refused_parameter("lock", value=ANY, rule_words="lock file"), file_lock(path):
         pass

@@ -43,31 +43,33 @@ HOSTILE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_yaml_with_a_huge_value_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("hostile_yaml", HOSTILE.values(), ids=HOSTILE)
+def test_yaml_with_a_huge_value_is_refused_in_one_line(hostile_yaml: str, tmp_path: Path) -> None:
     """YAML with huge, deep or repeated values is refused in one line within seconds, by each reader.
 
     The readers are those of schemas, of a release's settings and of vote files. They refuse before they build a value.
     """
     file = tmp_path / "schema.yaml"
-    file.write_text(text)
+    file.write_text(hostile_yaml)
     settings = {
         "aggregator": {"_target_": "pate.aggregators.GaussianVotes"},
         "accountant": {"_target_": "x.y"},
     }
     started = time.process_time()
     for read, name in (
-        (lambda: read_yaml(text, name="file", rule="YAML"), "file"),
+        (lambda: read_yaml(hostile_yaml, name="file", rule="YAML"), "file"),
         (lambda: TableSchema.load(file), "data.schema="),
         (
-            lambda: with_student(text, student_settings={"_target_": "pate.student.LinearStudent"}),
+            lambda: with_student(
+                hostile_yaml, student_settings={"_target_": "pate.student.LinearStudent"}
+            ),
             "config.yaml",
         ),
         (
             lambda: release_settings(
                 settings,
                 aggregator=GaussianVotes(noise_std=1.0),
-                settings_of_holders={"teacher": text},
+                settings_of_holders={"teacher": hostile_yaml},
                 num_queries=2,
                 num_teachers=3,
             ),

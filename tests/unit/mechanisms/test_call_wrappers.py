@@ -33,7 +33,7 @@ from tests.refusals import ANY, refused_parameter
 from tests.statistical.chi_square import chi_square_p_value
 
 DRAWS = 20_000
-VOTES = np.array([9, 6, 1])
+VOTE_COUNTS = np.array([9, 6, 1])
 
 
 def selection(noise: str = "gumbel", adjacency: Adjacency = Adjacency.REPLACE_ONE) -> GapSelection:
@@ -50,11 +50,11 @@ def test_the_boundary_takes_its_probability_from_every_outcome(noise: str) -> No
     The probabilities of one histogram and of a batch are all weights divided by their sum.
     """
     wrapper = BoundaryWrapper(selection(noise=noise))
-    probs_of_selection = wrapper.mechanism.probabilities(VOTES)
+    probs_of_selection = wrapper.mechanism.probabilities(VOTE_COUNTS)
     boundary_weight = min(1 - probs_of_selection.max(), 0.5)
     expected = np.append(probs_of_selection, boundary_weight) / (1 + boundary_weight)
-    np.testing.assert_allclose(wrapper.probabilities(VOTES), expected, rtol=1e-12)
-    batch = wrapper.probabilities(np.stack([VOTES, [9, 9, 9], [0, 0, 0]]))
+    np.testing.assert_allclose(wrapper.probabilities(VOTE_COUNTS), expected, rtol=1e-12)
+    batch = wrapper.probabilities(np.stack([VOTE_COUNTS, [9, 9, 9], [0, 0, 0]]))
     assert batch.shape == (3, 5)
     np.testing.assert_allclose(batch[0], expected, rtol=1e-12)
     assert (batch[:, -1] <= 1 / 3 + 1e-12).all()
@@ -68,9 +68,9 @@ def test_a_tiny_boundary_probability_keeps_its_digits() -> None:
     wrapper = BoundaryWrapper(GapSelection(noise_scale=10.0, num_labels=3, num_teachers=800))
     distribution = wrapper.probabilities(np.array([800, 10, 0]))
     assert 0 < distribution[-1] == pytest.approx(np.exp(-(790 - 10) / 10.0), rel=1e-9)
-    outcome = BoundaryWrapper(selection())(VOTES, rng=rng())
+    outcome = BoundaryWrapper(selection())(VOTE_COUNTS, rng=rng())
     assert outcome.indices.shape == outcome.in_target.shape == ()
-    assert RunTwice(selection())(VOTES, rng=rng()).in_target.shape == ()
+    assert RunTwice(selection())(VOTE_COUNTS, rng=rng()).in_target.shape == ()
 
 
 @pytest.mark.parametrize(
@@ -103,22 +103,30 @@ def test_two_runs_are_independent_and_compared_in_order() -> None:
 
     An outcome is a hit if both runs differ. Two rankings also differ if only the order of their labels differs.
     """
-    equal_queries = np.tile(VOTES, (DRAWS, 1))
-    selected = RunTwice(selection())(equal_queries, rng=np.random.default_rng(6))
-    distribution = selection().probabilities(VOTES)
-    pairs = Counter(zip(selected.first.tolist(), selected.second.tolist(), strict=True))
-    joint = {
+    equal_queries = np.tile(VOTE_COUNTS, (DRAWS, 1))
+    outcomes_of_two_runs = RunTwice(selection())(equal_queries, rng=np.random.default_rng(6))
+    distribution = selection().probabilities(VOTE_COUNTS)
+    num_draws_of_pair = Counter(
+        zip(outcomes_of_two_runs.first.tolist(), outcomes_of_two_runs.second.tolist(), strict=True)
+    )
+    prob_of_pair = {
         (first, second): float(distribution[first] * distribution[second])
         for first, second in product(range(4), repeat=2)
     }
-    assert chi_square_p_value(count_by_outcome=pairs, prob_by_outcome=joint) > 1e-4
-    np.testing.assert_array_equal(selected.in_target, selected.first != selected.second)
+    assert (
+        chi_square_p_value(count_by_outcome=num_draws_of_pair, prob_by_outcome=prob_of_pair) > 1e-4
+    )
+    np.testing.assert_array_equal(
+        outcomes_of_two_runs.in_target, outcomes_of_two_runs.first != outcomes_of_two_runs.second
+    )
 
-    ranked = RunTwice(OneShotTopK(k=2, epsilon=1.0))(
+    rankings_of_two_runs = RunTwice(OneShotTopK(k=2, epsilon=1.0))(
         equal_queries[:500], rng=np.random.default_rng(7)
     )
-    rankings_differ = (ranked.first.indices != ranked.second.indices).any(axis=1)
-    np.testing.assert_array_equal(ranked.in_target, rankings_differ)
+    rankings_differ = (
+        rankings_of_two_runs.first.indices != rankings_of_two_runs.second.indices
+    ).any(axis=1)
+    np.testing.assert_array_equal(rankings_of_two_runs.in_target, rankings_differ)
     assert 0 < rankings_differ.sum() < 500
 
 
@@ -156,7 +164,7 @@ def test_mechanisms_without_pure_privacy_are_refused() -> None:
             with refusal:
                 make_wrapper(wrapped)
     with refused_parameter("mechanism", value="str"):
-        RunTwice(mechanism=TextMechanism())(VOTES, rng=rng())
+        RunTwice(mechanism=TextMechanism())(VOTE_COUNTS, rng=rng())
     with refused_parameter("mechanism", value="tuple"):
         BoundaryWrapper(mechanism=())
 

@@ -135,7 +135,8 @@ def test_offsets_beside_which_gaps_would_be_rounded_are_refused() -> None:
     selection = GapSelection(
         noise_scale=1.0, num_labels=3, num_teachers=1000, regularizer=[0.1, -3.0]
     )
-    assert selection.offsets.tolist() == pytest.approx([0.1, -3.0], abs=1e-12)
+    offset_of_each_candidate = selection.offsets.tolist()
+    assert offset_of_each_candidate == pytest.approx([0.1, -3.0], abs=1e-12)
 
 
 WRONG: list[tuple[str, Any]] = [

@@ -61,10 +61,10 @@ def test_class_counts_agree_with_all_sequences() -> None:
         k = instance.k
         expected = Counter(losses_by_definition(counts=instance.counts, k=k).values())
         assert JointTopK(k=k, epsilon=1.0).class_counts(instance.counts) == dict(expected)
-        falling_counts = -np.sort(-instance.counts)[None]
+        falling_counts_by_query = -np.sort(-instance.counts)[None]
         for classes in (
-            JointClasses.from_counts(falling_counts=falling_counts, k=k, splits_ties=True),
-            JointClasses.likely(falling_counts=falling_counts, k=k, loss_weight=0.01),
+            JointClasses.from_counts(falling_counts=falling_counts_by_query, k=k, splits_ties=True),
+            JointClasses.likely(falling_counts=falling_counts_by_query, k=k, loss_weight=0.01),
         ):
             sizes = np.bincount(classes.losses[0], weights=np.exp(classes.log_sizes[0]))
             assert sizes == pytest.approx([expected[loss] for loss in range(len(sizes))])
@@ -78,13 +78,13 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     Together, the classes have every sequence of 3 labels once.
     """
     rng = np.random.default_rng(1)
-    falling_counts = np.array([[3, 3, 1, 1, 0]])
+    falling_counts_by_query = np.array([[3, 3, 1, 1, 0]])
     num_draws = 3_000
-    losses = losses_by_definition(counts=falling_counts[0], k=3)
+    losses = losses_by_definition(counts=falling_counts_by_query[0], k=3)
     classes = (
-        JointClasses.likely(falling_counts=falling_counts, k=3, loss_weight=0.01)
+        JointClasses.likely(falling_counts=falling_counts_by_query, k=3, loss_weight=0.01)
         if likely
-        else JointClasses.from_counts(falling_counts=falling_counts, k=3, splits_ties=True)
+        else JointClasses.from_counts(falling_counts=falling_counts_by_query, k=3, splits_ties=True)
     )
     repeated = dataclasses.replace(
         classes,
@@ -130,10 +130,10 @@ def test_losses_that_weigh_nothing_are_left_out_and_no_others(
     classes = JointClasses.likely(falling_counts=falling_counts[None], k=k, loss_weight=loss_weight)
     smallest_loss = classes.losses[0, 1]
     largest_loss = classes.losses[0, -1]
-    num_sequences = JointTopK(k=k, epsilon=1.0).class_counts(falling_counts)
-    losses = np.array(list(num_sequences))
-    log_sizes = np.array([math.log(number) for number in num_sequences.values()])
-    log_weights = log_sizes - loss_weight * losses
+    num_sequences_by_loss = JointTopK(k=k, epsilon=1.0).class_counts(falling_counts)
+    losses = np.array(list(num_sequences_by_loss))
+    log_num_sequences = np.array([math.log(number) for number in num_sequences_by_loss.values()])
+    log_weights = log_num_sequences - loss_weight * losses
     total_log_weight = np.logaddexp.reduce(log_weights)
     drops_large_losses = largest_loss < losses.max()
     for is_dropped, drops_losses in (
@@ -144,11 +144,13 @@ def test_losses_that_weigh_nothing_are_left_out_and_no_others(
         if drops_losses:
             dropped_log_share = np.logaddexp.reduce(log_weights[is_dropped]) - total_log_weight
             assert -85 < dropped_log_share < -61.5
-    for loss, log_size in zip(losses, log_sizes, strict=True):
+    for loss, log_num_of_loss in zip(losses, log_num_sequences, strict=True):
         # The best sequence, of loss 0, has a class of its own.
         if smallest_loss <= loss <= largest_loss and loss > 0:
-            log_sizes_of_loss = classes.log_sizes[classes.losses == loss]
-            assert np.logaddexp.reduce(log_sizes_of_loss) == pytest.approx(log_size, abs=1e-9)
+            log_sizes_of_classes = classes.log_sizes[classes.losses == loss]
+            assert np.logaddexp.reduce(log_sizes_of_classes) == pytest.approx(
+                log_num_of_loss, abs=1e-9
+            )
 
 
 @pytest.mark.slow

@@ -40,12 +40,12 @@ def test_probabilities_rise_from_the_failure_probability_on_a_grid(
     A gap that one teacher can close passes with at most the failure probability.
     """
     test = make_test(test_std=2.0, failure_prob=failure_prob, num_teachers=60, adjacency=adjacency)
-    pass_probs = np.array(test.pass_probs)
-    numerators = pass_probs * 2.0**53
-    assert (np.diff(pass_probs) >= 0).all()
-    assert (numerators == np.floor(numerators)).all()
-    assert pass_probs[adjacency.gap_sensitivity] <= failure_prob
-    assert pass_probs.max() <= 1 - 2.0**-40
+    pass_probs_by_gap = np.array(test.pass_probs)
+    numerators_of_pass_probs = pass_probs_by_gap * 2.0**53
+    assert (np.diff(pass_probs_by_gap) >= 0).all()
+    assert (numerators_of_pass_probs == np.floor(numerators_of_pass_probs)).all()
+    assert pass_probs_by_gap[adjacency.gap_sensitivity] <= failure_prob
+    assert pass_probs_by_gap.max() <= 1 - 2.0**-40
 
 
 class FixedGenerator(np.random.Generator):
@@ -102,18 +102,20 @@ def test_each_step_spends_the_budget_and_no_more(
 
     An aggregator with this table can be copied and pickled.
     """
-    table = optimal_stability_table(
+    stability_table = optimal_stability_table(
         order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=300
     )
-    assert table.logits[0] == pytest.approx(math.log(failure_prob / (1 - failure_prob)), rel=1e-12)
-    for low, high in zip(table.logits, table.logits[1:], strict=False):
+    assert stability_table.logits[0] == pytest.approx(
+        math.log(failure_prob / (1 - failure_prob)), rel=1e-12
+    )
+    for low, high in zip(stability_table.logits, stability_table.logits[1:], strict=False):
         spent = max(
             divergence_between_bits(logit_p=high, logit_q=low, order=order),
             divergence_between_bits(logit_p=low, logit_q=high, order=order),
         )
         assert budget * (1 - 1e-6) <= spent <= budget * (1 + 1e-9)
     # scikit-learn clones aggregators by a copy, and joblib by a pickle.
-    aggregator = StableTopK(selection_scale=2.0, test="table", table=table)
+    aggregator = StableTopK(selection_scale=2.0, test="table", table=stability_table)
     assert copy.deepcopy(aggregator) == pickle.loads(pickle.dumps(aggregator)) == aggregator
 
 
@@ -248,8 +250,8 @@ def test_pass_probabilities_equal_their_closed_form(
     test = make_test(test_std=test_std, adjacency=adjacency, failure_prob=1e-3, num_teachers=50)
     threshold = sensitivity + noise.isf(1e-3)
     raised_gaps = np.maximum(sensitivity, np.arange(51))
-    expected_probs = np.minimum(noise.sf(threshold - raised_gaps), 1 - 2.0**-40)
-    np.testing.assert_allclose(test.pass_probs, expected_probs, rtol=1e-9)
+    expected_probs_by_gap = np.minimum(noise.sf(threshold - raised_gaps), 1 - 2.0**-40)
+    np.testing.assert_allclose(test.pass_probs, expected_probs_by_gap, rtol=1e-9)
 
 
 @dataclass(frozen=True)
@@ -278,7 +280,7 @@ INVALID_PARAMETERS = [
     InvalidParameters(invalid="num_teachers", num_teachers=0),
     InvalidParameters(invalid="adjacency", adjacency="swap"),
 ]
-CERTIFIED_TABLE = CertifiedTable.from_test(TEST_OF_12_TEACHERS, order=3.0)
+CERTIFIED_STABILITY_TABLE = CertifiedTable.from_test(TEST_OF_12_TEACHERS, order=3.0)
 
 
 @pytest.mark.parametrize("parameters", INVALID_PARAMETERS, ids=str)
@@ -366,19 +368,19 @@ def test_certified_table_refuses_impossible_numerators(
 ) -> None:
     """A certified table with other numerators is refused, by the name of the rule that they break."""
     with refused_parameter(invalid, value=ANY):
-        replace(CERTIFIED_TABLE, numerators=numerators)
+        replace(CERTIFIED_STABILITY_TABLE, numerators=numerators)
 
 
 def test_certified_table_refuses_the_order_1() -> None:
     """The Renyi order of a certified table must exceed 1."""
     with refused_parameter("order", value=ANY):
-        replace(CERTIFIED_TABLE, order=1.0)
+        replace(CERTIFIED_STABILITY_TABLE, order=1.0)
 
 
 def test_certified_table_refuses_an_unknown_adjacency() -> None:
     """The adjacency of a certified table must be a known one."""
     with refused_parameter("adjacency", value=ANY):
-        replace(CERTIFIED_TABLE, adjacency="sideways")
+        replace(CERTIFIED_STABILITY_TABLE, adjacency="sideways")
 
 
 def test_file_that_is_no_table_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -29,9 +29,9 @@ def test_distributions_sum_to_one_far_and_near() -> None:
 
     A probability of about e^-100 is accurate to 9 digits.
     """
-    values = np.array([-(2**40), -50, 0, 3, 7, 60, 2**40])
-    above = AboveThreshold(threshold=3, epsilon=0.3).probabilities(values, largest=12)
-    between = BetweenThresholds(lower=3, upper=9, epsilon=0.3).probabilities(values)
+    counts = np.array([-(2**40), -50, 0, 3, 7, 60, 2**40])
+    above = AboveThreshold(threshold=3, epsilon=0.3).probabilities(counts, largest=12)
+    between = BetweenThresholds(lower=3, upper=9, epsilon=0.3).probabilities(counts)
     assert (above.shape, between.shape) == ((7, 12), (7, 3))
     for distribution in (above, between):
         assert (distribution >= 0).all()
@@ -92,18 +92,20 @@ def test_impossible_values_are_refused() -> None:
 
     An empty array of counts is allowed.
     """
+    huge_count = 2**60
     with refused_parameter("upper", value=3, rule_words="more than lower=3"):
         BetweenThresholds(lower=3, upper=3, epsilon=1.0)
     above = AboveThreshold(threshold=3, epsilon=1.0)
-    for values, refusal in (
+    for impossible_counts, refusal in (
         (np.array([0.5]), refused_parameter("values.dtype", value="float64")),
         (np.zeros((2, 2), dtype=int), refused_parameter("values.shape", value=(2, 2))),
-        (np.array([2**60]), refused_parameter("values", value=1152921504606846976)),
+        (np.array([huge_count]), refused_parameter("values", value=huge_count)),
     ):
         with refusal:
-            above(values, rng=np.random.default_rng(0))
+            above(impossible_counts, rng=np.random.default_rng(0))
+    count_at_threshold = 3
     with refused_parameter("largest", value=2, rule_words="a whole number >= 3"):
-        above.probabilities(values=3, largest=2)
+        above.probabilities(count_at_threshold, largest=2)
     no_counts = np.zeros(0, dtype=int)
     assert above(no_counts, rng=np.random.default_rng(0)).values.shape == (0,)
 
@@ -196,12 +198,14 @@ def test_items_without_the_bit_and_sums_below_the_threshold_are_free() -> None:
 
     A sum below its threshold is not published, and an item without the bit keeps its hit.
     """
+    two_items_have_the_bit = [True, True, False]
+    all_items_have_the_bit = [True, True, True]
     session = sparse_vector(item_hits=1).start(num_units=3)
-    assert session.ask([True, True, False], threshold=3, rng=rng()) is None
-    assert session.ask([True, True, False], threshold=2, rng=rng()) == 2
-    assert session.ask([True, True, True], threshold=2, rng=rng()) is None
-    assert session.ask([True, True, True], threshold=1, rng=rng()) == 1
-    assert session.ask([True, True, True], threshold=-5, rng=rng()) == 0
+    assert session.ask(two_items_have_the_bit, threshold=3, rng=rng()) is None
+    assert session.ask(two_items_have_the_bit, threshold=2, rng=rng()) == 2
+    assert session.ask(all_items_have_the_bit, threshold=2, rng=rng()) is None
+    assert session.ask(all_items_have_the_bit, threshold=1, rng=rng()) == 1
+    assert session.ask(all_items_have_the_bit, threshold=-5, rng=rng()) == 0
 
 
 @pytest.mark.slow

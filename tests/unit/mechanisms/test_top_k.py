@@ -182,25 +182,25 @@ def distribution_of_chosen_counts(first_value: float, second_value: float) -> Fl
     half_widths = np.diff(edges)[:, None] / 2
     points = (edges[:-1, None] + half_widths * (1 + nodes)).ravel()
     point_weights = (half_widths * node_weights).ravel()
-    exceeds_first = laplace_tail(points - first_value)
-    exceeds_second = laplace_tail(points - second_value)
+    prob_first_exceeds = laplace_tail(points - first_value)
+    prob_second_exceeds = laplace_tail(points - second_value)
     first_density = np.exp(-np.abs(points - first_value)) / 2
     second_density = np.exp(-np.abs(points - second_value)) / 2
     num_equal = 200  # counts of either value
     num_first = np.arange(num_equal + 1)[:, None]
-    last_is_first = (
+    density_if_last_is_first = (
         num_equal
-        * binom.pmf(num_first - 1, n=num_equal - 1, p=exceeds_first)
-        * binom.pmf(num_equal - num_first, n=num_equal, p=exceeds_second)
+        * binom.pmf(num_first - 1, n=num_equal - 1, p=prob_first_exceeds)
+        * binom.pmf(num_equal - num_first, n=num_equal, p=prob_second_exceeds)
         * first_density
     )
-    last_is_second = (
+    density_if_last_is_second = (
         num_equal
-        * binom.pmf(num_first, n=num_equal, p=exceeds_first)
-        * binom.pmf(num_equal - 1 - num_first, n=num_equal - 1, p=exceeds_second)
+        * binom.pmf(num_first, n=num_equal, p=prob_first_exceeds)
+        * binom.pmf(num_equal - 1 - num_first, n=num_equal - 1, p=prob_second_exceeds)
         * second_density
     )
-    return np.asarray((last_is_first + last_is_second) @ point_weights)
+    return np.asarray((density_if_last_is_first + density_if_last_is_second) @ point_weights)
 
 
 @pytest.mark.slow

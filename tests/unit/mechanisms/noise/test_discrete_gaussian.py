@@ -20,10 +20,10 @@ def test_decisions_in_floats_are_the_exact_ones(
     The margin within which floats decide nothing is widened for this.
     """
     noise = DiscreteGaussian(variance=variance)
-    expected = noise.sample(shape=(60,), rng=np.random.default_rng(0))
+    usual_noise = noise.sample(shape=(60,), rng=np.random.default_rng(0))
     monkeypatch.setattr(discrete_gaussian, "_TABLE_MARGIN", 2.0)
-    exact = noise.sample(shape=(60,), rng=np.random.default_rng(0))
-    np.testing.assert_array_equal(exact, expected)
+    noise_by_exact_decisions = noise.sample(shape=(60,), rng=np.random.default_rng(0))
+    np.testing.assert_array_equal(noise_by_exact_decisions, usual_noise)
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,11 @@ def test_undecided_candidates_are_drawn_exactly(monkeypatch: pytest.MonkeyPatch)
     The margin within which 64 bits decide nothing is widened for this.
     """
     noise = RoundedGaussian(std=9.0)
-    expected = noise.sample(shape=(40,), rng=np.random.default_rng(0))
+    usual_noise = noise.sample(shape=(40,), rng=np.random.default_rng(0))
     monkeypatch.setattr(rounded_gaussian, "_COIN_MARGIN", 2.0)
     recorded_words = record_exact_candidates(monkeypatch)
-    exact = noise.sample(shape=(40,), rng=np.random.default_rng(0))
-    np.testing.assert_array_equal(exact, expected)
+    noise_by_exact_decisions = noise.sample(shape=(40,), rng=np.random.default_rng(0))
+    np.testing.assert_array_equal(noise_by_exact_decisions, usual_noise)
     assert len(recorded_words) >= 40
 
 

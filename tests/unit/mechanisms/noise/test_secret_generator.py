@@ -95,8 +95,10 @@ def test_every_byte_of_the_key_counts_and_blocks_follow_each_other(simd: bool) -
     assert stream_bytes(generator=rng, num_bytes=64 * 40) == b"".join(
         chacha20_block(key=KEY, counter=block) for block in range(40)
     )
-    keys = [KEY] + [KEY[:index] + b"\x80" + KEY[index + 1 :] for index in range(32)]
-    streams = {stream_bytes(generator=cipher_generator(key), num_bytes=64) for key in keys}
+    keys_one_byte_apart = [KEY] + [KEY[:index] + b"\x80" + KEY[index + 1 :] for index in range(32)]
+    streams = {
+        stream_bytes(generator=cipher_generator(key), num_bytes=64) for key in keys_one_byte_apart
+    }
     assert len(streams) == 33
 
 
@@ -279,8 +281,8 @@ def test_a_fork_during_a_draw_of_a_thread_can_draw() -> None:
     assert stream == stream_bytes(generator=cipher_generator(KEY), num_bytes=72)
 
 
-def _next_stream(_: int) -> bytes:
-    """Returns the next 64 bytes of the generator that this module holds; the argument is for `Pool.map`."""
+def _next_stream(_ignored: int) -> bytes:
+    """Returns the next 64 bytes of the generator that this module holds; the argument is only for `Pool.map`."""
     return stream_bytes(generator=_SHARED, num_bytes=64)
 
 
@@ -294,7 +296,7 @@ def test_workers_that_find_the_generator_in_a_module_draw_other_numbers(start: s
 
     This holds whether the workers are forked or spawned.
     """
-    streams = [_next_stream(0)]
+    streams = [_next_stream(_ignored=0)]
     for _ in range(2):
         with multiprocessing.get_context(start).Pool(1) as pool:
             streams += pool.map(_next_stream, range(2))
