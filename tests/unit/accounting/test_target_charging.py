@@ -223,8 +223,10 @@ def random_calls(target: QTarget, num_calls: int, rng: np.random.Generator) -> l
     calls: list[Call] = []
     while len(calls) < num_calls:
         first = rng.dirichlet(rng.choice([0.3, 1.0, 3.0], size=4))
-        losses = rng.choice([-1.0, 1.0, rng.uniform(low=-1, high=1)], size=4) * target.epsilon
-        second = first * np.exp(losses)
+        losses_of_outcomes = (
+            rng.choice([-1.0, 1.0, rng.uniform(low=-1, high=1)], size=4) * target.epsilon
+        )
+        second = first * np.exp(losses_of_outcomes)
         second /= second.sum()
         is_near = np.abs(np.log(second / first)).max() <= target.epsilon
         if is_near and min(first[:2].sum(), second[:2].sum()) >= target.hit_prob:
@@ -268,8 +270,10 @@ def test_random_calls_never_exceed_the_best_play_delta(target: QTarget, target_h
     """
     rng = np.random.default_rng(0)
     epsilon = 0.8
-    best = best_play_delta(target, target_hits=target_hits, num_accesses=4, target_epsilon=epsilon)
-    plays = [
+    largest_delta = best_play_delta(
+        target, target_hits=target_hits, num_accesses=4, target_epsilon=epsilon
+    )
+    deltas_of_plays = [
         delta_of_calls(
             calls=random_calls(target=target, num_calls=3, rng=rng),
             num_accesses=4,
@@ -278,7 +282,7 @@ def test_random_calls_never_exceed_the_best_play_delta(target: QTarget, target_h
         )
         for _ in range(30)
     ]
-    assert 0 < max(plays) <= best
+    assert 0 < max(deltas_of_plays) <= largest_delta
 
 
 @pytest.mark.parametrize("target_hits", [1, 3])
@@ -300,15 +304,18 @@ def test_randomized_response_attains_the_best_play_delta(epsilon: float, target_
         (rare * rare, rare * likely, True),
         (likely * rare, likely * likely, False),
     )
-    calls = [first_bit_hits, second_bit_hits, both_bits_hit, independent_hit]
+    randomized_responses = [first_bit_hits, second_bit_hits, both_bits_hit, independent_hit]
     target = not_prior(epsilon)
-    best = best_play_delta(
+    largest_delta = best_play_delta(
         target, target_hits=target_hits, num_accesses=7, target_epsilon=2 * epsilon
     )
-    attained = delta_of_calls(
-        calls=calls, num_accesses=7, target_hits=target_hits, target_epsilon=2 * epsilon
+    attained_delta = delta_of_calls(
+        calls=randomized_responses,
+        num_accesses=7,
+        target_hits=target_hits,
+        target_epsilon=2 * epsilon,
     )
-    assert 0.99 * best < attained <= best * (1 + 1e-9)
+    assert 0.99 * largest_delta < attained_delta <= largest_delta * (1 + 1e-9)
 
 
 @pytest.mark.slow
@@ -331,11 +338,11 @@ def test_the_price_by_play_is_below_the_price_by_accesses(
         counted.num_accesses,
         counted.overrun_prob,
     )
-    almost = 0.99 * played_out.epsilon
-    beyond = best_play_delta(
-        target, target_hits=target_hits, num_accesses=150, target_epsilon=almost
+    smaller_epsilon = 0.99 * played_out.epsilon
+    delta_of_best_adversary = best_play_delta(
+        target, target_hits=target_hits, num_accesses=150, target_epsilon=smaller_epsilon
     )
-    assert beyond > 1e-5 * 0.99
+    assert delta_of_best_adversary > 1e-5 * 0.99
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
@@ -359,17 +366,17 @@ def exact_play_delta(
     """Returns the best adversary's delta by the recursion over accesses and hits, in 40 digits."""
     with mpmath.workdps(40):
         epsilon = mpmath.mpf(target.epsilon)
-        smallest = mpmath.mpf(target.hit_prob)
+        smallest_hit_prob = mpmath.mpf(target.hit_prob)
         growth = mpmath.exp(epsilon)
         rare = 1 / (mpmath.exp(epsilon) + 1)
-        largest = min(growth * smallest, 1 - (1 - smallest) / growth)
+        largest_hit_prob = min(growth * smallest_hit_prob, 1 - (1 - smallest_hit_prob) / growth)
         always = mpmath.mpf(1)
         # The extreme pairs of probabilities of a hit on both neighbors.
         hit_probs = [
             (always, always),
-            (smallest, smallest),
-            (smallest, largest),
-            (largest, smallest),
+            (smallest_hit_prob, smallest_hit_prob),
+            (smallest_hit_prob, largest_hit_prob),
+            (largest_hit_prob, smallest_hit_prob),
             (rare, growth * rare),
             (growth * rare, rare),
         ]
@@ -383,9 +390,9 @@ def exact_play_delta(
         moves = [split(first, second) + split(1 - first, 1 - second) for first, second in hit_probs]
 
         @cache
-        def largest_delta(num_accesses: int, num_hits: int, num_steps: int) -> mpmath.mpf:
+        def largest_delta(num_accesses: int, num_hits: int, loss_in_epsilons: int) -> mpmath.mpf:
             """Returns the largest delta given the remaining accesses and hits, and the loss in units of epsilon."""
-            loss = num_steps * epsilon
+            loss = loss_in_epsilons * epsilon
             delta_without_calls = max(mpmath.mpf(0), 1 - mpmath.exp(target_epsilon - loss))
             if num_accesses == 0 or num_hits == 0:
                 return delta_without_calls
@@ -393,7 +400,7 @@ def exact_play_delta(
                 largest_delta(
                     num_accesses=num_accesses - 1,
                     num_hits=remaining_hits,
-                    num_steps=num_steps + step,
+                    loss_in_epsilons=loss_in_epsilons + step,
                 )
                 for remaining_hits in (num_hits - 1, num_hits)
                 for step in (1, -1)
@@ -401,7 +408,7 @@ def exact_play_delta(
             deltas_of_moves = [sum(map(operator.mul, move, deltas_after)) for move in moves]
             return max(delta_without_calls, *deltas_of_moves)
 
-        return largest_delta(num_accesses=num_accesses, num_hits=target_hits, num_steps=0)
+        return largest_delta(num_accesses=num_accesses, num_hits=target_hits, loss_in_epsilons=0)
 
 
 @pytest.mark.slow
@@ -529,8 +536,10 @@ def test_a_price_by_renyi_exceeds_the_optimal_composition() -> None:
     rise from each session to the next.
     """
     target = QTarget(epsilon=0.01, hit_prob=0.3)
-    some = (11_000, 14_000, 18_000)
-    prices = [best_session_price(target, target_hits=hits, target_delta=1e-6) for hits in some]
+    hits_of_sessions = (11_000, 14_000, 18_000)
+    prices = [
+        best_session_price(target, target_hits=hits, target_delta=1e-6) for hits in hits_of_sessions
+    ]
     assert [price.num_accesses > 50_000 for price in prices] == [False, False, True]
     assert prices[0].epsilon < prices[1].epsilon < prices[2].epsilon < 1.3 * prices[1].epsilon
 
@@ -543,11 +552,11 @@ def test_the_tight_boundary_costs_less_than_the_published_one(epsilon: float) ->
     A session of 10 hits costs at least 2% less with it.
     """
     assert boundary(epsilon).covers(tight_boundary(epsilon))
-    result = (boundary(epsilon), tight_boundary(epsilon))
-    published, tight = (
-        best_session_price(target, target_hits=10, target_delta=1e-6) for target in result
+    targets = (boundary(epsilon), tight_boundary(epsilon))
+    published_price, tight_price = (
+        best_session_price(target, target_hits=10, target_delta=1e-6) for target in targets
     )
-    assert tight.epsilon < 0.98 * published.epsilon
+    assert tight_price.epsilon < 0.98 * published_price.epsilon
 
 
 EPSILON = 0.1
@@ -642,26 +651,26 @@ def results_of_threads(call: Callable[[], Any], calls_per_thread: int) -> list[A
         return [result for results in pool.map(work, range(THREADS)) for result in results]
 
 
-@pytest.mark.parametrize("name", MAKERS_OF_HOLDERS)
+@pytest.mark.parametrize("class_name", MAKERS_OF_HOLDERS)
 @pytest.mark.parametrize("copy_session", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_a_session_is_not_copied(name: str, copy_session: Callable[[Any], Any]) -> None:
+def test_a_session_is_not_copied(class_name: str, copy_session: Callable[[Any], Any]) -> None:
     """An object that holds a session refuses to be copied, deep-copied or pickled.
 
     A copy could spend the same hits a second time.
     """
-    with refused_parameter("session", value=name):
-        copy_session(MAKERS_OF_HOLDERS[name]())
+    with refused_parameter("session", value=class_name):
+        copy_session(MAKERS_OF_HOLDERS[class_name]())
 
 
-@pytest.mark.parametrize("name", MAKERS_OF_HOLDERS)
+@pytest.mark.parametrize("class_name", MAKERS_OF_HOLDERS)
 def test_a_forked_process_cannot_charge_a_session(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    class_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every call of an object that holds a session is refused once the process id has changed, as after a fork."""
-    holder = MAKERS_OF_HOLDERS[name]()
+    holder = MAKERS_OF_HOLDERS[class_name]()
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    for call_session in CALLS_OF_HOLDERS[name]:
-        with refused_parameter("process", value=-1, rule_words=name[-6:]):
+    for call_session in CALLS_OF_HOLDERS[class_name]:
+        with refused_parameter("process", value=-1, rule_words=class_name[-6:]):
             call_session(holder)
 
 
@@ -745,10 +754,10 @@ def test_an_item_is_in_at_most_as_many_sums_as_its_hits(eager_switches: None) ->
     The sum of 200,000 items is slow, so the threads overlap.
     """
     mechanism = SparseVector(epsilon=1000.0, item_hits=3, failure_prob=1e-9)
-    session = mechanism.start(200_000)
-    bits = np.ones(200_000, dtype=bool)
+    session = mechanism.start(num_units=200_000)
+    is_in_sum = np.ones(200_000, dtype=bool)
     answers = results_of_threads(
-        call=lambda: session.ask(bits, threshold=100_000, rng=rng()), calls_per_thread=1
+        call=lambda: session.ask(is_in_sum, threshold=100_000, rng=rng()), calls_per_thread=1
     )
     assert sum(answer is not None for answer in answers) == 3
 

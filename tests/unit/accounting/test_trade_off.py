@@ -96,13 +96,13 @@ def test_zcdp_mu_is_above_that_of_a_gaussian() -> None:
     assert 1 < mu < 1.6
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, math.nan])
-def test_alpha_is_a_probability(alpha: float) -> None:
+@pytest.mark.parametrize("impossible_alpha", [0.0, 1.0, -0.1, math.nan])
+def test_alpha_is_a_probability(impossible_alpha: float) -> None:
     """An alpha outside (0, 1) is refused with an error about `alpha`."""
-    with refused_parameter("alpha", value=alpha):
-        pa.RdpAccountant().trade_off(alpha)
-    with refused_parameter("alpha", value=alpha):
-        gaussian_trade_off(mu=1.0, alpha=alpha)
+    with refused_parameter("alpha", value=impossible_alpha):
+        pa.RdpAccountant().trade_off(impossible_alpha)
+    with refused_parameter("alpha", value=impossible_alpha):
+        gaussian_trade_off(mu=1.0, alpha=impossible_alpha)
 
 
 @pytest.mark.slow
