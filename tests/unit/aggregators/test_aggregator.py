@@ -54,12 +54,12 @@ class Thresholds(Aggregator):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DrawsOf(Thresholds):
-    """An aggregator whose `draw` returns its field `drawn`."""
+    """An aggregator whose `draw` returns its field `returned_by_draw`."""
 
-    drawn: Any
+    returned_by_draw: Any
 
     def draw(self, summary: NDArray[Any], shape: VoteShape, rng: np.random.Generator) -> Any:
-        return self.drawn
+        return self.returned_by_draw
 
 
 class Unmarked(Thresholds):
@@ -76,9 +76,9 @@ def test_draw_must_return_bits_and_noise_must_be_marked() -> None:
     labels = np.ones((3, 4), dtype=np.bool_)
     answered = np.ones(3, dtype=np.bool_)
     shares_of_votes = np.full((3, 4), 1 / 9)
-    for drawn in ((shares_of_votes, answered), labels, (labels, answered, answered)):
+    for returned_by_draw in ((shares_of_votes, answered), labels, (labels, answered, answered)):
         with refused_parameter("DrawsOf.draw", value=ANY, rule_words="a tuple of"):
-            DrawsOf(thresholds=0, drawn=drawn).aggregate(
+            DrawsOf(thresholds=0, returned_by_draw=returned_by_draw).aggregate(
                 np.ones((3, 4), dtype=int), num_teachers=9, rng=np.random.default_rng(0)
             )
     with refused_parameter("Unmarked", rule_words="a dataclass with"):
@@ -287,7 +287,7 @@ def test_votes_within_the_limit_are_counted_unchanged() -> None:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TextFields(Thresholds):
+class AggregatorWithTextFields(Thresholds):
     """An aggregator with texts in fields that are numbers in the package's aggregators."""
 
     k: str = "kernel"
@@ -296,7 +296,7 @@ class TextFields(Thresholds):
 
 def test_fields_of_a_custom_aggregator_may_have_another_meaning() -> None:
     """An aggregator with texts in the fields `k` and `max_votes` has no known number of labels or votes (None)."""
-    aggregator = TextFields(thresholds=[4, 4])
+    aggregator = AggregatorWithTextFields(thresholds=[4, 4])
     assert aggregator.exact_labels is None
     assert aggregator.max_labels is None
     assert aggregator.max_votes_per_teacher is None

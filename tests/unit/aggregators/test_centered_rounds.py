@@ -54,7 +54,7 @@ def kernel_votes(
     )
 
 
-def fitted_votes(
+def calibrated_aggregator(
     *,
     epsilon: float = 1.0,
     num_teachers: int = NUM_RECORDS,
@@ -75,18 +75,18 @@ def fitted_votes(
 
 def release_votes(
     aggregator: CenteredVotes,
-    votes: KernelVotes | None = None,
+    source_of_votes: KernelVotes | None = None,
     seed: int = 0,
     *,
     ledger: Ledger | None = None,
     record: MemoryRecord | None = None,
 ) -> Any:
     """Returns the release of an aggregator; with a ledger, the release is charged to it."""
-    votes = votes or kernel_votes()
+    source_of_votes = source_of_votes or kernel_votes()
     if ledger is not None:
-        record = record_that_charges(ledger, aggregator=aggregator, votes=votes)
+        record = record_that_charges(ledger, aggregator=aggregator, votes=source_of_votes)
     return aggregator.release(
-        votes, rng=np.random.default_rng(seed), record=record or MemoryRecord()
+        source_of_votes, rng=np.random.default_rng(seed), record=record or MemoryRecord()
     )
 
 
@@ -115,12 +115,16 @@ class RecordedRelease:
 def recorded() -> RecordedRelease:
     """Returns a release in rounds at epsilon 1, with its record."""
     record = MemoryRecord()
-    return RecordedRelease(release_votes(fitted_votes(), record=record), record)
+    return RecordedRelease(release_votes(calibrated_aggregator(), record=record), record)
 
 
-def mean_average_precision_of_three(aggregator: CenteredVotes, votes: KernelVotes) -> float:
+def mean_average_precision_of_three(
+    aggregator: CenteredVotes, source_of_votes: KernelVotes
+) -> float:
     """Returns the mean average precision of the students of three releases with different seeds."""
-    releases = [release_votes(aggregator, votes=votes, seed=seed) for seed in range(3)]
+    releases = [
+        release_votes(aggregator, source_of_votes=source_of_votes, seed=seed) for seed in range(3)
+    ]
     return float(np.mean([mean_average_precision(release) for release in releases]))
 
 
@@ -128,20 +132,24 @@ def test_rounds_cost_as_much_as_one_matrix(recorded: RecordedRelease) -> None:
     """At one calibrated noise, a release in rounds and a release of one matrix have the same event,
     that of the aggregator.
     """
-    once = release_votes(fitted_votes(rounds=1))
+    once = release_votes(calibrated_aggregator(rounds=1))
     assert isinstance(once, CenteredRelease)
     assert isinstance(recorded.release, RoundsRelease)
-    price = fitted_votes().event_for(num_teachers=NUM_RECORDS, num_queries=100, num_labels=4)
+    price = calibrated_aggregator().event_for(
+        num_teachers=NUM_RECORDS, num_queries=100, num_labels=4
+    )
     assert once.event == recorded.release.event == price
 
 
 @pytest.mark.slow
 def test_rounds_give_a_better_student_than_one_matrix() -> None:
     """At epsilon 1, students of releases in rounds have a higher mean average precision than students of one matrix."""
-    votes = kernel_votes()
+    source_of_votes = kernel_votes()
     assert mean_average_precision_of_three(
-        aggregator=fitted_votes(), votes=votes
-    ) > mean_average_precision_of_three(aggregator=fitted_votes(rounds=1), votes=votes)
+        aggregator=calibrated_aggregator(), source_of_votes=source_of_votes
+    ) > mean_average_precision_of_three(
+        aggregator=calibrated_aggregator(rounds=1), source_of_votes=source_of_votes
+    )
 
 
 @pytest.mark.slow
@@ -150,12 +158,12 @@ def test_rounds_give_a_better_student_for_several_records_per_teacher() -> None:
 
     The mean of three releases in rounds is compared with that of three releases of one matrix.
     """
-    votes = kernel_votes(teacher_of_record=np.arange(NUM_RECORDS) % 500, num_teachers=500)
-    in_rounds = fitted_votes(epsilon=3.0, num_teachers=500)
-    once = fitted_votes(epsilon=3.0, num_teachers=500, rounds=1)
+    source_of_votes = kernel_votes(teacher_of_record=np.arange(NUM_RECORDS) % 500, num_teachers=500)
+    in_rounds = calibrated_aggregator(epsilon=3.0, num_teachers=500)
+    once = calibrated_aggregator(epsilon=3.0, num_teachers=500, rounds=1)
     assert mean_average_precision_of_three(
-        aggregator=in_rounds, votes=votes
-    ) > mean_average_precision_of_three(aggregator=once, votes=votes)
+        aggregator=in_rounds, source_of_votes=source_of_votes
+    ) > mean_average_precision_of_three(aggregator=once, source_of_votes=source_of_votes)
 
 
 def test_the_student_predicts_the_released_scores(recorded: RecordedRelease) -> None:
@@ -185,14 +193,14 @@ def test_inexact_sum_is_refused_before_the_charge(
     monkeypatch.setattr("pate.votes.clipping.LARGEST_SUM", 2.0**37)
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
     with refused_parameter("num_queries", value=100):
-        release_votes(fitted_votes(rounds=1), ledger=ledger)
+        release_votes(calibrated_aggregator(rounds=1), ledger=ledger)
     assert ledger.entries == []
 
 
 @pytest.mark.slow
 def test_each_release_is_charged_once() -> None:
     """Two releases in rounds to one ledger add one charge each, with the aggregator's event."""
-    aggregator = fitted_votes()
+    aggregator = calibrated_aggregator()
     event = aggregator.event_for(num_teachers=NUM_RECORDS, num_queries=100, num_labels=4)
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
     for number in (1, 2):
@@ -205,10 +213,10 @@ def test_each_release_is_charged_once() -> None:
 def test_the_charge_of_all_rounds_comes_before_the_first_draw() -> None:
     """If the price of a release exceeds the ledger's cap, nothing is charged and no part is drawn."""
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant, max_epsilon=0.6)
-    votes = kernel_votes()
-    record = record_that_charges(ledger, aggregator=fitted_votes(), votes=votes)
+    source_of_votes = kernel_votes()
+    record = record_that_charges(ledger, aggregator=calibrated_aggregator(), votes=source_of_votes)
     with pytest.raises(BudgetExceeded):
-        release_votes(fitted_votes(), votes, record=record)
+        release_votes(calibrated_aggregator(), source_of_votes, record=record)
     assert ledger.entries == []
     assert record.parts == {}
 
@@ -222,10 +230,10 @@ def test_each_step_of_the_prevalence_and_each_round_is_a_part(recorded: Recorded
     assert sorted(recorded.record.parts) == sorted(names)
 
 
-def record_with_parts(parts: dict[str, Any]) -> MemoryRecord:
+def record_with_parts(arrays_of_parts: dict[str, Any]) -> MemoryRecord:
     """Returns a record in which some parts are already committed."""
     record = MemoryRecord()
-    record.parts |= parts
+    record.parts |= arrays_of_parts
     return record
 
 
@@ -235,7 +243,9 @@ def test_a_release_with_all_rounds_committed_is_read_back(recorded: RecordedRele
     A run that was killed before its last part leaves such a record.
     """
     parts = {name: part for name, part in recorded.record.parts.items() if name != "release"}
-    continued = release_votes(fitted_votes(), seed=1, record=record_with_parts(parts=parts))
+    continued = release_votes(
+        calibrated_aggregator(), seed=1, record=record_with_parts(arrays_of_parts=parts)
+    )
     np.testing.assert_array_equal(continued.labels, recorded.release.labels)
 
 
@@ -246,14 +256,15 @@ def test_weights_are_the_mean_of_both_students(recorded: RecordedRelease) -> Non
     """
     weights = {}
     for share in (0.0, 0.5, 1.0):
-        aggregator = replace(fitted_votes(), recipe=Recipe(moment_share=share))
+        aggregator = replace(calibrated_aggregator(), recipe=Recipe(moment_share=share))
         parts = dict(recorded.record.parts)
         del parts["release"]
-        release = release_votes(aggregator, record=record_with_parts(parts=parts))
+        release = release_votes(aggregator, record=record_with_parts(arrays_of_parts=parts))
         weights[share] = release.student[:-1]
     np.testing.assert_allclose(weights[0.5], (weights[0.0] + weights[1.0]) / 2, rtol=1e-12)
     assert np.abs(weights[0.0] - weights[1.0]).max() > 0.01
-    np.testing.assert_array_equal(weights[0.5], recorded.release.student[:-1])
+    recorded_weights = recorded.release.student[:-1]
+    np.testing.assert_array_equal(weights[0.5], recorded_weights)
 
 
 def test_missing_rounds_are_drawn_after_stored_parts(
@@ -265,8 +276,8 @@ def test_missing_rounds_are_drawn_after_stored_parts(
     """
     parts = recorded.record.parts
     committed = {name: parts[name] for name in ("lengths", "mean-1")}
-    record = record_with_parts(parts=committed)
-    continued = release_votes(fitted_votes(), seed=1, record=record)
+    record = record_with_parts(arrays_of_parts=committed)
+    continued = release_votes(calibrated_aggregator(), seed=1, record=record)
     for name, part in committed.items():
         assert record.parts[name] is part
     assert (record.parts["step-1"]["total"] != parts["step-1"]["total"]).any()
@@ -280,13 +291,13 @@ def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
     Noise may be half of the labels' variance in rounds, and a quarter in one matrix. So rounds afford sqrt(2) times as
     many directions.
     """
-    votes = kernel_votes(
+    source_of_votes = kernel_votes(
         teacher_of_record=np.arange(NUM_RECORDS) % num_teachers, num_teachers=num_teachers
     )
     noise = float(160 * np.sqrt(num_teachers / 4000))  # the same 4 k**2 L z**2 / (n N)
-    rounds: Any = votes.in_rounds(noise_multiplier=noise)
+    rounds: Any = source_of_votes.in_rounds(noise_multiplier=noise)
     assert rounds.num_features - 1 == 4
-    assert votes.span(noise_multiplier=noise).shape[1] == 3
+    assert source_of_votes.span(noise_multiplier=noise).shape[1] == 3
 
 
 def test_labels_of_public_rows_have_their_directions_at_any_noise() -> None:
@@ -302,20 +313,20 @@ def test_labels_of_public_rows_have_their_directions_at_any_noise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("aggregator", "votes", "refusal"),
+    ("aggregator", "source_of_votes", "refusal"),
     [
         (
-            fitted_votes(),
+            calibrated_aggregator(),
             kernel_votes(num_teachers=2**32),
             refused_parameter("num_teachers", value=2**32),
         ),
         (
-            fitted_votes(clip_factor=1e-99),
+            calibrated_aggregator(clip_factor=1e-99),
             kernel_votes(),
             refused_parameter("clip_factor", value=1e-99),
         ),
         (
-            fitted_votes(),
+            calibrated_aggregator(),
             kernel_votes(labels=np.zeros((NUM_RECORDS, 8193), bool)),
             refused_parameter("num_labels", value=8193),
         ),
@@ -328,12 +339,12 @@ def test_labels_of_public_rows_have_their_directions_at_any_noise() -> None:
     ids=["teachers", "clip_factor", "labels", "noise"],
 )
 def test_sums_too_large_for_rounds_are_refused_before_the_charge(
-    aggregator: CenteredVotes, votes: KernelVotes, refusal: Refusal
+    aggregator: CenteredVotes, source_of_votes: KernelVotes, refusal: Refusal
 ) -> None:
     """Too many teachers or labels, too small a clip, or too much noise is refused, and nothing is charged."""
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
     with refusal:
-        release_votes(aggregator, votes, ledger=ledger)
+        release_votes(aggregator, source_of_votes, ledger=ledger)
     assert not ledger.entries
 
 
@@ -345,12 +356,13 @@ def test_noise_just_below_the_limit_is_drawn() -> None:
 def test_under_add_remove_a_teacher_may_be_missing() -> None:
     """If one of 4000 declared teachers has no record, a release in rounds is made under either adjacency."""
     is_present = np.arange(NUM_RECORDS) != 17
-    votes = kernel_votes()
-    votes.teacher_of = np.arange(NUM_RECORDS)[is_present]
-    votes.private_split = votes.private_split.take(np.flatnonzero(is_present))
+    source_of_votes = kernel_votes()
+    source_of_votes.teacher_of = np.arange(NUM_RECORDS)[is_present]
+    source_of_votes.private_split = source_of_votes.private_split.take(np.flatnonzero(is_present))
     for adjacency in Adjacency:
         assert isinstance(
-            release_votes(votes_around_public_center(adjacency=adjacency), votes), RoundsRelease
+            release_votes(votes_around_public_center(adjacency=adjacency), source_of_votes),
+            RoundsRelease,
         )
 
 

@@ -27,9 +27,9 @@ def confidences_of_teachers(num_teachers: int) -> FloatArray:
 
 def release_zeros() -> Any:
     """Returns a release of 10 teachers whose confidences are all 0."""
-    votes = np.zeros((10, 40, 30))
+    zero_confidences = np.zeros((10, 40, 30))
     aggregator = CenteredVotes(noise_multiplier=3.0, prevalence_share=0.0, center=0.0, clip=2.0)
-    return aggregator.aggregate(votes, num_teachers=10, rng=np.random.default_rng(0))
+    return aggregator.aggregate(zero_confidences, num_teachers=10, rng=np.random.default_rng(0))
 
 
 def test_noise_std_matches_the_noise_of_the_scores() -> None:
@@ -197,7 +197,7 @@ def test_a_student_learns_the_public_answers_beside_the_difference() -> None:
 
 
 @pytest.mark.parametrize(
-    ("center", "rounds", "probabilities", "refusal"),
+    ("center", "rounds", "public_probabilities", "refusal"),
     [
         pytest.param(
             0.5,
@@ -230,9 +230,9 @@ def test_a_student_learns_the_public_answers_beside_the_difference() -> None:
     ],
 )
 def test_public_answers_that_do_not_fit_are_refused(
-    center: float | None, rounds: int | None, probabilities: FloatArray, refusal: Refusal
+    center: float | None, rounds: int | None, public_probabilities: FloatArray, refusal: Refusal
 ) -> None:
     """Public answers are refused beside a center or several rounds, and if they are no probabilities of queries."""
     aggregator = CenteredVotes(noise_multiplier=1.0, center=center, rounds=rounds)
     with refusal:
-        aggregator.around(probabilities)
+        aggregator.around(public_probabilities)

@@ -103,32 +103,32 @@ def test_gaussian_votes_in_closed_form(agreement: float) -> None:
 
 def made_up_votes_and_summary(aggregator: Any, agreement: float = 1.0) -> tuple[MadeUpVotes, Any]:
     """Returns the made-up votes of 60 teachers, and the summary that an aggregator makes of them."""
-    votes = MadeUpVotes(
+    made_up_votes = MadeUpVotes(
         num_queries=30, num_labels=12, num_teachers=60, agreement=agreement, num_present=3
     )
-    return votes, aggregator.summarize(votes)
+    return made_up_votes, aggregator.summarize(made_up_votes)
 
 
 @pytest.mark.parametrize(("norm", "vote_clip"), [("l1", 4), ("l2", 3)])
 def test_expectation_of_clipped_votes_needs_only_counts(norm: str, vote_clip: int) -> None:
     """The summary of clipped made-up votes equals their counts, so an expectation needs no vote of a single teacher."""
-    votes, gathered = made_up_votes_and_summary(
+    made_up_votes, summary = made_up_votes_and_summary(
         aggregator=ClippedVotes(noise_std=60.0, vote_clip=vote_clip, norm=norm)
     )
-    np.testing.assert_allclose(votes.counts(), gathered, rtol=1e-8)
+    np.testing.assert_allclose(made_up_votes.counts(), summary, rtol=1e-8)
 
 
 @pytest.mark.parametrize("agreement", [1.0, 0.9])
 def test_expectation_of_powerset_needs_only_counts(agreement: float) -> None:
     """For each query, the summary counts the right set of labels as often as the expectation assumes."""
-    votes, gathered = made_up_votes_and_summary(
+    made_up_votes, summary = made_up_votes_and_summary(
         aggregator=PowersetGNMax(noise_std=3.0), agreement=agreement
     )
-    for right_set in _right_sets(votes):
-        is_right = (gathered["query"] == right_set["query"]) & (
-            gathered["labels"] == right_set["labels"]
+    for right_set in _right_sets(made_up_votes):
+        is_right = (summary["query"] == right_set["query"]) & (
+            summary["labels"] == right_set["labels"]
         ).all(axis=1)
-        assert gathered["count"][is_right].item() == right_set["count"]
+        assert summary["count"][is_right].item() == right_set["count"]
 
 
 @pytest.mark.slow
@@ -144,19 +144,21 @@ def test_expectation_of_centered_votes_matches_the_best_reader(
         noise_multiplier=6.0, prevalence_share=0.0, center=3 / 40, clip_factor=clip_factor
     )
     expected = expected_release(aggregator, SHAPE)
-    votes = MadeUpVotes(
+    made_up_votes = MadeUpVotes(
         num_queries=600, num_labels=40, num_teachers=400, agreement=1.0, num_present=3
     )
-    summary = aggregator.summarize(votes)
-    release: Any = aggregator.release(votes, rng=np.random.default_rng(1), record=MemoryRecord())
+    summary = aggregator.summarize(made_up_votes)
+    release: Any = aggregator.release(
+        made_up_votes, rng=np.random.default_rng(1), record=MemoryRecord()
+    )
     signal = aggregator._matrix_mechanism.release_from_sum(
         summary, std_in_steps=0.0, event=NonPrivateEvent(), num_teachers=400
     ).scores
     basis = np.linalg.qr(np.random.default_rng(2).standard_normal(size=(600, 128)))[0]
     read = signal + basis @ (basis.T @ (release.scores - signal))
-    middle = (signal[votes.labels].mean() + signal[~votes.labels].mean()) / 2
-    right = ((read > middle) == votes.labels)[votes.labels].mean()
-    assert expected.present == pytest.approx(right, abs=0.04)
+    middle = (signal[made_up_votes.labels].mean() + signal[~made_up_votes.labels].mean()) / 2
+    share_read_right = ((read > middle) == made_up_votes.labels)[made_up_votes.labels].mean()
+    assert expected.present == pytest.approx(share_read_right, abs=0.04)
 
 
 def test_early_halt_lowers_the_expectation() -> None:
@@ -188,11 +190,11 @@ def test_made_up_queries_have_as_many_labels_as_answers_may_name(
             patched.setattr(
                 expectation, "expected_from_votes", lambda aggregator, votes, num_queries: votes
             )
-            votes: Any = expected_release(aggregator, SHAPE)
-        assert (votes.labels.sum(axis=1) == num_present).all()
+            made_up_votes: Any = expected_release(aggregator, SHAPE)
+        assert (made_up_votes.labels.sum(axis=1) == num_present).all()
 
 
-class _Plain(Aggregator):
+class _MinimalAggregator(Aggregator):
     """A user's aggregator with only the methods that the base class needs."""
 
     reads = TeacherVotes
@@ -214,10 +216,10 @@ class _Plain(Aggregator):
 @pytest.mark.slow
 def test_custom_aggregator_has_an_expectation_by_drawing() -> None:
     """A user's aggregator without an expectation is judged by a draw from made-up votes: its success is 1."""
-    assert expected_release(aggregator=_Plain(), shape=SHAPE).success == 1.0
+    assert expected_release(aggregator=_MinimalAggregator(), shape=SHAPE).success == 1.0
 
 
-VOTES = np.array([[90, 3, 60]])
+VOTE_COUNTS = np.array([[90, 3, 60]])
 
 
 @pytest.mark.filterwarnings("always::pate.aggregators.UselessReleaseWarning")
@@ -231,7 +233,7 @@ def test_useless_release_warns_once_and_is_still_made() -> None:
     warning = "unanimous votes of 100 teachers would be heard in .*; take more"
     with pytest.warns(UselessReleaseWarning, match=warning) as caught:
         for _ in range(3):
-            assert aggregator.aggregate(VOTES, num_teachers=100, rng=rng).num_answered == 1
+            assert aggregator.aggregate(VOTE_COUNTS, num_teachers=100, rng=rng).num_answered == 1
     assert len(caught) == 1
     assert caught[0].filename == __file__
     with pytest.warns(UselessReleaseWarning, match="ClippedVotes"):
@@ -240,13 +242,15 @@ def test_useless_release_warns_once_and_is_still_made() -> None:
         )
     with pytest.warns(UselessReleaseWarning, match="BoundaryTopK"):
         session = BoundaryTopK(selection_scale=987.0, test_std=9.0, failure_prob=1e-10)
-        session.aggregate(VOTES, num_teachers=100, rng=rng)
+        session.aggregate(VOTE_COUNTS, num_teachers=100, rng=rng)
 
 
 @pytest.mark.filterwarnings("error::pate.aggregators.UselessReleaseWarning")
 def test_useful_and_already_judged_releases_give_no_warning() -> None:
     """A useful release gives no warning, and neither does `release`, whose caller has judged the plan already."""
-    GaussianVotes(noise_std=10.0).aggregate(VOTES, num_teachers=100, rng=np.random.default_rng(0))
-    votes = CountTable(VOTES, num_teachers=100)
+    GaussianVotes(noise_std=10.0).aggregate(
+        VOTE_COUNTS, num_teachers=100, rng=np.random.default_rng(0)
+    )
+    count_table = CountTable(VOTE_COUNTS, num_teachers=100)
     noisy_votes = GaussianVotes(noise_std=987.5)
-    noisy_votes.release(votes, rng=np.random.default_rng(0), record=MemoryRecord())
+    noisy_votes.release(count_table, rng=np.random.default_rng(0), record=MemoryRecord())

@@ -12,7 +12,7 @@ from pate.aggregators.record import Arrays
 from pate.votes.arrays import CountedVotes
 
 VOTE_COUNTS = np.random.default_rng(0).integers(low=0, high=41, size=(30, 4))
-VOTES = CountedVotes(VOTE_COUNTS, num_teachers=40)
+VOTE_SOURCE = CountedVotes(VOTE_COUNTS, num_teachers=40)
 
 
 def arrays_of_part(number: int) -> Arrays:
@@ -77,10 +77,10 @@ def test_stored_release_is_read_back_without_a_charge(
 ) -> None:
     """A second release with the same record, under another seed, has the same answers and event, and no charge."""
     ledger = Ledger(target_delta=1e-6)
-    charge = partial(ledger.charge, aggregator.event(VOTES.shape), adjacency=ledger.adjacency)
+    charge = partial(ledger.charge, aggregator.event(VOTE_SOURCE.shape), adjacency=ledger.adjacency)
     record = MemoryRecord(charge)
-    first = aggregator.release(VOTES, rng=np.random.default_rng(1), record=record)
-    again = aggregator.release(VOTES, rng=np.random.default_rng(2), record=record)
+    first = aggregator.release(VOTE_SOURCE, rng=np.random.default_rng(1), record=record)
+    again = aggregator.release(VOTE_SOURCE, rng=np.random.default_rng(2), record=record)
     np.testing.assert_array_equal(again.labels, first.labels)
     np.testing.assert_array_equal(again.answered, first.answered)
     assert again.event == first.event == ledger.entries[0].event
@@ -90,6 +90,6 @@ def test_stored_release_is_read_back_without_a_charge(
 def test_release_and_aggregate_draw_the_same() -> None:
     """`release` from a source and `aggregate` from an array give the same labels under one seed."""
     aggregator = GaussianVotes(noise_std=3.0)
-    released = aggregator.release(VOTES, rng=np.random.default_rng(1), record=MemoryRecord())
+    released = aggregator.release(VOTE_SOURCE, rng=np.random.default_rng(1), record=MemoryRecord())
     aggregated = aggregator.aggregate(VOTE_COUNTS, num_teachers=40, rng=np.random.default_rng(1))
     np.testing.assert_array_equal(released.labels, aggregated.labels)

@@ -54,9 +54,13 @@ def test_each_query_costs_one_selection_and_one_test() -> None:
     assert event == SelfComposedEvent(
         SelectThenTestEvent(events=(selection_event, test_event), num_candidates=4), count=7
     )
+
+    def bonus_of_candidate(k: int) -> float:
+        return float(k)
+
     for variant in (
         replace(PLAIN_AGGREGATOR, padded=True),
-        replace(PLAIN_AGGREGATOR, regularizer=float),
+        replace(PLAIN_AGGREGATOR, regularizer=bonus_of_candidate),
         replace(PLAIN_AGGREGATOR, selection_noise="laplace"),
     ):
         variant_event = variant.event_for(num_queries=1, num_labels=5, num_teachers=30)

@@ -27,6 +27,7 @@ from tests.refusals import refused_parameter
 
 CLEAR_COUNTS = [40, 39, 0, 0]
 UNSURE_COUNTS = [20, 20, 20, 20]
+NO_ANSWER = None  # the outcome of a hit without a stable set of labels
 NOT_PRIOR = NotPriorTopK(
     prior_scale=1.0,
     selection_scale=2.0,
@@ -145,18 +146,20 @@ def test_continued_session_releases_the_same_answers() -> None:
 
     Progress is reported also for the rounds that were committed before the interruption.
     """
-    votes = [[40, 0, 0, 0]] * 38 + [UNSURE_COUNTS] * 100
+    counts_of_queries = [[40, 0, 0, 0]] * 38 + [UNSURE_COUNTS] * 100
     record = InterruptedRecord(interrupted_part=3)
     reports = Reports()
     aggregator = boundary_max(target_hits=8)
     with pytest.raises(KeyboardInterrupt):
-        release_from_source(aggregator=aggregator, counts_of_queries=votes, record=record)
+        release_from_source(
+            aggregator=aggregator, counts_of_queries=counts_of_queries, record=record
+        )
     record.interrupted_part = 99
     progress_record = SessionProgressRecord(record, target_hits=8, on_round=reports.add)
     continued = release_from_source(
-        aggregator=aggregator, counts_of_queries=votes, record=progress_record
+        aggregator=aggregator, counts_of_queries=counts_of_queries, record=progress_record
     )
-    uninterrupted = release_of_session(aggregator=aggregator, counts_of_queries=votes)
+    uninterrupted = release_of_session(aggregator=aggregator, counts_of_queries=counts_of_queries)
     np.testing.assert_array_equal(continued.labels, uninterrupted.labels)
     np.testing.assert_array_equal(continued.hits, uninterrupted.hits)
     assert reports.nums_asked[:3] == [20, 40, 60]
@@ -181,14 +184,14 @@ def test_session_continues_after_its_committed_rounds() -> None:
 
     Progress is reported again for both rounds.
     """
-    votes = [UNSURE_COUNTS] * 60
+    counts_of_queries = [UNSURE_COUNTS] * 60
     record = InterruptedRecord(interrupted_part=3)
     reports = Reports()
     aggregator = boundary_max(target_hits=20)
     with pytest.raises(KeyboardInterrupt):
         release_from_source(
             aggregator=aggregator,
-            counts_of_queries=votes,
+            counts_of_queries=counts_of_queries,
             record=SessionProgressRecord(record, target_hits=20, on_round=reports.add),
         )
     assert reports.nums_asked == [20, 40]
@@ -197,7 +200,7 @@ def test_session_continues_after_its_committed_rounds() -> None:
     record.interrupted_part = 99
     release = release_from_source(
         aggregator=aggregator,
-        counts_of_queries=votes,
+        counts_of_queries=counts_of_queries,
         record=SessionProgressRecord(record, target_hits=20, on_round=reports.add),
         seed=1,
     )
@@ -211,9 +214,9 @@ def test_session_continues_after_its_committed_rounds() -> None:
 def test_a_seed_in_place_of_a_generator_is_refused() -> None:
     """`release` refuses the number 5 in place of a random generator."""
     seed: Any = 5
-    votes = CountedVotes(counts=np.array([UNSURE_COUNTS] * 6), num_teachers=40)
+    counted_votes = CountedVotes(counts=np.array([UNSURE_COUNTS] * 6), num_teachers=40)
     with refused_parameter("rng", value=5):
-        boundary_max().release(votes, rng=seed, record=MemoryRecord())
+        boundary_max().release(counted_votes, rng=seed, record=MemoryRecord())
 
 
 def test_stored_round_that_does_not_fit_the_session_is_refused() -> None:
@@ -243,15 +246,15 @@ def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
     def count_entries(_num_asked: int, _num_hits: int, _num_remaining: int) -> None:
         nums_entries_at_reports.append(len(ledger.entries))
 
-    votes = [UNSURE_COUNTS] * 60
+    counts_of_queries = [UNSURE_COUNTS] * 60
     record = record_that_charges(
         ledger,
         aggregator=boundary_max(),
-        votes=CountedVotes(counts=np.array(votes), num_teachers=40),
+        votes=CountedVotes(counts=np.array(counts_of_queries), num_teachers=40),
     )
     release_from_source(
         aggregator=boundary_max(),
-        counts_of_queries=votes,
+        counts_of_queries=counts_of_queries,
         record=SessionProgressRecord(record, target_hits=5, on_round=count_entries),
     )
     assert set(nums_entries_at_reports) == {1}
@@ -345,11 +348,13 @@ def test_only_queries_that_contradict_the_prior_are_hits() -> None:
 
     It is answered with its own labels.
     """
-    votes = np.array(
+    counts_of_queries = np.array(
         [CLEAR_COUNTS] * 3 + [CLEAR_COUNTS, [0, 0, 40, 39], CLEAR_COUNTS, [40, 39, 0, 0]]
     )
     prior = np.tile([True, True, False, False], (7, 1))
-    release = release_of_session(aggregator=NOT_PRIOR.with_prior(prior), counts_of_queries=votes)
+    release = release_of_session(
+        aggregator=NOT_PRIOR.with_prior(prior), counts_of_queries=counts_of_queries
+    )
     np.testing.assert_array_equal(release.hits, [False] * 4 + [True, False, False])
     np.testing.assert_array_equal(release.labels[4], [False, False, True, True])
     assert release.answered.all()
@@ -395,7 +400,8 @@ def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
             ledger=ledger,
         )
     with refused_parameter("prior.dtype", value="int64"):
-        NOT_PRIOR.with_prior(np.ones((9, 4), np.int64))  # type: ignore[arg-type]
+        prior_of_integers: Any = np.ones((9, 4), np.int64)
+        NOT_PRIOR.with_prior(prior_of_integers)
     assert ledger.entries == []
 
     def predict_one_query(labels: BoolArray, answered: BoolArray, num_queries: int) -> BoolArray:
@@ -430,8 +436,8 @@ def test_refused_hit_is_charged() -> None:
 
     An empty prior makes each query a hit here. No set of labels with equal counts is stable, so no hit is answered.
     """
-    expected = np.zeros((10, 4), dtype=np.bool_)
-    session = replace(NOT_PRIOR, first_queries=0).with_prior(expected)
+    empty_prior = np.zeros((10, 4), dtype=np.bool_)
+    session = replace(NOT_PRIOR, first_queries=0).with_prior(empty_prior)
     release = release_of_session(aggregator=session, counts_of_queries=[UNSURE_COUNTS] * 10)
     assert not release.answered.any()
     assert (release.num_hits, release.num_abstained, release.num_asked) == (2, 2, 2)
@@ -450,22 +456,24 @@ def test_answer_to_a_hit_is_independent_of_its_check() -> None:
         target_hits=20_000,
         round_size=20_000,
     )
-    counts = np.array([22, 14, 8, 0])
-    prior = np.array([True, True, False, False])
-    session = aggregator.with_prior(np.tile(prior, (20_000, 1)))
-    release = release_of_session(aggregator=session, counts_of_queries=np.tile(counts, (20_000, 1)))
+    counts_of_query = np.array([22, 14, 8, 0])
+    prior_of_query = np.array([True, True, False, False])
+    session = aggregator.with_prior(np.tile(prior_of_query, (20_000, 1)))
+    release = release_of_session(
+        aggregator=session, counts_of_queries=np.tile(counts_of_query, (20_000, 1))
+    )
     labels = release.labels[release.hits]
     answered = release.answered[release.hits]
     num_hits = len(answered)
     assert abs(num_hits / 20_000 - 0.5) < 5 * 0.5 / np.sqrt(20_000)
-    distribution = aggregator.release_step.distribution(counts, num_teachers=40)
-    refusal_prob = distribution.pop(None)
+    distribution = aggregator.release_step.distribution(counts_of_query, num_teachers=40)
+    refusal_prob = distribution.pop(NO_ANSWER)
     assert refusal_prob == pytest.approx(1 - answered.mean(), abs=5 * 0.5 / np.sqrt(num_hits))
     for chosen, probability in distribution.items():
         is_chosen = np.isin(np.arange(4), chosen or ())
         frequency = (answered & (labels == is_chosen).all(axis=1)).mean()
-        std = np.sqrt(probability * (1 - probability) / num_hits)
-        assert abs(frequency - probability) < 5 * std
+        std_of_frequency = np.sqrt(probability * (1 - probability) / num_hits)
+        assert abs(frequency - probability) < 5 * std_of_frequency
 
 
 def outcome_frequencies(
@@ -476,7 +484,7 @@ def outcome_frequencies(
     The outcome is "prior" if the query is no hit. The outcome of a hit is the tuple of its labels, or None without an
     answer.
     """
-    votes = np.tile(counts_of_query, (num_queries, 1))
+    counts_of_queries = np.tile(counts_of_query, (num_queries, 1))
     prior = np.tile([True, True, False, False], (num_queries, 1))
     endless = replace(
         aggregator,
@@ -485,7 +493,9 @@ def outcome_frequencies(
         session_delta=1e-2,
         round_size=num_queries,
     )
-    release = release_of_session(aggregator=endless.with_prior(prior), counts_of_queries=votes)
+    release = release_of_session(
+        aggregator=endless.with_prior(prior), counts_of_queries=counts_of_queries
+    )
     outcomes: list[object] = []
     for labels, answered, hit in zip(release.labels, release.answered, release.hits, strict=True):
         if not hit:
@@ -493,7 +503,7 @@ def outcome_frequencies(
         elif answered:
             outcomes.append(tuple(np.flatnonzero(labels).tolist()))
         else:
-            outcomes.append(None)
+            outcomes.append(NO_ANSWER)
     return {outcome: outcomes.count(outcome) / num_queries for outcome in set(outcomes)}
 
 
@@ -504,23 +514,26 @@ def test_checked_query_follows_its_exact_distribution(noise_factor: float) -> No
     The frequencies of the outcomes are within 5 standard deviations of this distribution. Negative control: they are
     not within 5 of the distribution for 1.5 times the noise.
     """
-    counts = [22, 20, 18, 3]
+    counts_of_query = [22, 20, 18, 3]
     num_queries = 20_000
     num_teachers = 40
     aggregator = replace(NOT_PRIOR, prior_scale=4.0, failure_prob=1e-2)
-    assumed = aggregator.scaled(noise_factor)
-    hold_prob = float(assumed.check_probabilities(num_teachers=num_teachers)[num_teachers + 2])
+    assumed_aggregator = aggregator.scaled(noise_factor)
+    index_of_margin_2 = num_teachers + 2
+    hold_prob = float(
+        assumed_aggregator.check_probabilities(num_teachers=num_teachers)[index_of_margin_2]
+    )
     distribution: dict[object, float] = {"prior": hold_prob}
-    distribution_of_hits = assumed.release_step.distribution(
-        np.array(counts), num_teachers=num_teachers
+    distribution_of_hits = assumed_aggregator.release_step.distribution(
+        np.array(counts_of_query), num_teachers=num_teachers
     )
     for outcome, probability in distribution_of_hits.items():
         distribution[outcome] = (1 - hold_prob) * probability
-    observed = outcome_frequencies(
-        aggregator=aggregator, counts_of_query=counts, num_queries=num_queries
+    observed_frequencies = outcome_frequencies(
+        aggregator=aggregator, counts_of_query=counts_of_query, num_queries=num_queries
     )
     deviations = [
-        abs(observed.get(outcome, 0.0) - probability)
+        abs(observed_frequencies.get(outcome, 0.0) - probability)
         / np.sqrt(probability * (1 - probability) / num_queries)
         for outcome, probability in distribution.items()
         if probability > 1e-3
