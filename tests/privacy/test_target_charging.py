@@ -57,8 +57,8 @@ def random_pairs(epsilon: float, *, num_pairs: int = 1000) -> Iterator[Pair]:
     """
     rng = np.random.default_rng(7)
     for index in range(num_pairs):
-        size = int(rng.integers(low=2, high=6))
-        outcome_weights = rng.dirichlet(np.full(size, 0.15)) + 1e-9
+        num_outcomes = int(rng.integers(low=2, high=6))
+        outcome_weights = rng.dirichlet(np.full(num_outcomes, 0.15)) + 1e-9
         if index % 2:
             yield opposite_pair(rng, outcome_weights, epsilon)
         else:
@@ -70,19 +70,21 @@ def opposite_pair(rng: np.random.Generator, outcome_weights: FloatArray, epsilon
 
     At the rest the ratio is 1.
     """
-    size = len(outcome_weights)
-    side = np.concatenate([[0, 1], rng.integers(low=0, high=3, size=size - 2)])
-    up = math.exp(rng.uniform(math.log(1e-4), high=0.0)) / (1 + math.exp(epsilon))
-    masses = np.array([up, up * math.exp(epsilon), 1 - up * (1 + math.exp(epsilon))])
-    if not (side == 2).any():
-        masses[:2] /= masses[:2].sum()
-    first = (
-        masses[side]
-        * outcome_weights
-        / np.bincount(side, weights=outcome_weights, minlength=3)[side]
+    num_outcomes = len(outcome_weights)
+    side_of_outcome = np.concatenate([[0, 1], rng.integers(low=0, high=3, size=num_outcomes - 2)])
+    up_mass = math.exp(rng.uniform(math.log(1e-4), high=0.0)) / (1 + math.exp(epsilon))
+    mass_of_side = np.array(
+        [up_mass, up_mass * math.exp(epsilon), 1 - up_mass * (1 + math.exp(epsilon))]
     )
-    second = first * np.exp(epsilon * np.array([1, -1, 0]))[side]
-    return first / first.sum(), second / second.sum()
+    if not (side_of_outcome == 2).any():
+        mass_of_side[:2] /= mass_of_side[:2].sum()
+    first_law = (
+        mass_of_side[side_of_outcome]
+        * outcome_weights
+        / np.bincount(side_of_outcome, weights=outcome_weights, minlength=3)[side_of_outcome]
+    )
+    second_law = first_law * np.exp(epsilon * np.array([1, -1, 0]))[side_of_outcome]
+    return first_law / first_law.sum(), second_law / second_law.sum()
 
 
 def tilted_pair(rng: np.random.Generator, outcome_weights: FloatArray, epsilon: float) -> Pair:
@@ -91,15 +93,15 @@ def tilted_pair(rng: np.random.Generator, outcome_weights: FloatArray, epsilon: 
     The probabilities are scaled so that the ratio at the likeliest outcome is at least e^-epsilon.
     """
     order = rng.permutation(len(outcome_weights))
-    first = outcome_weights[order] / outcome_weights.sum()
-    largest = int(np.argmax(first))
-    rest = 1 - first[largest]
-    scale = min(1.0, 1 / (rest * (1 + math.exp(epsilon))))
-    first = first * scale
-    second = first * math.exp(epsilon)
-    first[largest] = 1 - rest * scale
-    second[largest] = 1 - rest * scale * math.exp(epsilon)
-    return first, second
+    first_law = outcome_weights[order] / outcome_weights.sum()
+    largest = int(np.argmax(first_law))
+    rest_mass = 1 - first_law[largest]
+    scale = min(1.0, 1 / (rest_mass * (1 + math.exp(epsilon))))
+    first_law = first_law * scale
+    second_law = first_law * math.exp(epsilon)
+    first_law[largest] = 1 - rest_mass * scale
+    second_law[largest] = 1 - rest_mass * scale * math.exp(epsilon)
+    return first_law, second_law
 
 
 def not_prior_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
@@ -116,13 +118,17 @@ def revise_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
     It is a hit if it does.
     """
     for laws in random_pairs(epsilon):
-        rest = np.arange(1, len(laws[0]))
-        if len(rest) > 1:
-            first, second = (law[rest] / law[rest].sum() for law in laws)
-            for asked in range(1, len(rest)):
-                merged = [np.append(law[:asked], law[asked:].sum()) for law in (first, second)]
+        rest_outcomes = np.arange(1, len(laws[0]))
+        if len(rest_outcomes) > 1:
+            first_law, second_law = (law[rest_outcomes] / law[rest_outcomes].sum() for law in laws)
+            for num_asked in range(1, len(rest_outcomes)):
+                merged_laws = [
+                    np.append(law[:num_asked], law[num_asked:].sum())
+                    for law in (first_law, second_law)
+                ]
                 yield CallOnNeighbors(
-                    laws=(merged[0], merged[1]), in_target=np.arange(asked + 1) < asked
+                    laws=(merged_laws[0], merged_laws[1]),
+                    in_target=np.arange(num_asked + 1) < num_asked,
                 )
 
 
@@ -132,10 +138,10 @@ def boundary_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
     Args:
         epsilon: the epsilon of the calls before they are wrapped.
     """
-    for first, second in random_pairs(epsilon):
+    for first_law, second_law in random_pairs(epsilon):
         yield CallOnNeighbors(
-            laws=(boundary_distribution(first), boundary_distribution(second)),
-            in_target=np.arange(len(first) + 1) == len(first),
+            laws=(boundary_distribution(first_law), boundary_distribution(second_law)),
+            in_target=np.arange(len(first_law) + 1) == len(first_law),
         )
 
 
@@ -330,7 +336,7 @@ def test_second_question_about_a_noisy_count_is_covered(epsilon: float) -> None:
 
     Log ratios stay within twice epsilon, and hits have at least the target's q.
     """
-    target = revise(epsilon)
+    target = revise(call_epsilon=epsilon)
     noise_rate = float(DiscreteLaplace.at_most(epsilon).rate)
     calls = []
     thresholds = ((5, 4), (5, 0), (5, -20), (0, -1))
@@ -366,7 +372,7 @@ def largest_session_delta(
     unit = epsilon / UNITS_PER_EPSILON
     reach = math.ceil((2.5 * target_epsilon + 5 * epsilon) / unit)
     lattice = target_epsilon + unit * np.arange(-reach, reach + 1)
-    index = np.arange(len(lattice))
+    lattice_indices = np.arange(len(lattice))
     values = [np.maximum(0, -np.expm1(np.minimum(lattice, 0)))] * (target_hits + 1)
     for _ in range(num_calls):
         updated = list(values)
@@ -375,12 +381,16 @@ def largest_session_delta(
             hit_step = UNITS_PER_EPSILON
             miss_step = UNITS_PER_EPSILON // split
             for prob, sign in ((rare * math.exp(epsilon), 1), (rare, -1)):
-                hit = np.clip(index - sign * hit_step, 0, len(index) - 1)
-                miss = np.clip(index + sign * miss_step, 0, len(index) - 1)
+                index_after_hit = np.clip(
+                    lattice_indices - sign * hit_step, 0, len(lattice_indices) - 1
+                )
+                index_after_miss = np.clip(
+                    lattice_indices + sign * miss_step, 0, len(lattice_indices) - 1
+                )
                 for allowed_hits in range(1, target_hits + 1):
                     played = (
-                        prob * values[allowed_hits - 1][hit]
-                        + (1 - prob) * values[allowed_hits][miss]
+                        prob * values[allowed_hits - 1][index_after_hit]
+                        + (1 - prob) * values[allowed_hits][index_after_miss]
                     )
                     updated[allowed_hits] = np.maximum(updated[allowed_hits], played)
         values = updated
@@ -394,8 +404,8 @@ def test_no_adaptive_session_costs_more_than_the_price(epsilon: float, target_hi
 
     Negative controls: a price of as many accesses as hits is exceeded, and so is one with twice the true q.
     """
-    true = not_prior(epsilon)
-    price = best_session_price(true, target_hits=target_hits, target_delta=1e-3)
+    true_target = not_prior(call_epsilon=epsilon)
+    price = best_session_price(true_target, target_hits=target_hits, target_delta=1e-3)
     exact = largest_session_delta(
         epsilon, target_hits=target_hits, target_epsilon=price.epsilon, num_calls=300
     )
@@ -406,7 +416,7 @@ def test_no_adaptive_session_costs_more_than_the_price(epsilon: float, target_hi
         assert exact > 10 * 1e-3
     if target_hits == 5:
         cheap = TargetCharging(
-            epsilon, target_hits=5, hit_prob=2 * true.hit_prob, target_delta=1e-3
+            epsilon, target_hits=5, hit_prob=2 * true_target.hit_prob, target_delta=1e-3
         ).price
         exact = largest_session_delta(
             epsilon, target_hits=5, target_epsilon=cheap.epsilon, num_calls=300
@@ -459,27 +469,29 @@ def two_counter_distributions(
         num_calls: the largest number of calls.
     """
     num_outcomes = len(call_laws[0])
-    first = []
-    second = []
+    first_probs = []
+    second_probs = []
     # the number of orders in which the outcomes of a running session can have come, by their counts
     running: dict[tuple[int, ...], float] = {(0,) * num_outcomes: 1.0}
     for call in range(1, num_calls + 1):
-        longer: dict[tuple[int, ...], float] = {}
+        num_orders_by_counts: dict[tuple[int, ...], float] = {}
         for counts, num_orders in running.items():
             for outcome in range(num_outcomes):
-                more = (*counts[:outcome], counts[outcome] + 1, *counts[outcome + 1 :])
-                longer[more] = longer.get(more, 0.0) + num_orders
+                longer_counts = (*counts[:outcome], counts[outcome] + 1, *counts[outcome + 1 :])
+                num_orders_by_counts[longer_counts] = (
+                    num_orders_by_counts.get(longer_counts, 0.0) + num_orders
+                )
         running = {}
-        for counts, num_orders in longer.items():
+        for counts, num_orders in num_orders_by_counts.items():
             halted = (
                 min(sum(counts[outcome] for outcome in target) for target in targets) >= target_hits
             )
             if halted or call == num_calls:
-                first.append(num_orders * float(np.prod(call_laws[0] ** np.array(counts))))
-                second.append(num_orders * float(np.prod(call_laws[1] ** np.array(counts))))
+                first_probs.append(num_orders * float(np.prod(call_laws[0] ** np.array(counts))))
+                second_probs.append(num_orders * float(np.prod(call_laws[1] ** np.array(counts))))
             else:
                 running[counts] = num_orders
-    return np.array(first), np.array(second)
+    return np.array(first_probs), np.array(second_probs)
 
 
 @pytest.mark.parametrize("hits", [1, 2])
@@ -492,13 +504,15 @@ def test_two_counters_lose_at_most_their_price_and_their_event(hits: int) -> Non
     """
     epsilon = 1.0
     targets = ({1}, {2})
-    rare = np.array([0.08, 0.08])
-    first, second = (np.append(1 - hit.sum(), hit) for hit in (rare * math.exp(epsilon), rare))
+    rare_probs = np.array([0.08, 0.08])
+    first, second = (
+        np.append(1 - hit.sum(), hit) for hit in (rare_probs * math.exp(epsilon), rare_probs)
+    )
     hit_prob = min(
         exact_hit_prob(
-            first_law=first, second_law=second, in_target=np.arange(3) == one, epsilon=epsilon
+            first_law=first, second_law=second, in_target=np.arange(3) == outcome, epsilon=epsilon
         )
-        for one in (1, 2)
+        for outcome in (1, 2)
     )
     session = TargetCharging(
         epsilon, target_hits=hits, hit_prob=hit_prob, target_delta=1e-2, num_counters=2

@@ -209,27 +209,30 @@ def sweep_distribution(
 
     Scores above `score_reach` in absolute value have a negligible probability, and are left out.
     """
-    scores = np.arange(-score_reach, score_reach + 1)
-    noisy = [laplace_mass(noise_rate, values=scores - count) for count in counts]
-    below = [np.append(0.0, np.cumsum(mass)) for mass in noisy]  # P(noisy < score), then one more
+    score_grid = np.arange(-score_reach, score_reach + 1)
+    noisy_count_masses = [laplace_mass(noise_rate, values=score_grid - count) for count in counts]
+    # P(noisy < score), then one more
+    below = [np.append(0.0, np.cumsum(masses)) for masses in noisy_count_masses]
     distribution = []
     for order in permutations(range(len(counts)), k):
-        last = order[-1]
-        others = np.ones(len(scores))
+        last_label = order[-1]
+        prob_others_below = np.ones(len(score_grid))
         for other in set(range(len(counts))) - set(order):
-            others = others * (below[other][1:] if other > last else below[other][:-1])
-        at_last = noisy[last] * others
+            prob_others_below = prob_others_below * (
+                below[other][1:] if other > last_label else below[other][:-1]
+            )
+        masses_of_last_score = noisy_count_masses[last_label] * prob_others_below
         if k == 1:
-            distribution.append(at_last)
+            distribution.append(masses_of_last_score)
             continue
-        before = order[0]
-        joint = noisy[before][:, None] * at_last[None, :]
-        above = (
-            scores[:, None] >= scores[None, :]
-            if before < last
-            else scores[:, None] > scores[None, :]
+        first_label = order[0]
+        joint = noisy_count_masses[first_label][:, None] * masses_of_last_score[None, :]
+        is_in_falling_order = (
+            score_grid[:, None] >= score_grid[None, :]
+            if first_label < last_label
+            else score_grid[:, None] > score_grid[None, :]
         )
-        distribution.append((joint * above).ravel())
+        distribution.append((joint * is_in_falling_order).ravel())
     return np.concatenate(distribution)
 
 
@@ -319,12 +322,14 @@ def sparse_vector_pairs(
     adjacency: Adjacency, num_queries: int
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Yields the bits of one item on both neighbors; without the item, all its bits are 0."""
-    every = list(product((0, 1), repeat=num_queries))
+    all_rows_of_bits = list(product((0, 1), repeat=num_queries))
     absent = (0,) * num_queries
     if adjacency is Adjacency.REPLACE_ONE:
-        yield from product(every, every)
+        yield from product(all_rows_of_bits, all_rows_of_bits)
     else:
-        yield from [(bits, absent) for bits in every] + [(absent, bits) for bits in every]
+        yield from [(bits, absent) for bits in all_rows_of_bits] + [
+            (absent, bits) for bits in all_rows_of_bits
+        ]
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

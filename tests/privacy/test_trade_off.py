@@ -16,11 +16,11 @@ import pate.accounting as pa
 from pate.accounting.gaussian_pairs import SampledPair
 from pate.array_types import FloatArray
 
-ALPHAS = (1e-6, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.8, 0.99)
+FALSE_ALARM_PROBS = (1e-6, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.8, 0.99)
 
 
 def exact_curve(
-    member_law: FloatArray, other_law: FloatArray, alphas: Sequence[float] = ALPHAS
+    member_law: FloatArray, other_law: FloatArray, alphas: Sequence[float] = FALSE_ALARM_PROBS
 ) -> FloatArray:
     """Returns the smallest probability of a miss at each alpha, by the tests of Neyman and Pearson.
 
@@ -60,7 +60,7 @@ def test_randomized_responses_have_their_exact_curve(
     spent = accountant().compose(pa.PureDpEvent(epsilon), count=count)
     member_law, other_law = randomized_responses(epsilon, count)
     exact = exact_curve(member_law, other_law)
-    curve = np.array([spent.trade_off(alpha) for alpha in ALPHAS])
+    curve = np.array([spent.trade_off(alpha) for alpha in FALSE_ALARM_PROBS])
     assert (curve <= exact + 1e-15).all()
     assert curve == pytest.approx(exact, abs=1e-5)
     advantage = np.abs(member_law - other_law).sum() / 2
@@ -76,7 +76,7 @@ def test_smaller_price_has_a_curve_above_the_exact_one() -> None:
     """Negative control: a price that is 10% too small has a curve above the exact one, and too small an advantage."""
     spent = pa.AutoAccountant().compose(pa.PureDpEvent(epsilon=0.9 * 0.2), count=12)
     member_law, other_law = randomized_responses(epsilon=0.2, count=12)
-    curve = np.array([spent.trade_off(alpha) for alpha in ALPHAS])
+    curve = np.array([spent.trade_off(alpha) for alpha in FALSE_ALARM_PROBS])
     assert (curve > exact_curve(member_law, other_law)).any()
     assert spent.advantage() < np.abs(member_law - other_law).sum() / 2
 
@@ -257,7 +257,9 @@ def test_curve_of_asymmetric_pair_is_below_both_directions(sampling_prob: float)
         downwards = np.interp(alphas, present.below, absent.above)
         return np.minimum(upwards, downwards)
 
-    for alpha, miss_prob in zip(ALPHAS, lower_curve(np.array(ALPHAS)), strict=True):
+    for alpha, miss_prob in zip(
+        FALSE_ALARM_PROBS, lower_curve(np.array(FALSE_ALARM_PROBS)), strict=True
+    ):
         assert spent.trade_off(alpha) <= miss_prob + 1e-9
     grid = np.concatenate([np.geomspace(1e-9, 0.01, 2000), np.linspace(0.01, 1, 4000)])
     miss_probs = lower_curve(grid)
@@ -277,7 +279,7 @@ def test_failures_bound_the_curve_of_a_release_that_fails() -> None:
     """
     failing = pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=1.0), failure_prob=0.01)
     spent = pa.AutoAccountant().compose(failing)
-    for alpha in ALPHAS:
+    for alpha in FALSE_ALARM_PROBS:
         # P = .99 N(1, 1) + .01 "failed", Q = .99 N(0, 1) + .01 "fine"
         threshold = norm.isf(min(alpha / 0.99, 1.0))
         assert spent.trade_off(alpha) <= 0.99 * norm.cdf(threshold - 1.0) + 1e-12
@@ -302,6 +304,6 @@ def test_mixture_of_gaussian_and_ranges_is_no_better_than_its_parts() -> None:
         member_law=np.outer(member_responses, member_gaussian).ravel() + 1e-300,
         other_law=np.outer(other_responses, other_gaussian).ravel() + 1e-300,
     )
-    for alpha, miss_prob in zip(ALPHAS, exact, strict=True):
+    for alpha, miss_prob in zip(FALSE_ALARM_PROBS, exact, strict=True):
         assert both.trade_off(alpha) <= miss_prob + 1e-4
     assert 1.0 < both.gdp_mu() <= math.hypot(1.0, mu_of_ranges) * 1.02

@@ -17,7 +17,7 @@ from pate.array_types import FloatArray
 from tests.privacy.divergences import ORDERS, largest_delta, largest_renyi
 
 EPSILONS = (0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 5.0)
-DISTRIBUTIONS = (
+RUN_COUNT_DISTRIBUTIONS = (
     pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1),
     pa.TruncatedNegativeBinomial(eta=1.0, gamma=0.25),
     pa.TruncatedNegativeBinomial(eta=-0.6, gamma=0.05),
@@ -26,7 +26,7 @@ DISTRIBUTIONS = (
     pa.Poisson(mean=3.0),
     pa.Poisson(mean=12.0),
 )
-every_distribution = pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=str)
+every_distribution = pytest.mark.parametrize("distribution", RUN_COUNT_DISTRIBUTIONS, ids=str)
 ProbOfNone = Callable[[FloatArray], FloatArray]
 """The probability that none of the runs has a property, from the probability that one run has it."""
 
@@ -38,15 +38,15 @@ def random_number_of_runs(distribution: RunCount) -> ProbOfNone:
     """
 
     def prob_of_none(probs: FloatArray) -> FloatArray:
-        x = 1 - probs
+        lack_probs = 1 - probs
         match distribution:
             case pa.Poisson(mean=mean):
-                return np.asarray(np.exp(mean * (x - 1)))
+                return np.asarray(np.exp(mean * (lack_probs - 1)))
             case pa.TruncatedNegativeBinomial(eta=0.0, gamma=gamma):
-                return np.asarray(np.log(1 - (1 - gamma) * x) / math.log(gamma))
+                return np.asarray(np.log(1 - (1 - gamma) * lack_probs) / math.log(gamma))
             case pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma):
                 return np.asarray(
-                    ((1 - (1 - gamma) * x) ** -eta - 1) / (gamma**-eta - 1),
+                    ((1 - (1 - gamma) * lack_probs) ** -eta - 1) / (gamma**-eta - 1),
                 )
         raise TypeError(distribution)
 
@@ -74,7 +74,8 @@ def law_of_best(candidate_laws: FloatArray, prob_of_none: ProbOfNone) -> FloatAr
     prob_at_least = np.concatenate([prob_at_least, nothing_above], axis=-1)
     # the probability that no run has the outcome or a better one, from the worst outcome on
     prob_all_below = prob_of_none(np.minimum(prob_at_least, 1.0))
-    prob_of_zero_runs = prob_of_none(np.ones((*candidate_laws.shape[:-1], 1)))
+    certainty = np.ones((*candidate_laws.shape[:-1], 1))
+    prob_of_zero_runs = prob_of_none(certainty)
     return np.concatenate([np.diff(prob_all_below, axis=-1), prob_of_zero_runs], axis=-1)
 
 
@@ -104,9 +105,9 @@ def in_all_orders(law: FloatArray) -> FloatArray:
 def randomized_response(epsilon: float) -> tuple[FloatArray, FloatArray]:
     """Returns the laws of two neighbors with four outcomes whose ratios span all that pure DP allows."""
     growth = math.exp(epsilon)
-    weights = np.array([1.0, 0.02, 1.0, 0.02])
-    first_weights = weights * [growth, growth, 1.0, 1.0]
-    second_weights = weights * [1.0, 1.0, growth, growth]
+    outcome_weights = np.array([1.0, 0.02, 1.0, 0.02])
+    first_weights = outcome_weights * [growth, growth, 1.0, 1.0]
+    second_weights = outcome_weights * [1.0, 1.0, growth, growth]
     # both sums agree, as the weights are symmetric
     return (
         in_all_orders(first_weights / first_weights.sum()),
@@ -334,10 +335,12 @@ def test_failing_runs_are_within_price_and_failure(distribution: RunCount) -> No
     base = pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.5), failure_prob=failure_prob)
     first, second = randomized_response(epsilon=0.5)
     # two more outcomes, each of which only one neighbor has; the failure wins every comparison
-    shown = np.zeros((len(first), 1))
-    failing = np.full((len(first), 1), failure_prob)
-    first = np.concatenate([(1 - failure_prob) * first, failing, shown], axis=1)
-    second = np.concatenate([(1 - failure_prob) * second, shown, failing], axis=1)
+    no_failure_column = np.zeros((len(first), 1))
+    failure_column = np.full((len(first), 1), failure_prob)
+    first = np.concatenate([(1 - failure_prob) * first, failure_column, no_failure_column], axis=1)
+    second = np.concatenate(
+        [(1 - failure_prob) * second, no_failure_column, failure_column], axis=1
+    )
     best_laws = [
         law_of_best(candidate_laws=laws, prob_of_none=random_number_of_runs(distribution))
         for laws in (first, second)

@@ -113,9 +113,10 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
         clipped_moments=clipped_moments,
     )
     teacher_sums = []
-    for num_records, input_scale, labels in product(
-        (1, 2, 5, 40) * 3, (1e-6, 1.0, 1e6), product((False, True), repeat=2)
-    ):
+    nums_of_records = (1, 2, 5, 40) * 3
+    input_scales = (1e-6, 1.0, 1e6)
+    pairs_of_bits = list(product((False, True), repeat=2))
+    for num_records, input_scale, labels in product(nums_of_records, input_scales, pairs_of_bits):
         inputs = np.repeat(rng.normal(size=(1, 3)) * input_scale, num_records, axis=0)
         votes = votes_of(
             inputs,
@@ -148,9 +149,10 @@ def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjac
         clipped_moments=clipped_moments,
     )
     teacher_sums = []
-    for num_records, answer_scale, labels in product(
-        (1, 3), (0.0, 1e-3, 1.0, 1e9), product((False, True), repeat=2)
-    ):
+    nums_of_records = (1, 3)
+    answer_scales = (0.0, 1e-3, 1.0, 1e9)
+    pairs_of_bits = list(product((False, True), repeat=2))
+    for num_records, answer_scale, labels in product(nums_of_records, answer_scales, pairs_of_bits):
         answers = rng.normal(size=(5, 2)) * answer_scale
         for sign in (1, -1):
             votes = votes_of(
@@ -353,7 +355,7 @@ def start_with(log_odds: float) -> PublicStart:
     return PublicStart(weights=weights, variances=np.full(weights.shape, 0.1))
 
 
-def ask_first_round(labels: BoolArray, start: PublicStart) -> tuple[FloatArray, float]:
+def ask_first_round(labels: BoolArray, student_start: PublicStart) -> tuple[FloatArray, float]:
     """Returns the sum of the first round from a start, and the sensitivity that the noise is for."""
     votes = votes_of_three(labels)
     questions: list[RoundQuestion] = []
@@ -368,26 +370,28 @@ def ask_first_round(labels: BoolArray, start: PublicStart) -> tuple[FloatArray, 
             noise_multiplier=1.0, prevalence_share=0.0, rounds=1
         )._rounds_mechanism
         rounds.student(
-            votes, NoisyPrevalence(values=np.array([0.5]), variance=0.0), public_start=start
+            votes, NoisyPrevalence(values=np.array([0.5]), variance=0.0), public_start=student_start
         )
     (question,) = questions
     moments = question.clipped_moments
     return votes.total(question).astype(np.float64), moments.l2_sensitivity
 
 
-def largest_move(start_of: Callable[[BoolArray], PublicStart]) -> float:
+def largest_move(make_start: Callable[[BoolArray], PublicStart]) -> float:
     """Returns how far the sum of a round moves at most, in sensitivities, if one of three labels changes.
 
     Args:
-        start_of: returns the start of the student for labels of the records, `[3, 1]`.
+        make_start: returns the start of the student for labels of the records, `[3, 1]`.
     """
     moves = []
     for labels_of_records, changed_record in product(product([False, True], repeat=3), range(3)):
         labels = np.array(labels_of_records)[:, None]
         neighboring_labels = labels.copy()
         neighboring_labels[changed_record] ^= True
-        vote_sum, sensitivity = ask_first_round(labels, start=start_of(labels))
-        neighboring_sum, _ = ask_first_round(neighboring_labels, start=start_of(neighboring_labels))
+        vote_sum, sensitivity = ask_first_round(labels, student_start=make_start(labels))
+        neighboring_sum, _ = ask_first_round(
+            neighboring_labels, student_start=make_start(neighboring_labels)
+        )
         moves.append(float(np.linalg.norm(vote_sum - neighboring_sum)) / sensitivity)
     return max(moves)
 
@@ -399,14 +403,14 @@ def test_one_record_moves_a_round_from_a_public_start_by_its_sensitivity() -> No
     Negative control: from a start that depends on the private labels, it moves the sum further.
     """
 
-    def public_start(_labels: BoolArray) -> PublicStart:
+    def make_fixed_start(_labels: BoolArray) -> PublicStart:
         return start_with(log_odds=4.0)
 
-    def private_start(labels: BoolArray) -> PublicStart:
+    def make_start_of_private_labels(labels: BoolArray) -> PublicStart:
         return start_with(log_odds=4.0 if labels.sum() < 2 else -4.0)
 
-    assert largest_move(start_of=public_start) <= 1
-    assert largest_move(start_of=private_start) > 1.2
+    assert largest_move(make_start=make_fixed_start) <= 1
+    assert largest_move(make_start=make_start_of_private_labels) > 1.2
 
 
 def test_clip_is_positive_for_a_student_with_certain_predictions() -> None:

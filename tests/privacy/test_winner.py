@@ -83,7 +83,7 @@ def test_three_aggregators_charge_for_a_winner(adjacency: Adjacency) -> None:
 
     ConfidentGNMax has the same epsilon if its screening costs nearly nothing.
     """
-    event, powerset_event, confident_event = (
+    event, powerset_event, event_of_confident_gnmax = (
         aggregator.event_for(num_queries=1, num_labels=3, num_teachers=5)
         for aggregator in (
             GNMax(noise_std=4.0, adjacency=adjacency),
@@ -94,11 +94,11 @@ def test_three_aggregators_charge_for_a_winner(adjacency: Adjacency) -> None:
         )
     )
     assert powerset_event == event
-    epsilon, confident_epsilon = (
+    epsilon, epsilon_of_confident_gnmax = (
         RdpAccountant().compose(release).get_epsilon(target_delta=1e-5)
-        for release in (event, confident_event)
+        for release in (event, event_of_confident_gnmax)
     )
-    assert epsilon == pytest.approx(confident_epsilon, rel=1e-4)
+    assert epsilon == pytest.approx(epsilon_of_confident_gnmax, rel=1e-4)
 
 
 @pytest.mark.parametrize("num_teachers", [1, 2, 4])
@@ -142,7 +142,7 @@ def test_a_histogram_of_sets_is_what_the_teachers_say() -> None:
     """The summary of powerset GNMax counts how many of three teachers voted for each of four sets of labels."""
     aggregator = PowersetGNMax(noise_std=1.0)
     all_sets = np.array(list(product((False, True), repeat=2)))
-    for sets_of_teachers in combinations_with_replacement(range(4), 3):
+    for sets_of_teachers in combinations_with_replacement(range(len(all_sets)), r=3):
         votes = all_sets[list(sets_of_teachers)][:, None]
         summary = aggregator.summarize(VoteBlocks(votes, num_teachers=3))
         counts = np.zeros(4, dtype=int)
