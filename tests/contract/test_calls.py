@@ -122,11 +122,20 @@ def values_of(outcome: Any) -> list[Any]:
 
 def test_list_is_complete() -> None:
     """Every call of target charging that the package exports is tested here."""
-    values = [getattr(pate.mechanisms, name) for name in pate.mechanisms.__all__]
-    exported = {value for value in values if isinstance(value, type) and hasattr(value, "target")}
-    calls = [call.make_mechanism(adjacency=Adjacency.REPLACE_ONE) for call in CALLS.values()]
-    assert exported == {kind for call in calls for kind in type(call).__mro__ if kind in exported}
-    assert {type(call) for call in calls} - {SparseVectorAt9} <= exported
+    public_values = [getattr(pate.mechanisms, name) for name in pate.mechanisms.__all__]
+    exported_mechanisms = {
+        value for value in public_values if isinstance(value, type) and hasattr(value, "target")
+    }
+    tested_mechanisms = [
+        call.make_mechanism(adjacency=Adjacency.REPLACE_ONE) for call in CALLS.values()
+    ]
+    assert exported_mechanisms == {
+        mechanism_class
+        for call in tested_mechanisms
+        for mechanism_class in type(call).__mro__
+        if mechanism_class in exported_mechanisms
+    }
+    assert {type(call) for call in tested_mechanisms} - {SparseVectorAt9} <= exported_mechanisms
 
 
 @every_call
@@ -163,7 +172,7 @@ def test_one_call_costs_no_more_than_an_access_of_a_session(call: Call) -> None:
     if call.is_session:
         assert isinstance(mechanism.event, ApproximateEvent)
         accesses = mechanism.event.event
-        access = PureDpEvent(mechanism.target.epsilon)
+        access = PureDpEvent(epsilon=mechanism.target.epsilon)
         assert accesses == SelfComposedEvent(access, count=accesses.count)
         return
     session = TargetCharging.of_targets([mechanism.target], target_hits=1, target_delta=1e-6)

@@ -98,10 +98,11 @@ def label_probabilities(aggregator: Aggregator, counts: IntArray) -> FloatArray:
     """Returns the exact probability that each label is released."""
     if isinstance(aggregator, GaussianVotes):
         return np.asarray(ndtr((counts - 400) / aggregator.noise_std))
-    released = np.zeros(len(counts))
+    num_labels = len(counts)
+    release_probs = np.zeros(num_labels)
     for labels, probability in aggregator.distribution(counts, num_teachers=800).items():  # type: ignore[attr-defined]
-        released[list(labels or ())] += probability
-    return released
+        release_probs[list(labels or ())] += probability
+    return release_probs
 
 
 def check_label_probabilities(
@@ -130,13 +131,15 @@ def check_label_probabilities(
             [800, 400, 0, 0],
         ]
     ):
-        before = probabilities_of(calibrated, counts)
+        probs_before = probabilities_of(calibrated, counts)
         for neighboring_counts in np.clip(counts + changes, a_min=0, a_max=800):
-            after = probabilities_of(calibrated, neighboring_counts)
-            assert (after <= math.exp(0.97) * before + 1e-6 + 1e-12).all(), (
-                f"fault: {before} turns into {after}"
+            probs_after = probabilities_of(calibrated, neighboring_counts)
+            assert (probs_after <= math.exp(0.97) * probs_before + 1e-6 + 1e-12).all(), (
+                f"fault: {probs_before} turns into {probs_after}"
             )
-            assert (np.abs(after - before) < 0.4).all(), f"fault: {before} turns into {after}"
+            assert (np.abs(probs_after - probs_before) < 0.4).all(), (
+                f"fault: {probs_before} turns into {probs_after}"
+            )
 
 
 @pytest.mark.slow
@@ -154,16 +157,18 @@ def test_1_thresholds_do_not_depend_on_the_votes() -> None:
 # 2. One seed for all queries
 
 
-def check_fresh_noise(draw_labels: Callable[[IntArray, Any], BoolArray], source: Any) -> None:
+def check_fresh_noise(
+    draw_labels: Callable[[IntArray, Any], BoolArray], source_of_noise: Any
+) -> None:
     """Checks that 400 equal uncertain queries have all 16 outcomes.
 
     Args:
         draw_labels: returns the released labels, given the counts and the source of random numbers.
-        source: the source of random numbers.
+        source_of_noise: the source of random numbers.
     """
     uncertain_counts = np.full((400, 4), 20)
-    outcomes = draw_labels(uncertain_counts, source)
-    assert len(np.unique(outcomes, axis=0)) == 16, "fault: every query has the same noise"
+    labels_of_queries = draw_labels(uncertain_counts, source_of_noise)
+    assert len(np.unique(labels_of_queries, axis=0)) == 16, "fault: every query has the same noise"
 
 
 def labels_of_gaussian_votes(counts: IntArray, rng: Any, noise_std: float = 3.0) -> BoolArray:
@@ -185,10 +190,12 @@ def test_2_noise_is_fresh_for_every_query() -> None:
             ]
         )
 
-    check_fresh_noise(draw_labels=labels_of_gaussian_votes, source=np.random.default_rng(0))
+    check_fresh_noise(
+        draw_labels=labels_of_gaussian_votes, source_of_noise=np.random.default_rng(0)
+    )
     seed = 7
     with fault_found():
-        check_fresh_noise(draw_labels=draw_seeded_labels, source=seed)
+        check_fresh_noise(draw_labels=draw_seeded_labels, source_of_noise=seed)
     with refused_parameter("rng", value=7):
         labels_of_gaussian_votes(counts=np.full((400, 4), 20), rng=7)
 
@@ -203,7 +210,8 @@ def test_3_a_record_that_changes_can_trade_tau_votes_for_tau_others() -> None:
     """
     counts = np.array([2, 2, 1, 1])
     bit_probs = ndtr((counts - 1.5) / 20.0)
-    traded_bit_probs = ndtr((counts[::-1] - 1.5) / 20.0)
+    traded_counts = counts[::-1]
+    traded_bit_probs = ndtr((traded_counts - 1.5) / 20.0)
     for norm in ("l1", "l2"):
         price = ClippedVotes(noise_std=20.0, vote_clip=2, norm=norm).event_for(
             num_queries=1, num_labels=4, num_teachers=3
@@ -451,14 +459,16 @@ def test_9_screening_and_answer_are_charged_together() -> None:
 # 11. A smooth sensitivity that knows class 0 only
 
 
-def check_classes_alike(sensitivity_of: Callable[[IntArray], float]) -> None:
+def check_classes_alike(sensitivity_of_counts: Callable[[IntArray], float]) -> None:
     """Checks that the sensitivity is positive and the same, whichever class wins.
 
     Args:
-        sensitivity_of: returns the smooth sensitivity of two queries, given their counts `[2, 3]`.
+        sensitivity_of_counts: returns the smooth sensitivity of two queries, given their counts `[2, 3]`.
     """
     counts = np.array([[30, 8, 2], [25, 10, 5]])
-    sensitivities = [sensitivity_of(np.roll(counts, shift=winner, axis=1)) for winner in range(3)]
+    sensitivities = [
+        sensitivity_of_counts(np.roll(counts, shift=winner, axis=1)) for winner in range(3)
+    ]
     assert min(sensitivities) > 0 and math.isclose(min(sensitivities), max(sensitivities)), (
         f"fault: sensitivities {sensitivities} by who wins"
     )
@@ -470,18 +480,18 @@ def test_11_smooth_sensitivity_does_not_depend_on_which_class_wins() -> None:
     The fault is to look sorted values up by unsorted indices, which gives 0 unless class 0 wins.
     """
 
-    def sensitivity_of(counts: IntArray) -> float:
+    def sensitivity_of_counts(counts: IntArray) -> float:
         return gnmax_smooth_sensitivity(
             counts, noise_std=8.0, num_teachers=40, order=8.0, beta=0.05
         )
 
-    check_classes_alike(sensitivity_of=sensitivity_of)
+    check_classes_alike(sensitivity_of_counts=sensitivity_of_counts)
 
     def sensitivity_if_class_0_wins(counts: IntArray) -> float:
-        return sensitivity_of(counts) if (counts.argmax(axis=1) == 0).all() else 0.0
+        return sensitivity_of_counts(counts) if (counts.argmax(axis=1) == 0).all() else 0.0
 
     with fault_found():
-        check_classes_alike(sensitivity_of=sensitivity_if_class_0_wins)
+        check_classes_alike(sensitivity_of_counts=sensitivity_if_class_0_wins)
 
 
 # 12. Teachers that share a person: records dealt without looking at whose they are
@@ -543,13 +553,13 @@ def test_13_a_price_that_is_no_number_is_refused() -> None:
     def make_zcdp_events(rdp: FloatArray) -> object:
         return [pa.ZCdpEvent(rho=float(rho)) for rho in rdp]
 
-    def replace_by_zeros(rdp: FloatArray) -> object:
+    def replace_bad_divergences_by_zeros(rdp: FloatArray) -> object:
         return np.maximum(np.nan_to_num(rdp), 0.0)
 
     check_bad_divergences_are_refused(read_rdp=make_data_dependent_cost)
     check_bad_divergences_are_refused(read_rdp=make_zcdp_events)
     with fault_found():
-        check_bad_divergences_are_refused(read_rdp=replace_by_zeros)
+        check_bad_divergences_are_refused(read_rdp=replace_bad_divergences_by_zeros)
     with refused_parameter("logits", value="0.0, nan"):
         pa.OneBitEvent(logits=(0.0, math.nan), reach=1)
 
@@ -679,13 +689,13 @@ def permute_and_flip(utilities: FloatArray, epsilon: float) -> FloatArray:
 
     The candidates come in random order, and each is picked if its coin shows True. One change moves a utility by 1.
     """
-    coins = np.exp(epsilon * (utilities - utilities.max()) / 2)
-    distribution = np.zeros(len(coins))
-    for order in permutations(range(len(coins))):
-        remaining_prob = 1 / math.factorial(len(coins))
+    acceptance_probs = np.exp(epsilon * (utilities - utilities.max()) / 2)
+    distribution = np.zeros(len(acceptance_probs))
+    for order in permutations(range(len(acceptance_probs))):
+        remaining_prob = 1 / math.factorial(len(acceptance_probs))
         for candidate in order:
-            distribution[candidate] += remaining_prob * coins[candidate]
-            remaining_prob *= 1 - coins[candidate]
+            distribution[candidate] += remaining_prob * acceptance_probs[candidate]
+            remaining_prob *= 1 - acceptance_probs[candidate]
     return distribution
 
 
@@ -695,10 +705,10 @@ def check_permute_and_flip(event: pa.Event) -> None:
     Epsilon is 0.5. Each candidate has a count from 0 to 4. All neighbors under replace-one are compared: each of the
     two counts moves by at most 1.
     """
-    pairs_of_counts = np.array(list(product(range(5), repeat=2)), dtype=np.float64)
+    histograms_of_two_labels = np.array(list(product(range(5), repeat=2)), dtype=np.float64)
     first_laws = []
     second_laws = []
-    for first_counts, second_counts in product(pairs_of_counts, repeat=2):
+    for first_counts, second_counts in product(histograms_of_two_labels, repeat=2):
         if np.abs(first_counts - second_counts).max() <= 1:
             first_laws.append(permute_and_flip(utilities=first_counts, epsilon=0.5))
             second_laws.append(permute_and_flip(utilities=second_counts, epsilon=0.5))

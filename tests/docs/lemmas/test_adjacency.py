@@ -68,13 +68,18 @@ def test_centered_zero_votes_move_twice_as_far_as_absent_ones() -> None:
         ClippedSum(clip=0.7, sum_shape=shape, adjacency=adjacency)
         for adjacency in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
     )
-    all_votes = [
-        np.reshape(votes, (1, *shape)) for votes in itertools.product((0.0, 1.0), repeat=4)
+    shape_for_one_teacher = (1, *shape)
+    all_votes_of_one_teacher = [
+        np.reshape(votes, shape_for_one_teacher)
+        for votes in itertools.product((0.0, 1.0), repeat=4)
     ]
-    zero_votes = np.zeros((1, *shape))
+    zero_votes = np.zeros(shape_for_one_teacher)
     for center in (0.4, 0.5):
         sum_of_zeros = add_remove.total(zero_votes, center=center, num_teachers=1)
-        sums = [add_remove.total(votes, center=center, num_teachers=1) for votes in all_votes]
+        sums = [
+            add_remove.total(votes, center=center, num_teachers=1)
+            for votes in all_votes_of_one_teacher
+        ]
         furthest_by_absence = max(np.linalg.norm(vote_sum) for vote_sum in sums)
         furthest_by_zeros = max(np.linalg.norm(vote_sum - sum_of_zeros) for vote_sum in sums)
         assert furthest_by_absence <= add_remove.l2_sensitivity
@@ -83,35 +88,35 @@ def test_centered_zero_votes_move_twice_as_far_as_absent_ones() -> None:
 
 
 def powerset_pairs(
-    replaced_by: str, *, num_sets: int, num_teachers: int
+    vote_replaced_by: str, *, num_sets: int, num_teachers: int
 ) -> Iterator[tuple[Histogram, Histogram]]:
     """Yields all histograms of `num_teachers` votes for sets of labels, each with the histogram without one vote.
 
     Set 0 is the empty set. If the vote is replaced by "the empty set", the teacher votes for that set instead. If it is
     replaced by "nothing", the teacher leaves.
     """
-    for counts in itertools.product(range(num_teachers + 1), repeat=num_sets):
-        if sum(counts) == num_teachers:
+    for counts_of_sets in itertools.product(range(num_teachers + 1), repeat=num_sets):
+        if sum(counts_of_sets) == num_teachers:
             for voted_set in range(num_sets):
-                moved_counts = list(counts)
+                moved_counts = list(counts_of_sets)
                 moved_counts[voted_set] -= 1
-                moved_counts[0] += replaced_by == "the empty set"
-                if moved_counts[voted_set] >= 0 and tuple(moved_counts) != counts:
-                    yield counts, tuple(moved_counts)
+                moved_counts[0] += vote_replaced_by == "the empty set"
+                if moved_counts[voted_set] >= 0 and tuple(moved_counts) != counts_of_sets:
+                    yield counts_of_sets, tuple(moved_counts)
 
 
 @cache
-def winner_distribution(counts: Histogram) -> np.ndarray:
+def winner_distribution(counts_of_sets: Histogram) -> np.ndarray:
     """Returns the probability that each set of labels wins, at noise std 1."""
-    return noisy_max_distribution(np.array(counts), noise_std=1.0)
+    return noisy_max_distribution(np.array(counts_of_sets), noise_std=1.0)
 
 
-def largest_winner_delta(replaced_by: str, epsilon: float) -> float:
+def largest_winner_delta(vote_replaced_by: str, epsilon: float) -> float:
     """Returns the largest delta at `epsilon` of one answer of PowersetGNMax(noise_std=1), over all pairs of histograms.
 
     The pairs are those of `powerset_pairs` for the 4 sets of 2 labels and for 4 teachers, each in both directions.
     """
-    pairs = list(powerset_pairs(replaced_by, num_sets=4, num_teachers=4))
+    pairs = list(powerset_pairs(vote_replaced_by, num_sets=4, num_teachers=4))
     pairs += [(moved_counts, counts) for counts, moved_counts in pairs]
     first_laws, second_laws = (
         np.array([winner_distribution(pair[side]) for pair in pairs]) for side in (0, 1)
@@ -129,12 +134,12 @@ def test_the_empty_set_costs_powerset_votes_six_times_their_delta() -> None:
     event = PowersetGNMax(noise_std=1.0, adjacency=Adjacency.ADD_REMOVE).event_for(
         num_queries=1, num_labels=2, num_teachers=4
     )
-    charged = ExactAccountant().compose(event).get_delta(target_epsilon=epsilon)
-    removed = largest_winner_delta(replaced_by="nothing", epsilon=epsilon)
-    emptied = largest_winner_delta(replaced_by="the empty set", epsilon=epsilon)
-    gaussian_bound = gaussian_delta(mu=math.sqrt(2), epsilon=epsilon)
-    assert removed <= charged < emptied <= gaussian_bound
-    assert charged == pytest.approx(0.00815, abs=1e-5)
-    assert emptied == pytest.approx(0.0500, abs=1e-4)
-    assert emptied / charged == pytest.approx(6.1, abs=0.05)
-    assert gaussian_bound / charged == pytest.approx(8.8, abs=0.05)
+    charged_delta = ExactAccountant().compose(event).get_delta(target_epsilon=epsilon)
+    delta_if_removed = largest_winner_delta(vote_replaced_by="nothing", epsilon=epsilon)
+    delta_if_emptied = largest_winner_delta(vote_replaced_by="the empty set", epsilon=epsilon)
+    gaussian_bound_on_delta = gaussian_delta(mu=math.sqrt(2), epsilon=epsilon)
+    assert delta_if_removed <= charged_delta < delta_if_emptied <= gaussian_bound_on_delta
+    assert charged_delta == pytest.approx(0.00815, abs=1e-5)
+    assert delta_if_emptied == pytest.approx(0.0500, abs=1e-4)
+    assert delta_if_emptied / charged_delta == pytest.approx(6.1, abs=0.05)
+    assert gaussian_bound_on_delta / charged_delta == pytest.approx(8.8, abs=0.05)

@@ -8,7 +8,7 @@ from scipy.stats import binom
 from pate.accounting import ExactAccountant, GaussianEvent
 from pate.auditing.attack.guesses import Guesses, PriceCurve
 
-CURVES = {
+PRICE_CURVES = {
     "pure": PriceCurve(epsilons=np.array([1.0]), deltas=np.array([0.0])),
     "approximate": PriceCurve(epsilons=np.array([0.5]), deltas=np.array([0.01])),
     "many points": PriceCurve(
@@ -24,23 +24,29 @@ def gaussian_price(noise_multiplier: float) -> PriceCurve:
     )
 
 
-def smallest_mass(curve: PriceCurve, guesses: Guesses, *, tail_prob: float) -> float:
+def smallest_mass(curve: PriceCurve, guesses_of_attack: Guesses, *, tail_prob: float) -> float:
     """Returns the smallest total weight of a law of the number of right guesses that a price allows.
 
-    Numbers from `guesses.num_correct` on have the weight `tail_prob` together. If the result exceeds 1, the price
-    allows no probability law with this tail. It is infinite if no weights fit. One linear program has all constraints.
+    Numbers from `guesses_of_attack.num_correct` on have the weight `tail_prob` together. If the result exceeds 1, the
+    price allows no probability law with this tail. It is infinite if no weights fit. One linear program has all
+    constraints.
     """
-    num_right = np.arange(guesses.num_guesses + 1)
-    num_wrong = guesses.num_guesses - num_right
+    num_right = np.arange(guesses_of_attack.num_guesses + 1)
+    num_wrong = guesses_of_attack.num_guesses - num_right
     coefficients = []
     limits = []
-    for level in range(1, guesses.num_guesses + 1):
-        right = np.where(num_right >= level, num_right, 0) / guesses.num_canaries
-        wrong = np.where(num_right >= level - 1, num_wrong, 0) / guesses.num_canaries
+    for level in range(1, guesses_of_attack.num_guesses + 1):
+        right_share = np.where(num_right >= level, num_right, 0) / guesses_of_attack.num_canaries
+        wrong_share = (
+            np.where(num_right >= level - 1, num_wrong, 0) / guesses_of_attack.num_canaries
+        )
         for epsilon, delta in zip(curve.epsilons, curve.deltas, strict=True):
-            coefficients += [right - np.exp(epsilon) * wrong, np.exp(epsilon) * right - wrong]
+            coefficients += [
+                right_share - np.exp(epsilon) * wrong_share,
+                np.exp(epsilon) * right_share - wrong_share,
+            ]
             limits += [delta, np.exp(epsilon) - (1 - delta)]
-    is_in_tail = (num_right >= guesses.num_correct).astype(float)
+    is_in_tail = (num_right >= guesses_of_attack.num_correct).astype(float)
     solution = linprog(
         c=np.ones(len(num_right)),
         A_ub=np.array(coefficients),
@@ -52,7 +58,7 @@ def smallest_mass(curve: PriceCurve, guesses: Guesses, *, tail_prob: float) -> f
     return float(solution.fun) if solution.success else np.inf
 
 
-@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize("name", PRICE_CURVES)
 @pytest.mark.parametrize(("num_canaries", "num_guesses"), [(6, 6), (12, 8), (20, 5)])
 def test_the_recursion_is_the_optimum_of_a_linear_program(
     name: str, num_canaries: int, num_guesses: int
@@ -64,12 +70,12 @@ def test_the_recursion_is_the_optimum_of_a_linear_program(
     verdicts = set()
     for num_correct in range(num_guesses + 1):
         for confidence in (0.5, 0.95):
-            guesses = Guesses(
+            guesses_of_attack = Guesses(
                 num_canaries=num_canaries, num_guesses=num_guesses, num_correct=num_correct
             )
-            mass = smallest_mass(CURVES[name], guesses, tail_prob=1 - confidence)
+            mass = smallest_mass(PRICE_CURVES[name], guesses_of_attack, tail_prob=1 - confidence)
             if abs(mass - 1) > 1e-7:
-                refuted = guesses.refute(CURVES[name], confidence=confidence)
+                refuted = guesses_of_attack.refute(PRICE_CURVES[name], confidence=confidence)
                 assert refuted == (mass > 1)
                 verdicts.add(refuted)
     assert verdicts == {True, False}
@@ -88,17 +94,23 @@ def test_randomized_response_is_refuted_no_more_often_than_allowed(
     right_prob = np.exp(epsilon) / (1 + np.exp(epsilon))  # the largest of any epsilon-DP coin
     nums_correct = np.arange(num_guesses + 1)
     probs_of_nums = binom.pmf(nums_correct, n=num_guesses, p=right_prob)
-    outcomes = [
+    guesses_by_num_correct = [
         Guesses(num_canaries=300, num_guesses=num_guesses, num_correct=num_correct)
         for num_correct in nums_correct.tolist()
     ]
     true_price = PriceCurve(epsilons=np.array([epsilon]), deltas=np.array([0.0]))
     low_price = PriceCurve(epsilons=np.array([epsilon / 3]), deltas=np.array([0.0]))
-    is_refuted = [guesses.refute(true_price) for guesses in outcomes]
-    is_low_refuted = [guesses.refute(low_price) for guesses in outcomes]
-    assert is_refuted == sorted(is_refuted)
-    assert probs_of_nums @ is_refuted <= 0.05
-    assert probs_of_nums @ is_low_refuted > (0.05 if num_guesses > 10 or epsilon > 1 else 0)
+    is_refuted_by_num_correct = [
+        guesses_of_attack.refute(true_price) for guesses_of_attack in guesses_by_num_correct
+    ]
+    is_low_refuted_by_num_correct = [
+        guesses_of_attack.refute(low_price) for guesses_of_attack in guesses_by_num_correct
+    ]
+    assert is_refuted_by_num_correct == sorted(is_refuted_by_num_correct)
+    assert probs_of_nums @ is_refuted_by_num_correct <= 0.05
+    assert probs_of_nums @ is_low_refuted_by_num_correct > (
+        0.05 if num_guesses > 10 or epsilon > 1 else 0
+    )
 
 
 @pytest.mark.slow
@@ -114,34 +126,38 @@ def test_lower_bounds_exceed_the_price_as_rarely_as_chance_allows() -> None:
     num_canaries = 200
     num_guesses = 84
 
-    def spent(noise_multiplier: float) -> ExactAccountant:
+    def compose_gaussian(noise_multiplier: float) -> ExactAccountant:
         return ExactAccountant().compose(GaussianEvent(noise_multiplier=noise_multiplier))
 
     # the scores of a Gaussian release with noise multiplier 1; positive ones are guessed right
     scores = rng.normal(loc=0.5, size=(num_attacks, num_canaries))
     surest = np.argsort(-np.abs(scores), axis=1)[:, :num_guesses]
     nums_correct = (np.take_along_axis(scores, surest, axis=1) > 0).sum(axis=1)
-    price = spent(noise_multiplier=1.0).get_epsilon(target_delta=1e-6)
-    outcomes = [
+    price = compose_gaussian(noise_multiplier=1.0).get_epsilon(target_delta=1e-6)
+    guesses_by_num_correct = [
         Guesses(num_canaries=num_canaries, num_guesses=num_guesses, num_correct=num_correct)
         for num_correct in range(num_guesses + 1)
     ]
 
-    def smallest_refuting(noise_multiplier: float) -> int:
+    def smallest_refuting_num_correct(noise_multiplier: float) -> int:
         """Returns the smallest number of right guesses that refutes the price of a noise multiplier."""
-        claimed = gaussian_price(noise_multiplier)
-        return next(guesses.num_correct for guesses in outcomes if guesses.refute(claimed))
+        claimed_price = gaussian_price(noise_multiplier)
+        return next(
+            guesses_of_attack.num_correct
+            for guesses_of_attack in guesses_by_num_correct
+            if guesses_of_attack.refute(claimed_price)
+        )
 
-    refuting_true_price = smallest_refuting(noise_multiplier=1.0)
-    refuting_low_price = smallest_refuting(noise_multiplier=3.0)
+    num_correct_refuting_true_price = smallest_refuting_num_correct(noise_multiplier=1.0)
+    num_correct_refuting_low_price = smallest_refuting_num_correct(noise_multiplier=3.0)
     bound_below, bound_above = (
-        outcomes[num_correct].least_price(spent, target_delta=1e-6)
-        for num_correct in (refuting_true_price - 1, refuting_true_price)
+        guesses_by_num_correct[num_correct].least_price(compose_gaussian, target_delta=1e-6)
+        for num_correct in (num_correct_refuting_true_price - 1, num_correct_refuting_true_price)
     )
     assert 0.9 * price < bound_below < price <= bound_above < 1.1 * price
     most_by_chance = binom.ppf(0.99, n=num_attacks, p=0.05)
-    assert int((nums_correct >= refuting_true_price).sum()) <= most_by_chance
-    assert int((nums_correct >= refuting_low_price).sum()) > num_attacks / 2
+    assert int((nums_correct >= num_correct_refuting_true_price).sum()) <= most_by_chance
+    assert int((nums_correct >= num_correct_refuting_low_price).sum()) > num_attacks / 2
 
 
 @pytest.mark.slow
@@ -151,13 +167,15 @@ def test_lower_bounds_are_below_the_price_and_rise_with_the_guesses() -> None:
     The bound that is told of Gaussian noise is larger than the one for any (epsilon, delta).
     """
 
-    def spent(noise_factor: float) -> ExactAccountant:
+    def compose_gaussian(noise_factor: float) -> ExactAccountant:
         return ExactAccountant().compose(GaussianEvent(noise_multiplier=2 * noise_factor))
 
     def lower_bounds(num_correct: int) -> tuple[float, float]:
         """Returns the bound for any (epsilon, delta), and the bound for Gaussian noise."""
-        guesses = Guesses(num_canaries=1000, num_guesses=190, num_correct=num_correct)
-        return guesses.least_epsilon(delta=1e-6), guesses.least_price(spent, target_delta=1e-6)
+        guesses_of_attack = Guesses(num_canaries=1000, num_guesses=190, num_correct=num_correct)
+        return guesses_of_attack.least_epsilon(delta=1e-6), guesses_of_attack.least_price(
+            compose_gaussian, target_delta=1e-6
+        )
 
     assert lower_bounds(num_correct=95) == (0.0, 0.0)
     any_bound_of_125, gaussian_bound_of_125 = lower_bounds(num_correct=125)

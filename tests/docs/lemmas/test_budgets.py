@@ -37,12 +37,14 @@ def test_weights_of_shared_records_stay_within_each_owner_and_grow() -> None:
 
     After the first of six such steps no weight falls. Each record has two or three owners.
     """
+    num_records = 40
     for _ in range(30):
-        num_owners_a_record = int(RNG.integers(low=2, high=4))
+        num_owners_per_record = int(RNG.integers(low=2, high=4))
         owners_of_records = [
-            RNG.integers(RNG.integers(low=1, high=12), size=40) for _ in range(num_owners_a_record)
+            RNG.integers(RNG.integers(low=1, high=12), size=num_records)
+            for _ in range(num_owners_per_record)
         ]
-        weights = np.ones(40)
+        weights = np.ones(num_records)
         for step in range(6):
             weights_before = weights
             sums_of_owners = [
@@ -73,5 +75,5 @@ def test_a_greedy_choice_of_links_may_move_many_records() -> None:
         return chosen_links
 
     # patient 0 - doctor 0, patient 0 - doctor 1, patient 1 - doctor 1, patient 1 - doctor 2, ...
-    path = [(number // 2, (number + 1) // 2) for number in range(20)]
-    assert len(choose_links(path) ^ choose_links(path[1:])) == 20
+    path_of_links = [(number // 2, (number + 1) // 2) for number in range(20)]
+    assert len(choose_links(path_of_links) ^ choose_links(path_of_links[1:])) == 20

@@ -41,7 +41,7 @@ class Path:
 
     first_prob: float
     second_prob: float
-    curve: np.ndarray
+    rdp_curve: np.ndarray
     failure_prob: float
     last_outcome: int
 
@@ -90,7 +90,7 @@ def draw_paths(
         Path(
             first_prob=1.0,
             second_prob=1.0,
-            curve=np.zeros(len(ORDERS)),
+            rdp_curve=np.zeros(len(ORDERS)),
             failure_prob=0.0,
             last_outcome=1,
         )
@@ -99,12 +99,12 @@ def draw_paths(
         longer_paths = []
         for path in paths:
             release = after_zero if path.last_outcome == 0 else after_others
-            first_law, second_law, curve = draw_laws(rng, release=release)
+            first_law, second_law, rdp_curve = draw_laws(rng, release=release)
             for outcome in range(NUM_OUTCOMES):
                 longer_path = Path(
                     first_prob=path.first_prob * first_law[outcome],
                     second_prob=path.second_prob * second_law[outcome],
-                    curve=path.curve + curve,
+                    rdp_curve=path.rdp_curve + rdp_curve,
                     failure_prob=path.failure_prob + release.failure_prob,
                     last_outcome=outcome,
                 )
@@ -124,9 +124,11 @@ def exact_delta(paths: list[Path], epsilon: float) -> float:
     )
 
 
-def claimed_delta(curve: np.ndarray, epsilon: float, renyi_orders: np.ndarray = ORDERS) -> float:
+def claimed_delta(
+    rdp_curve: np.ndarray, epsilon: float, renyi_orders: np.ndarray = ORDERS
+) -> float:
     """Returns the delta at epsilon to which a Renyi curve converts, the smallest over the Renyi orders."""
-    return float(rdp_to_deltas(renyi_orders, rdp=curve, target_epsilon=epsilon).min())
+    return float(rdp_to_deltas(renyi_orders, rdp=rdp_curve, target_epsilon=epsilon).min())
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -142,14 +144,14 @@ def test_prices_that_depend_on_the_past_hold_at_every_single_order(seed: int) ->
         after_others=Release(closeness=0.2, failure_prob=0.01),
     )
     assert len({round(path.failure_prob, 9) for path in paths}) > 1
-    largest_curve = np.max([path.curve for path in paths], axis=0)
+    largest_rdp_curve = np.max([path.rdp_curve for path in paths], axis=0)
     largest_failure_prob = max(path.failure_prob for path in paths)
     for epsilon in EPSILONS:
         exact = exact_delta(paths, epsilon=epsilon)
         for index in range(len(ORDERS)):
             one_order = slice(index, index + 1)
             converted = claimed_delta(
-                largest_curve[one_order], epsilon=epsilon, renyi_orders=ORDERS[one_order]
+                largest_rdp_curve[one_order], epsilon=epsilon, renyi_orders=ORDERS[one_order]
             )
             assert exact <= converted + largest_failure_prob + 1e-12
 
@@ -164,7 +166,7 @@ def test_without_the_failure_probabilities_the_claim_is_false() -> None:
     for seed in range(40):
         rng = np.random.default_rng(seed)
         paths = draw_paths(rng, after_zero=release, after_others=release)
-        largest_curve = np.max([path.curve for path in paths], axis=0)
-        converted = claimed_delta(largest_curve, epsilon=epsilon)
+        largest_rdp_curve = np.max([path.rdp_curve for path in paths], axis=0)
+        converted = claimed_delta(largest_rdp_curve, epsilon=epsilon)
         exact = exact_delta(paths, epsilon=epsilon)
         assert converted < exact <= converted + paths[0].failure_prob

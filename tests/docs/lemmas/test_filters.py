@@ -31,9 +31,9 @@ from pate.accounting.filters import (
 )
 
 LOSS_STEP = 0.2  # the losses of all releases are multiples of it
-UNITS = (1, 5, 15)  # the epsilons of releases in steps
-MAX_COUNTS = (40, 6, 4)  # the largest number of releases at each epsilon
-EPSILONS = tuple(unit * LOSS_STEP for unit in UNITS)
+STEPS_OF_RELEASES = (1, 5, 15)  # the epsilons of releases in steps
+MAX_COUNTS_OF_RELEASES = (40, 6, 4)  # the largest number of releases at each epsilon
+EPSILONS = tuple(unit * LOSS_STEP for unit in STEPS_OF_RELEASES)
 Counts = tuple[int, ...]
 """The numbers of releases at each of `EPSILONS`."""
 
@@ -43,27 +43,41 @@ def largest_adaptive_delta(is_admitted: Callable[[Counts], bool], cap_epsilon: f
 
     The adversary chooses each release after the outcomes so far. Every release is randomized response with one of the
     epsilons in `EPSILONS`, the worst pair of that price. After every outcome the adversary stops or picks the next
-    release. The numbers of releases at each epsilon must be admitted, and are limited by `MAX_COUNTS`. Delta is the
-    mean of (1 - e^(cap - loss))^+. It is computed backwards over the numbers of releases, with all losses at once.
+    release. The numbers of releases at each epsilon must be admitted, and are limited by `MAX_COUNTS_OF_RELEASES`.
+    Delta is the mean of (1 - e^(cap - loss))^+. It is computed backwards over the numbers of releases, with all losses
+    at once.
     """
-    reach = sum(unit * max_count for unit, max_count in zip(UNITS, MAX_COUNTS, strict=True))
-    losses = np.arange(-reach, reach + 1) * LOSS_STEP
-    all_counts = itertools.product(*(range(max_count + 1) for max_count in MAX_COUNTS))
-    values: dict[Counts, np.ndarray] = {}
-    for counts in sorted(all_counts, key=sum, reverse=True):
-        if not is_admitted(counts):
+    most_steps = sum(
+        num_steps * max_count
+        for num_steps, max_count in zip(STEPS_OF_RELEASES, MAX_COUNTS_OF_RELEASES, strict=True)
+    )
+    losses = np.arange(-most_steps, most_steps + 1) * LOSS_STEP
+    all_counts_of_releases = itertools.product(
+        *(range(max_count + 1) for max_count in MAX_COUNTS_OF_RELEASES)
+    )
+    deltas_by_counts: dict[Counts, np.ndarray] = {}
+    for counts_of_releases in sorted(all_counts_of_releases, key=sum, reverse=True):
+        if not is_admitted(counts_of_releases):
             continue
-        value = np.maximum(0.0, -np.expm1(cap_epsilon - losses))
-        for index, unit in enumerate(UNITS):
-            next_counts = (*counts[:index], counts[index] + 1, *counts[index + 1 :])
-            next_value = values.get(next_counts)
-            if next_value is not None:
-                truth_prob = 1 / (1 + math.exp(-unit * LOSS_STEP))
-                after_truth = np.append(next_value[unit:], np.ones(unit))
-                after_lie = np.append(np.zeros(unit), next_value[:-unit])
-                value = np.maximum(value, truth_prob * after_truth + (1 - truth_prob) * after_lie)
-        values[counts] = value
-    return float(values[0, 0, 0][reach])
+        deltas_of_losses = np.maximum(0.0, -np.expm1(cap_epsilon - losses))
+        for index, num_steps in enumerate(STEPS_OF_RELEASES):
+            next_counts_of_releases = (
+                *counts_of_releases[:index],
+                counts_of_releases[index] + 1,
+                *counts_of_releases[index + 1 :],
+            )
+            next_deltas_of_losses = deltas_by_counts.get(next_counts_of_releases)
+            if next_deltas_of_losses is not None:
+                truth_prob = 1 / (1 + math.exp(-num_steps * LOSS_STEP))
+                after_truth = np.append(next_deltas_of_losses[num_steps:], np.ones(num_steps))
+                after_lie = np.append(np.zeros(num_steps), next_deltas_of_losses[:-num_steps])
+                deltas_of_losses = np.maximum(
+                    deltas_of_losses, truth_prob * after_truth + (1 - truth_prob) * after_lie
+                )
+        deltas_by_counts[counts_of_releases] = deltas_of_losses
+    deltas_before_any_release = deltas_by_counts[0, 0, 0]
+    index_of_zero_loss = most_steps
+    return float(deltas_before_any_release[index_of_zero_loss])
 
 
 def admit_by_total(
@@ -71,9 +85,9 @@ def admit_by_total(
 ) -> Callable[[Counts], bool]:
     """Returns a rule that admits numbers of releases at each epsilon if an accountant's total is within the cap."""
 
-    def is_admitted(counts: Counts) -> bool:
+    def is_admitted(counts_of_releases: Counts) -> bool:
         accountant = make_accountant()
-        for epsilon, count in zip(EPSILONS, counts, strict=True):
+        for epsilon, count in zip(EPSILONS, counts_of_releases, strict=True):
             accountant.compose(PureDpEvent(epsilon=epsilon), count=count)
         return accountant.get_epsilon(target_delta=delta) <= cap_epsilon
 
@@ -84,9 +98,9 @@ def admit_by_filter(privacy_filter: PrivacyFilter) -> Callable[[Counts], bool]:
     """Returns a rule that admits numbers of releases at each epsilon if a filter admits their sum."""
     prices = [privacy_filter.price(PureDpEvent(epsilon=epsilon)) for epsilon in EPSILONS]
 
-    def is_admitted(counts: Counts) -> bool:
+    def is_admitted(counts_of_releases: Counts) -> bool:
         spent = Spent()
-        for price, count in zip(prices, counts, strict=True):
+        for price, count in zip(prices, counts_of_releases, strict=True):
             spent = spent.plus(price, num_times=count)
         return privacy_filter.admits(spent, event=NoOpEvent())
 
@@ -169,14 +183,16 @@ def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
     """
     rng = np.random.default_rng(0)
     for _ in range(50):
-        order = rng.uniform(low=1.1, high=40)
-        cap = rng.uniform(low=0.2, high=8)
+        renyi_order = rng.uniform(low=1.1, high=40)
+        cap_epsilon = rng.uniform(low=0.2, high=8)
         delta = 10 ** rng.uniform(low=-9, high=-1)
-        budget = cap - float(conversion_penalty(np.array([order]), target_delta=delta)[0])
-        log_x = np.linspace(-5, cap + 20, 4001)
-        log_bound = np.log(delta) + order * log_x - (order - 1) * budget
+        rdp_budget = cap_epsilon - float(
+            conversion_penalty(np.array([renyi_order]), target_delta=delta)[0]
+        )
+        log_ratios = np.linspace(-5, cap_epsilon + 20, 4001)
+        log_bound = np.log(delta) + renyi_order * log_ratios - (renyi_order - 1) * rdp_budget
         with np.errstate(divide="ignore"):
-            log_stick = log_x + np.log(-np.expm1(np.minimum(cap - log_x, 0)))
+            log_stick = log_ratios + np.log(-np.expm1(np.minimum(cap_epsilon - log_ratios, 0)))
         assert (log_stick <= log_bound + 1e-9).all()
         assert (log_stick - log_bound).max() > -0.02, "the bound is attained"
 
@@ -192,14 +208,14 @@ def largest_delta_of_two_gaussians(
     outcomes = np.linspace(-9, 9, 4001)
     outcome_probs = norm.pdf(outcomes) * 18 / 4000
     losses = first_mu * outcomes + first_mu * first_mu / 2
-    largest_deltas = np.maximum(0.0, -np.expm1(cap_epsilon - losses))
+    largest_deltas_of_outcomes = np.maximum(0.0, -np.expm1(cap_epsilon - losses))
     remaining_budgets = np.linspace(0, mu_squared_budget - first_mu * first_mu, 12)[1:]
     for second_mu in np.sqrt(remaining_budgets):
         upper = (losses - cap_epsilon) / second_mu + second_mu / 2
         lower = (losses - cap_epsilon) / second_mu - second_mu / 2
-        deltas = norm.cdf(upper) - np.exp(cap_epsilon - losses) * norm.cdf(lower)
-        largest_deltas = np.maximum(largest_deltas, deltas)
-    return float(outcome_probs @ largest_deltas)
+        deltas_of_outcomes = norm.cdf(upper) - np.exp(cap_epsilon - losses) * norm.cdf(lower)
+        largest_deltas_of_outcomes = np.maximum(largest_deltas_of_outcomes, deltas_of_outcomes)
+    return float(outcome_probs @ largest_deltas_of_outcomes)
 
 
 @pytest.mark.slow
@@ -211,7 +227,7 @@ def test_a_sum_of_mu_squared_bounds_adaptive_gaussians(cap_epsilon: float, delta
     1.2 times delta.
     """
     budget = GaussianFilter(max_epsilon=cap_epsilon, target_delta=delta).budget
-    delta_of_one = gaussian_delta(mu=math.sqrt(budget), epsilon=cap_epsilon)
+    delta_of_one_gaussian = gaussian_delta(mu=math.sqrt(budget), epsilon=cap_epsilon)
     for share_of_first in (0.1, 0.5, 0.9):
         delta_within_budget, delta_beyond_budget = (
             largest_delta_of_two_gaussians(
@@ -222,7 +238,9 @@ def test_a_sum_of_mu_squared_bounds_adaptive_gaussians(cap_epsilon: float, delta
             for mu_squared_budget in (budget, 1.1 * budget)
         )
         assert delta_within_budget <= delta * (1 + 1e-6)
-        assert delta_within_budget == pytest.approx(delta_of_one, rel=1e-4), "it is attained"
+        assert delta_within_budget == pytest.approx(delta_of_one_gaussian, rel=1e-4), (
+            "it is attained"
+        )
         assert delta_beyond_budget > 1.2 * delta
 
 
@@ -236,14 +254,15 @@ def delta_of_stopping(*, epsilon_per_release: float, epsilon_bounds: list[float]
     max_releases = len(epsilon_bounds) - 1
     losses = np.arange(-max_releases, max_releases + 1) * epsilon_per_release
     truth_prob = 1 / (1 + math.exp(-epsilon_per_release))
-    value = np.maximum(0.0, -np.expm1(epsilon_bounds[max_releases] - losses))
+    deltas_of_losses = np.maximum(0.0, -np.expm1(epsilon_bounds[max_releases] - losses))
     for num_releases in range(max_releases - 1, -1, -1):
-        after_truth = np.append(value[1:], 1.0)
-        after_lie = np.append(0.0, value[:-1])
-        stopped = np.maximum(0.0, -np.expm1(epsilon_bounds[num_releases] - losses))
-        continued = truth_prob * after_truth + (1 - truth_prob) * after_lie
-        value = np.maximum(stopped, continued)
-    return float(value[max_releases])
+        after_truth = np.append(deltas_of_losses[1:], 1.0)
+        after_lie = np.append(0.0, deltas_of_losses[:-1])
+        deltas_if_stopped = np.maximum(0.0, -np.expm1(epsilon_bounds[num_releases] - losses))
+        deltas_if_continued = truth_prob * after_truth + (1 - truth_prob) * after_lie
+        deltas_of_losses = np.maximum(deltas_if_stopped, deltas_if_continued)
+    index_of_zero_loss = max_releases
+    return float(deltas_of_losses[index_of_zero_loss])
 
 
 @pytest.mark.slow
@@ -262,11 +281,11 @@ def test_a_cap_but_no_total_bounds_adaptive_stopping() -> None:
         totals.append(ledger.spent_epsilon)
     assert len(totals) > 20
     stopping_at_the_end = [math.inf] * (len(totals) - 1) + [totals[-1]]
-    delta_of_fixed_number, delta_at_totals, delta_at_cap = (
+    delta_of_fixed_num_releases, delta_at_totals, delta_at_cap = (
         delta_of_stopping(epsilon_per_release=epsilon, epsilon_bounds=epsilon_bounds)
         for epsilon_bounds in (stopping_at_the_end, totals, [6.0] * len(totals))
     )
-    assert delta_of_fixed_number == pytest.approx(delta, rel=0.02), "the total is exact"
+    assert delta_of_fixed_num_releases == pytest.approx(delta, rel=0.02), "the total is exact"
     assert delta_at_totals > 3 * delta, "spent_epsilon is for prices that were fixed beforehand"
     assert ledger.guaranteed_epsilon == 6.0
     assert delta_at_cap <= delta

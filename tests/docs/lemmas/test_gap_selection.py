@@ -19,16 +19,16 @@ def reversed_hazard(x: Array) -> Array:
     return np.exp(-0.5 * x * x - 0.5 * np.log(2 * np.pi) - log_ndtr(x))
 
 
-def roc_up(tail_prob: Array, mean_shift: float, num_normals: int) -> Array:
-    """Returns P[M + mean_shift > x] where P[M > x] = tail_prob, for M the largest of `num_normals` normals."""
+def roc_up(tail_prob: Array, shift_in_stds: float, num_normals: int) -> Array:
+    """Returns P[M + shift_in_stds > x] where P[M > x] = tail_prob, for M the largest of `num_normals` normals."""
     x = ndtri(np.exp(np.log1p(-tail_prob) / num_normals))
-    return -np.expm1(num_normals * log_ndtr(x - mean_shift))
+    return -np.expm1(num_normals * log_ndtr(x - shift_in_stds))
 
 
-def roc_down(lower_prob: Array, mean_shift: float, num_normals: int) -> Array:
-    """Returns P[M - mean_shift <= x] where P[M <= x] = lower_prob, for M the largest of `num_normals` normals."""
-    x = ndtri(np.exp(np.log(lower_prob) / num_normals))
-    return np.exp(num_normals * log_ndtr(x + mean_shift))
+def roc_down(lower_tail_prob: Array, shift_in_stds: float, num_normals: int) -> Array:
+    """Returns P[M - shift_in_stds <= x] where P[M <= x] = lower_tail_prob, for M the largest of that many normals."""
+    x = ndtri(np.exp(np.log(lower_tail_prob) / num_normals))
+    return np.exp(num_normals * log_ndtr(x + shift_in_stds))
 
 
 def test_the_hazard_is_concave_in_the_level() -> None:
@@ -79,21 +79,27 @@ def test_every_event_obeys_both_curves(seed: int) -> None:
         moves = rng.integers(low=-sensitivity, high=sensitivity + 1, size=num_candidates)
         law = noisy_max_distribution(utilities, noise_std=noise_std)
         moved_law = noisy_max_distribution(utilities + moves, noise_std=noise_std)
-        mean_shift = 2 * sensitivity / noise_std
+        shift_in_stds = 2 * sensitivity / noise_std
         for size in range(1, num_candidates):
             for subset in combinations(range(num_candidates), size):
                 prob = law[list(subset)].sum()
                 moved_prob = moved_law[list(subset)].sum()
                 tight = min(
-                    roc_up(tail_prob=prob, mean_shift=mean_shift, num_normals=size),
+                    roc_up(tail_prob=prob, shift_in_stds=shift_in_stds, num_normals=size),
                     roc_down(
-                        lower_prob=prob, mean_shift=mean_shift, num_normals=num_candidates - size
+                        lower_tail_prob=prob,
+                        shift_in_stds=shift_in_stds,
+                        num_normals=num_candidates - size,
                     ),
                 )
                 loose = min(
-                    roc_up(tail_prob=prob, mean_shift=mean_shift, num_normals=num_candidates - 1),
+                    roc_up(
+                        tail_prob=prob, shift_in_stds=shift_in_stds, num_normals=num_candidates - 1
+                    ),
                     roc_down(
-                        lower_prob=prob, mean_shift=mean_shift, num_normals=num_candidates - 1
+                        lower_tail_prob=prob,
+                        shift_in_stds=shift_in_stds,
+                        num_normals=num_candidates - 1,
                     ),
                 )
                 assert moved_prob <= tight * (1 + 1e-8)
@@ -115,8 +121,8 @@ def test_a_curve_for_half_the_shift_would_be_exceeded() -> None:
         noisy_max_distribution(np.array(utilities), noise_std=1.0)
         for utilities in ([1.0, 1.0], [0.0, 2.0])
     )
-    assert moved_law[1] > roc_up(tail_prob=law[1], mean_shift=1.0, num_normals=1) * 1.01
-    assert moved_law[1] <= roc_up(tail_prob=law[1], mean_shift=2.0, num_normals=1)
+    assert moved_law[1] > roc_up(tail_prob=law[1], shift_in_stds=1.0, num_normals=1) * 1.01
+    assert moved_law[1] <= roc_up(tail_prob=law[1], shift_in_stds=2.0, num_normals=1)
 
 
 def test_opposed_maxima_dominate_all_sets_and_their_moves() -> None:
@@ -126,14 +132,14 @@ def test_opposed_maxima_dominate_all_sets_and_their_moves() -> None:
     """
     rng = np.random.default_rng(4)
     epsilons = np.linspace(-1.5, 1.5, 31)
-    rises = np.arange(7) < 4
-    moves = np.where(rises, 0.4, -0.4)
+    is_rising = np.arange(7) < 4
+    utility_moves = np.where(is_rising, 0.4, -0.4)
 
     def rising_wins(utilities: Array) -> Array:
         """Returns the hockey stick at each epsilon for the set of all rising utilities as winners."""
         prob, moved_prob = (
-            noisy_max_distribution(means, noise_std=1.0)[rises].sum()
-            for means in (utilities, utilities + moves)
+            noisy_max_distribution(means, noise_std=1.0)[is_rising].sum()
+            for means in (utilities, utilities + utility_moves)
         )
         return moved_prob - np.exp(epsilons) * prob
 
@@ -160,9 +166,9 @@ def test_two_moving_normals_equal_one_that_moves_farther() -> None:
     """
     epsilons = np.linspace(-1.0, 2.0, 13)
     mu = 0.5 * np.sqrt(2)
-    exact = ndtr(mu / 2 - epsilons / mu) - np.exp(epsilons) * ndtr(-mu / 2 - epsilons / mu)
-    priced_release = opposite_maxima(
+    exact_deltas = ndtr(mu / 2 - epsilons / mu) - np.exp(epsilons) * ndtr(-mu / 2 - epsilons / mu)
+    priced_deltas = opposite_maxima(
         num_rising_normals=1, num_falling_normals=1, maximum_shift=0.5, epsilons=epsilons
     )
-    assert (priced_release >= exact).all()
-    assert priced_release == pytest.approx(exact, abs=1e-4)
+    assert (priced_deltas >= exact_deltas).all()
+    assert priced_deltas == pytest.approx(exact_deltas, abs=1e-4)

@@ -18,10 +18,10 @@ def test_a_halting_session_costs_its_screenings_and_its_most_answers() -> None:
     three answers.
     """
 
-    def session_law(counts: tuple[int, ...]) -> np.ndarray:
+    def law_of_transcripts(counts_of_queries: tuple[int, ...]) -> np.ndarray:
         """Returns the probability of each transcript, which has "-", "0" or "1" for each query."""
         transcripts: dict[tuple[str, ...], float] = {(): 1.0}
-        for count in counts:
+        for count in counts_of_queries:
             pass_prob = ndtr(count - 1.0)
             one_prob = ndtr((count - 1.0) / 0.8)
             outcomes = {
@@ -29,12 +29,12 @@ def test_a_halting_session_costs_its_screenings_and_its_most_answers() -> None:
                 "1": pass_prob * one_prob,
                 "0": pass_prob * (1 - one_prob),
             }
-            longer: dict[tuple[str, ...], float] = {}
+            longer_transcripts: dict[tuple[str, ...], float] = {}
             for transcript, prob in transcripts.items():
                 has_answer = any(outcome != "-" for outcome in transcript)
                 for outcome, outcome_prob in ({"-": 1.0} if has_answer else outcomes).items():
-                    longer[(*transcript, outcome)] = prob * outcome_prob
-            transcripts = longer
+                    longer_transcripts[(*transcript, outcome)] = prob * outcome_prob
+            transcripts = longer_transcripts
         return np.array([transcripts[transcript] for transcript in sorted(transcripts)])
 
     def price(num_answers: int) -> np.ndarray:
@@ -42,17 +42,22 @@ def test_a_halting_session_costs_its_screenings_and_its_most_answers() -> None:
         answers = SelfComposedEvent(GaussianEvent(noise_multiplier=0.8), count=num_answers)
         return price_curve(ComposedEvent((screenings, answers)), renyi_orders=ORDERS)
 
-    law_of_counts = {counts: session_law(counts) for counts in product(range(3), repeat=3)}
-    pairs = [
+    law_by_counts_of_queries = {
+        counts_of_queries: law_of_transcripts(counts_of_queries)
+        for counts_of_queries in product(range(3), repeat=3)
+    }
+    neighboring_counts = [
         (first, second)
-        for first, second in product(law_of_counts, repeat=2)
+        for first, second in product(law_by_counts_of_queries, repeat=2)
         if max(abs(one - other) for one, other in zip(first, second, strict=True)) <= 1
     ]
-    largest = largest_renyi(
-        first_laws=np.array([law_of_counts[first] for first, _ in pairs]),
-        second_laws=np.array([law_of_counts[second] for _, second in pairs]),
+    largest_divergences = largest_renyi(
+        first_laws=np.array([law_by_counts_of_queries[first] for first, _ in neighboring_counts]),
+        second_laws=np.array(
+            [law_by_counts_of_queries[second] for _, second in neighboring_counts]
+        ),
         renyi_orders=ORDERS,
     )
-    assert (largest <= price(num_answers=1)).all()
-    assert (largest > 0.4 * price(num_answers=1)).any()
+    assert (largest_divergences <= price(num_answers=1)).all()
+    assert (largest_divergences > 0.4 * price(num_answers=1)).any()
     assert (price(num_answers=1) < price(num_answers=3)).all()

@@ -90,23 +90,29 @@ def draw_calls(epsilon: float, *, bounded_range: bool, num_laws: int = 3000) -> 
     in both directions.
     """
     rng = np.random.default_rng(0)
-    growth = math.exp(epsilon)
+    exp_epsilon = math.exp(epsilon)
     pairs = []
     for num_outcomes in (2, 3, 5):
-        first = draw_laws(rng, num_laws=num_laws, num_outcomes=num_outcomes)
-        rises = rng.random(first.shape) < 0.5
+        first_laws = draw_laws(rng, num_laws=num_laws, num_outcomes=num_outcomes)
+        is_rising = rng.random(first_laws.shape) < 0.5
         if bounded_range:
-            second = first * np.where(rises, growth, 1.0)
-            second /= second.sum(axis=1, keepdims=True)
+            second_laws = first_laws * np.where(is_rising, exp_epsilon, 1.0)
+            second_laws /= second_laws.sum(axis=1, keepdims=True)
         else:
-            rising_prob = (first * rises).sum(axis=1, keepdims=True)
-            is_valid = ((rising_prob > 0) & (rising_prob < 1))[:, 0]
-            first, rises, rising_prob = first[is_valid], rises[is_valid], rising_prob[is_valid]
-            falling_prob = 1 - rising_prob
-            rise = np.minimum(growth, (1 - falling_prob / growth) / rising_prob)
-            fall = (1 - rising_prob * rise) / falling_prob
-            second = first * np.where(rises, rise, fall)
-        pairs += [(first, second), (second, first)]
+            prob_of_rising = (first_laws * is_rising).sum(axis=1, keepdims=True)
+            is_valid = ((prob_of_rising > 0) & (prob_of_rising < 1))[:, 0]
+            first_laws, is_rising, prob_of_rising = (
+                first_laws[is_valid],
+                is_rising[is_valid],
+                prob_of_rising[is_valid],
+            )
+            prob_of_falling = 1 - prob_of_rising
+            rise_factor = np.minimum(
+                exp_epsilon, (1 - prob_of_falling / exp_epsilon) / prob_of_rising
+            )
+            fall_factor = (1 - prob_of_rising * rise_factor) / prob_of_falling
+            second_laws = first_laws * np.where(is_rising, rise_factor, fall_factor)
+        pairs += [(first_laws, second_laws), (second_laws, first_laws)]
     return pairs
 
 
@@ -140,9 +146,11 @@ def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
     is_limited = cost_of_hit < 1
     assert is_limited.sum() > 10
     for call_laws in draw_calls(epsilon, bounded_range=bounded_range):
-        missed, hit = moments_of_wrapped(call_laws, renyi_orders=orders)
-        assert (missed + hit <= 1 + cost_of_call + ROUNDING).all()
-        assert (missed + (1 - cost_of_hit) * hit)[:, is_limited].max() <= 1 + ROUNDING
+        moment_of_misses, moment_of_hit = moments_of_wrapped(call_laws, renyi_orders=orders)
+        assert (moment_of_misses + moment_of_hit <= 1 + cost_of_call + ROUNDING).all()
+        assert (moment_of_misses + (1 - cost_of_hit) * moment_of_hit)[
+            :, is_limited
+        ].max() <= 1 + ROUNDING
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -156,8 +164,12 @@ def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> Non
             np.array([[1.0, rare_odds]]) / (1 + rare_odds)
             for rare_odds in (odds, odds * math.exp(epsilon))
         )
-        missed, hit = moments_of_wrapped((first_law, second_law), renyi_orders=orders)
-        reached_share = np.maximum(reached_share, (1 - (1 - missed) / hit)[0] / cost)
+        moment_of_misses, moment_of_hit = moments_of_wrapped(
+            (first_law, second_law), renyi_orders=orders
+        )
+        reached_share = np.maximum(
+            reached_share, (1 - (1 - moment_of_misses) / moment_of_hit)[0] / cost
+        )
     assert 0.99 < reached_share[cost < 1].min() <= reached_share.max() <= 1 + 1e-6
 
 
@@ -177,38 +189,42 @@ def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
     1.
     """
     orders = orders_for(target.epsilon)
-    growth = math.exp(target.epsilon)
+    exp_epsilon = math.exp(target.epsilon)
     cost = hit_cost(target_event(target), orders=orders)
     is_limited = cost < 1
 
     def are_within_epsilon(first_prob: float, second_prob: float) -> bool:
-        return first_prob <= growth * second_prob and second_prob <= growth * first_prob
+        return first_prob <= exp_epsilon * second_prob and second_prob <= exp_epsilon * first_prob
 
-    moment_up = moment_terms(first_probs=growth, second_probs=1.0, renyi_orders=orders)
-    moment_down = moment_terms(first_probs=1.0, second_probs=growth, renyi_orders=orders)
+    moment_up = moment_terms(first_probs=exp_epsilon, second_probs=1.0, renyi_orders=orders)
+    moment_down = moment_terms(first_probs=1.0, second_probs=exp_epsilon, renyi_orders=orders)
 
     def largest_part(first_prob: float, second_prob: float) -> FloatArray:
         """Returns the largest moment of outcomes with these total probabilities, whose ratios are both extremes."""
-        weight_up = (growth * first_prob - second_prob) / (growth**2 - 1)
-        weight_down = (growth * second_prob - first_prob) / (growth**2 - 1)
+        weight_up = (exp_epsilon * first_prob - second_prob) / (exp_epsilon**2 - 1)
+        weight_down = (exp_epsilon * second_prob - first_prob) / (exp_epsilon**2 - 1)
         return weight_up * moment_up + weight_down * moment_down
 
-    grid = np.linspace(0, 1, 60)
-    for first_hit_prob, second_hit_prob in itertools.product(grid, repeat=2):
+    hit_probs = np.linspace(0, 1, 60)
+    for first_hit_prob, second_hit_prob in itertools.product(hit_probs, repeat=2):
         if (
             min(first_hit_prob, second_hit_prob) >= target.hit_prob
             and are_within_epsilon(first_hit_prob, second_hit_prob)
             and are_within_epsilon(1 - first_hit_prob, 1 - second_hit_prob)
         ):
-            missed = largest_part(1 - first_hit_prob, 1 - second_hit_prob)
-            hit = largest_part(first_hit_prob, second_hit_prob)
-            assert ((missed + (1 - cost) * hit)[is_limited] <= 1 + ROUNDING).all()
-    likelier = growth / (growth + 1)
-    rarer = 1 / (growth + 1)
+            moment_of_misses = largest_part(1 - first_hit_prob, 1 - second_hit_prob)
+            moment_of_hit = largest_part(first_hit_prob, second_hit_prob)
+            assert (
+                (moment_of_misses + (1 - cost) * moment_of_hit)[is_limited] <= 1 + ROUNDING
+            ).all()
+    likelier = exp_epsilon / (exp_epsilon + 1)
+    rarer = 1 / (exp_epsilon + 1)
     if target.hit_prob == rarer:  # randomized response whose likelier answer misses
-        missed = likelier * growth ** (orders - 1)
-        hit = rarer * growth ** (1 - orders)
-        np.testing.assert_allclose((missed + (1 - cost) * hit)[is_limited], 1, rtol=1e-9)
+        moment_of_misses = likelier * exp_epsilon ** (orders - 1)
+        moment_of_hit = rarer * exp_epsilon ** (1 - orders)
+        np.testing.assert_allclose(
+            (moment_of_misses + (1 - cost) * moment_of_hit)[is_limited], 1, rtol=1e-9
+        )
 
 
 def test_few_calls_cost_by_calls_and_many_by_hits() -> None:

@@ -49,7 +49,7 @@ def hockey_stick_function(epsilon: float) -> ConvexFunction:
     return convex_function
 
 
-DIVERGENCES = {
+CONVEX_FUNCTIONS = {
     "Renyi at 1.5": renyi_function(renyi_order=1.5),
     "Renyi at 4": renyi_function(renyi_order=4.0),
     "Renyi at 12": renyi_function(renyi_order=12.0),
@@ -60,7 +60,7 @@ DIVERGENCES = {
 
 
 def divergence_of(
-    types: CandidateTypes, type_weights: Array, convex_function: ConvexFunction
+    candidate_types: CandidateTypes, type_weights: Array, convex_function: ConvexFunction
 ) -> float:
     """Returns the divergence F of docs/proofs/joint_law.md by its definition.
 
@@ -69,30 +69,33 @@ def divergence_of(
         type_weights: the weight of each candidate type.
         convex_function: a convex function of the ratio of two probabilities.
     """
-    growth = float(type_weights @ types.moved_factors)
-    refused = float(type_weights @ types.refusal_probs)
-    refused_after = float(type_weights @ (types.moved_factors * types.moved_refusal_probs)) / growth
-    may_pass = types.pass_probs > 0
-    passed = type_weights[may_pass] * types.pass_probs[may_pass]
-    ratios = (
-        types.moved_factors[may_pass]
-        * types.moved_pass_probs[may_pass]
+    growth = float(type_weights @ candidate_types.moved_factors)
+    refused = float(type_weights @ candidate_types.refusal_probs)
+    refused_after = (
+        float(type_weights @ (candidate_types.moved_factors * candidate_types.moved_refusal_probs))
         / growth
-        / types.pass_probs[may_pass]
+    )
+    may_pass = candidate_types.pass_probs > 0
+    passed = type_weights[may_pass] * candidate_types.pass_probs[may_pass]
+    ratios = (
+        candidate_types.moved_factors[may_pass]
+        * candidate_types.moved_pass_probs[may_pass]
+        / growth
+        / candidate_types.pass_probs[may_pass]
     )
     ratio_of_refusals = np.array(refused_after / refused)
     return float(passed @ convex_function(ratios) + refused * convex_function(ratio_of_refusals))
 
 
-def draw_extreme_law(types: CandidateTypes, rng: np.random.Generator) -> Array:
+def draw_extreme_law(candidate_types: CandidateTypes, rng: np.random.Generator) -> Array:
     """Returns a vertex, in a random direction, of the laws of candidate types that satisfy the rows of the proof.
 
     Such a vertex has weight on at most four types.
     """
-    num_types = len(types.moved_factors)
+    num_types = len(candidate_types.moved_factors)
     solution = linprog(
         c=rng.normal(size=num_types),
-        A_ub=types.constraint_rows,
+        A_ub=candidate_types.constraint_rows,
         b_ub=np.zeros(3),
         A_eq=np.ones((1, num_types)),
         b_eq=[1.0],
@@ -101,7 +104,7 @@ def draw_extreme_law(types: CandidateTypes, rng: np.random.Generator) -> Array:
     return np.asarray(weights / weights.sum())
 
 
-def make_types(reach: int, *, num_teachers: int, num_candidates: int) -> CandidateTypes:
+def make_candidate_types(reach: int, *, num_teachers: int, num_candidates: int) -> CandidateTypes:
     """Returns the candidate types of a selection with a test whose logits rise evenly with the votes."""
     logits = tuple(np.linspace(-6.0, 6.0, num_teachers + 1).tolist())
     test = ApproximateEvent(OneBitEvent(logits=logits, reach=reach), failure_prob=1e-3)
@@ -114,36 +117,36 @@ def make_types(reach: int, *, num_teachers: int, num_candidates: int) -> Candida
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reach", [1, 2])
-@pytest.mark.parametrize("name", DIVERGENCES)
+@pytest.mark.parametrize("name", CONVEX_FUNCTIONS)
 def test_no_law_that_satisfies_the_rows_is_above_the_bound(name: str, reach: int) -> None:
     """Random laws of candidate types that satisfy the proof's rows have divergences within the bound.
 
     Six convex divergences are tried. Negative control: for Renyi order 4, a law that breaks the rows exceeds the bound.
     """
-    types = make_types(reach=reach, num_teachers=30, num_candidates=20)
-    rng = np.random.default_rng(list(DIVERGENCES).index(name))
-    convex_function = DIVERGENCES[name]
-    bound = largest_divergence(types, divergence_function=convex_function)
-    vertices = [draw_extreme_law(types, rng) for _ in range(60)]
+    candidate_types = make_candidate_types(reach=reach, num_teachers=30, num_candidates=20)
+    rng = np.random.default_rng(list(CONVEX_FUNCTIONS).index(name))
+    convex_function = CONVEX_FUNCTIONS[name]
+    bound = largest_divergence(candidate_types, divergence_function=convex_function)
+    vertices = [draw_extreme_law(candidate_types, rng) for _ in range(60)]
     mixtures = [
         share * first + (1 - share) * second
         for (first, second), share in zip(pairwise(vertices), rng.random(59), strict=True)
     ]
-    assert max(float((types.constraint_rows @ law).max()) for law in mixtures) < 1e-9
+    assert max(float((candidate_types.constraint_rows @ law).max()) for law in mixtures) < 1e-9
     divergences = [
-        divergence_of(types, type_weights=law, convex_function=convex_function)
+        divergence_of(candidate_types, type_weights=law, convex_function=convex_function)
         for law in vertices + mixtures
     ]
     assert 0 < max(divergences) <= bound
     if name == "Renyi at 4":
         # half of all weight on a gap of 15 votes that grows, and half on one that shrinks
-        lawless_weights = np.zeros(len(types.moved_factors))
-        by_distance_from_half = np.abs(types.pass_probs - 0.5).argsort(kind="stable")
-        for move in (types.moved_factors.max(), types.moved_factors.min()):
-            has_move = types.moved_factors[by_distance_from_half] == move
+        lawless_weights = np.zeros(len(candidate_types.moved_factors))
+        by_distance_from_half = np.abs(candidate_types.pass_probs - 0.5).argsort(kind="stable")
+        for move in (candidate_types.moved_factors.max(), candidate_types.moved_factors.min()):
+            has_move = candidate_types.moved_factors[by_distance_from_half] == move
             lawless_weights[by_distance_from_half[has_move][0]] = 0.5
         lawless_divergence = divergence_of(
-            types, type_weights=lawless_weights, convex_function=convex_function
+            candidate_types, type_weights=lawless_weights, convex_function=convex_function
         )
         assert lawless_divergence > bound
 
@@ -153,10 +156,10 @@ def test_rows_allow_a_small_part_of_one_candidate() -> None:
 
     So the largest gap may have a weight that stands for only e^-4.5 of a candidate.
     """
-    types = make_types(reach=2, num_teachers=30, num_candidates=20)
-    unmoved = np.flatnonzero(types.moved_factors == 1.0)
-    smallest_gap = unmoved[types.pass_probs[unmoved].argmin()]
-    largest_gap = unmoved[types.pass_probs[unmoved].argmax()]
-    law = np.zeros(len(types.moved_factors))
+    candidate_types = make_candidate_types(reach=2, num_teachers=30, num_candidates=20)
+    unmoved = np.flatnonzero(candidate_types.moved_factors == 1.0)
+    smallest_gap = unmoved[candidate_types.pass_probs[unmoved].argmin()]
+    largest_gap = unmoved[candidate_types.pass_probs[unmoved].argmax()]
+    law = np.zeros(len(candidate_types.moved_factors))
     law[[smallest_gap, largest_gap]] = 0.5
-    assert (types.constraint_rows @ law).max() <= 0
+    assert (candidate_types.constraint_rows @ law).max() <= 0

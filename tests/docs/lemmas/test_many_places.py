@@ -32,14 +32,14 @@ def hockey_stick(first_law: np.ndarray, second_law: np.ndarray, *, epsilon: floa
     return float(np.maximum(first_law - math.exp(epsilon) * second_law, 0).sum())
 
 
-def joint_law(law_of_unit: dict[int, float], *, num_units: int) -> np.ndarray:
+def joint_law(law_of_privacy_unit: dict[int, float], *, num_units: int) -> np.ndarray:
     """Returns the law of the independent outcomes of several units, `[3 ** num_units]`.
 
     Args:
-        law_of_unit: the probability of each outcome 0, 1 or 2 of one unit.
+        law_of_privacy_unit: the probability of each outcome 0, 1 or 2 of one unit.
         num_units: the number of units.
     """
-    probs = np.array([law_of_unit.get(outcome, 0.0) for outcome in (0, 1, 2)])
+    probs = np.array([law_of_privacy_unit.get(outcome, 0.0) for outcome in (0, 1, 2)])
     return np.array([math.prod(path) for path in product(probs, repeat=num_units)])
 
 

@@ -159,13 +159,15 @@ def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
     x = np.sort(rng.uniform(high=5, size=60))
     convex = np.exp(-x)
     y = convex + rng.uniform(high=0.2, size=60)
-    corners = lower_hull(x, y)
+    lower_hull_corners = lower_hull(x, y)
     minorant = convex_minorant(x=x, y=y)
-    slopes = np.diff(y[corners]) / np.diff(x[corners])
+    slopes = np.diff(y[lower_hull_corners]) / np.diff(x[lower_hull_corners])
     assert (np.diff(slopes) > 0).all()
     assert (minorant <= y + 1e-12).all()
     # chords of any convex function below y
-    assert (np.interp(x, x[corners], convex[corners]) <= minorant + 1e-12).all()
+    assert (
+        np.interp(x, x[lower_hull_corners], convex[lower_hull_corners]) <= minorant + 1e-12
+    ).all()
     assert (convex <= minorant + 1e-12).all()
 
 
@@ -194,6 +196,10 @@ def test_two_releases_the_second_chosen_after_the_first() -> None:
     for epsilon in (0.1, 0.5, 0.9):
         after_truth = largest_second_delta(first_loss=0.4, epsilon=epsilon)
         after_lie = largest_second_delta(first_loss=-0.4, epsilon=epsilon)
-        best_delta = truth_prob * after_truth + (1 - truth_prob) * after_lie
-        assert best_delta <= composed.delta(epsilon) <= best_delta * 1.05 + 1e-3
-        assert cheaper.delta(epsilon) < best_delta
+        delta_of_best_adversary = truth_prob * after_truth + (1 - truth_prob) * after_lie
+        assert (
+            delta_of_best_adversary
+            <= composed.delta(epsilon)
+            <= delta_of_best_adversary * 1.05 + 1e-3
+        )
+        assert cheaper.delta(epsilon) < delta_of_best_adversary

@@ -47,9 +47,9 @@ def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
         pass_probs = [failure_prob * rng.uniform(low=0.5)]
         while len(pass_probs) < len(optimal_probs):
             last_prob = pass_probs[-1]
-            proposals = expit(logit(last_prob) + np.linspace(-0.5, 4, 400))
-            divergences = larger_bit_renyi(proposals, second_prob=last_prob, renyi_order=order)
-            admissible = proposals[divergences <= budget]
+            proposed_probs = expit(logit(last_prob) + np.linspace(-0.5, 4, 400))
+            divergences = larger_bit_renyi(proposed_probs, second_prob=last_prob, renyi_order=order)
+            admissible = proposed_probs[divergences <= budget]
             pass_probs.append(float(rng.choice(admissible[-20:])))
         assert (np.array(pass_probs) <= optimal_probs * (1 + 1e-9)).all()
 
@@ -76,15 +76,17 @@ def test_levels_may_be_rounded_but_not_skipped(
         "up": -(-excess // sens),
         "twice": 2 * (excess // sens),
     }
-    prices = {}
-    gaps_to_pass = {}
+    price_by_rounding = {}
+    gap_to_pass_by_rounding = {}
     for rounding, levels in levels_of_gaps.items():
         probs = expit(np.array(table.logits))[np.minimum(levels, len(table.logits) - 1)]
         probs[: sens + 1] = np.minimum(probs[: sens + 1], 1e-3)
         test = StabilityTest(pass_probs=tuple(probs), failure_prob=1e-3, adjacency=adjacency)
-        prices[rounding] = rdp_curve(count_leaves(test.event), orders=np.array([order]))[0]
-        gaps_to_pass[rounding] = test.gap_to_pass(probability=0.5)
-    assert prices["down"] == pytest.approx(budget, rel=1e-6)
-    assert prices["up"] == pytest.approx(budget, rel=1e-6)
-    assert prices["twice"] > 2 * budget
-    assert gaps_to_pass["up"] <= gaps_to_pass["down"]
+        price_by_rounding[rounding] = rdp_curve(count_leaves(test.event), orders=np.array([order]))[
+            0
+        ]
+        gap_to_pass_by_rounding[rounding] = test.gap_to_pass(probability=0.5)
+    assert price_by_rounding["down"] == pytest.approx(budget, rel=1e-6)
+    assert price_by_rounding["up"] == pytest.approx(budget, rel=1e-6)
+    assert price_by_rounding["twice"] > 2 * budget
+    assert gap_to_pass_by_rounding["up"] <= gap_to_pass_by_rounding["down"]

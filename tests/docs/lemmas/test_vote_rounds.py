@@ -26,11 +26,11 @@ def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
     order = RNG.permutation(3000)
     in_another_order = moments.sum_of_single(features[order], residuals=residuals[order])
     np.testing.assert_array_equal(in_another_order, total)
-    sums_of_seven = [
+    sums_of_seven_teachers = [
         moments.sum_of_single(features[start : start + 7], residuals=residuals[start : start + 7])
         for start in range(0, 3000, 7)
     ]
-    np.testing.assert_array_equal(np.sum(sums_of_seven, axis=0), total)
+    np.testing.assert_array_equal(np.sum(sums_of_seven_teachers, axis=0), total)
     scale = 1 / moments.step / FEATURE_STEPS
     shrinking = np.minimum(1, clip / np.linalg.norm(residuals, axis=1))
     clipped_residuals = np.trunc(residuals * shrinking[:, None] * scale)
@@ -99,8 +99,8 @@ def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(num_records:
         rounding_step = num_records * math.sqrt(3) * moments.step * FEATURE_STEPS
         difference = np.linalg.norm((sum_of_records - sum_of_means) * moments.step)
         assert difference < 50 * 2 * rounding_step
-        single_sums = sums_of_single_teachers(moments, features=features, residuals=residuals)
-        np.testing.assert_array_equal(np.sum(single_sums, axis=0), sum_of_records)
+        sums_of_teachers = sums_of_single_teachers(moments, features=features, residuals=residuals)
+        np.testing.assert_array_equal(np.sum(sums_of_teachers, axis=0), sum_of_records)
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e-3, 0.0])

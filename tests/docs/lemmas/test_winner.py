@@ -145,7 +145,7 @@ def test_one_step_is_above_every_law_for_convex_functions(
         def mean_stick(epsilons: Array, kinks: Array = kinks) -> Array:
             return np.clip(1 - np.exp(epsilons[..., None] - kinks), 0, None).mean(axis=-1)
 
-        def mean_after(first_law: Array, second_law: Array) -> Array:
+        def mean_stick_after(first_law: Array, second_law: Array) -> Array:
             """Returns the mean of V after the loss of one release with these laws."""
             return sum(
                 first_prob * mean_stick(inner_points - math.log(first_prob / second_prob))
@@ -156,7 +156,7 @@ def test_one_step_is_above_every_law_for_convex_functions(
         before = mean_stick(inner_points)
         after_step = take_step(mean_stick(grid.points))[inner]
         largest_exact = np.max(
-            [mean_after(first_law, second_law) for first_law, second_law in pairs], axis=0
+            [mean_stick_after(first_law, second_law) for first_law, second_law in pairs], axis=0
         )
         assert (after_step >= largest_exact * (1 - 1e-12) - 1e-15).all()
         if len(kinks) == 200 and mean_shift == 0.02:
@@ -172,50 +172,52 @@ def test_bends_are_bounded() -> None:
     rng = np.random.default_rng(0)
     root = math.sqrt(2)
 
-    def change_of_first(first_mean: float, second_mean: float) -> float:
+    def derivative_of_first_prob(first_mean: float, second_mean: float) -> float:
         """Returns the derivative of the first count's probability to win, as it falls and the second rises."""
-        against_rest = density(first_mean) * ndtr(-second_mean)
-        against_second = density((first_mean - second_mean) / root) * ndtr(
+        change_against_rest = density(first_mean) * ndtr(-second_mean)
+        change_against_second = density((first_mean - second_mean) / root) * ndtr(
             (first_mean + second_mean) / root
         )
-        return float(against_rest + root * against_second)
+        return float(change_against_rest + root * change_against_second)
 
-    def change_of_rest(first_mean: float, second_mean: float) -> float:
+    def derivative_of_rest_prob(first_mean: float, second_mean: float) -> float:
         """Returns the derivative of the probability that another count wins."""
         return float(
             -density(first_mean) * ndtr(-second_mean) + ndtr(-first_mean) * density(second_mean)
         )
 
-    def prob_of_first(first_mean: float, second_mean: float) -> float:
+    def prob_that_first_wins(first_mean: float, second_mean: float) -> float:
         return float(winner_law(first_mean=first_mean, second_mean=second_mean)[0])
 
     def second_differences(
-        function: Callable[[float, float], float],
+        function_of_means: Callable[[float, float], float],
         first_mean: float,
         second_mean: float,
         step: float,
     ) -> Array:
         """Returns the second differences of a function of both means, along the first and along the second."""
-        middle = function(first_mean, second_mean)
-        along_first = function(first_mean + step, second_mean) + function(
+        middle = function_of_means(first_mean, second_mean)
+        along_first = function_of_means(first_mean + step, second_mean) + function_of_means(
             first_mean - step, second_mean
         )
-        along_second = function(first_mean, second_mean + step) + function(
+        along_second = function_of_means(first_mean, second_mean + step) + function_of_means(
             first_mean, second_mean - step
         )
         return np.array([along_first - 2 * middle, along_second - 2 * middle]) / step**2
 
-    def sum_and_difference(first_range: Range, second_range: Range) -> tuple[Range, Range]:
+    def sum_and_difference(
+        first_mean_range: Range, second_mean_range: Range
+    ) -> tuple[Range, Range]:
         """Returns the ranges of (first - second) / sqrt(2) and (first + second) / sqrt(2)."""
-        difference = (
-            (first_range[0] - second_range[1]) / root,
-            (first_range[1] - second_range[0]) / root,
+        difference_range = (
+            (first_mean_range[0] - second_mean_range[1]) / root,
+            (first_mean_range[1] - second_mean_range[0]) / root,
         )
-        total = (
-            (first_range[0] + second_range[0]) / root,
-            (first_range[1] + second_range[1]) / root,
+        sum_range = (
+            (first_mean_range[0] + second_mean_range[0]) / root,
+            (first_mean_range[1] + second_mean_range[1]) / root,
         )
-        return difference, total
+        return difference_range, sum_range
 
     for trial in range(400):
         first_low, second_low = rng.uniform(low=-3, high=4, size=2)
@@ -223,22 +225,26 @@ def test_bends_are_bounded() -> None:
         first_share, second_share = rng.uniform(size=2)
         first_mean = first_low + width * first_share
         second_mean = second_low + width * second_share
-        first_range = (np.array([first_low]), np.array([first_low + width]))
-        second_range = (np.array([second_low]), np.array([second_low + width]))
-        difference, total = sum_and_difference(first_range, second_range)
-        bends = second_differences(change_of_first, first_mean, second_mean, step=1e-3)
-        bound_on_change = bend_of_change(first_range, second_range, difference, total)[0]
+        first_mean_range = (np.array([first_low]), np.array([first_low + width]))
+        second_mean_range = (np.array([second_low]), np.array([second_low + width]))
+        difference_range, sum_range = sum_and_difference(first_mean_range, second_mean_range)
+        bends = second_differences(derivative_of_first_prob, first_mean, second_mean, step=1e-3)
+        bound_on_change = bend_of_change(
+            first_mean_range, second_mean_range, difference_range, sum_range
+        )[0]
         assert np.maximum(-bends, 0).sum() <= bound_on_change + 1e-5
-        bends = second_differences(change_of_rest, first_mean, second_mean, step=1e-3)
-        bound_on_fall = bend_of_rest(first_range, second_range)[0]
-        bound_on_rise = bend_of_rest(second_range, first_range)[0]
+        bends = second_differences(derivative_of_rest_prob, first_mean, second_mean, step=1e-3)
+        bound_on_fall = bend_of_rest(first_mean_range, second_mean_range)[0]
+        bound_on_rise = bend_of_rest(second_mean_range, first_mean_range)[0]
         assert np.maximum(-bends, 0).sum() <= bound_on_fall + 1e-5
         assert np.maximum(bends, 0).sum() <= bound_on_rise + 1e-5
         if trial % 20 == 0:
             step = 0.05
-            first_range = (first_range[0] - step, first_range[1] + step)
-            second_range = (second_range[0] - step, second_range[1] + step)
-            difference, total = sum_and_difference(first_range, second_range)
-            bends = second_differences(prob_of_first, first_mean, second_mean, step=step)
-            bound_on_prob = bend_of_mass(first_range, second_range, difference, total)[0]
+            first_mean_range = (first_mean_range[0] - step, first_mean_range[1] + step)
+            second_mean_range = (second_mean_range[0] - step, second_mean_range[1] + step)
+            difference_range, sum_range = sum_and_difference(first_mean_range, second_mean_range)
+            bends = second_differences(prob_that_first_wins, first_mean, second_mean, step=step)
+            bound_on_prob = bend_of_mass(
+                first_mean_range, second_mean_range, difference_range, sum_range
+            )[0]
             assert np.abs(bends).sum() <= bound_on_prob + 1e-6
