@@ -118,17 +118,21 @@ def test_a_cell_does_not_depend_on_other_cells() -> None:
     """A mechanism has the same scores alone as beside others, and other scores with another seed."""
     data = check_ins_look_alike(num_places=30, num_users=900)
 
-    grid = SelectionGrid(epsilons=[1.0], repeats=20, names=["joint"], ks=[6])
+    joint_grid = SelectionGrid(epsilons=[1.0], repeats=20, names=["joint"], ks=[6])
 
-    def rows_of_grid(grid: SelectionGrid) -> list[RecallRow]:
+    def make_recall_rows(grid: SelectionGrid) -> list[RecallRow]:
         """Returns a row for each cell of a grid."""
         return [RecallRow.from_scores(cell, scores=scores) for cell, scores in grid.cells(data)]
 
-    joint_rows = rows_of_grid(grid)
-    all_rows = rows_of_grid(replace(grid, names=["peeling", "joint"], ks=[2, 6]))
-    assert all(row in all_rows for row in joint_rows)
-    reseeded_rows = rows_of_grid(replace(grid, seed=1))
-    assert [row.recall_mean for row in reseeded_rows] != [row.recall_mean for row in joint_rows]
+    rows_of_joint_mechanism = make_recall_rows(joint_grid)
+    rows_of_both_mechanisms = make_recall_rows(
+        replace(joint_grid, names=["peeling", "joint"], ks=[2, 6])
+    )
+    assert all(row in rows_of_both_mechanisms for row in rows_of_joint_mechanism)
+    reseeded_rows = make_recall_rows(replace(joint_grid, seed=1))
+    assert [row.recall_mean for row in reseeded_rows] != [
+        row.recall_mean for row in rows_of_joint_mechanism
+    ]
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,8 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     )
     require_invalid_value(CheckIns(tmp_path).load, message_pattern="expected a readable file")
     broken = tmp_path / "broken.txt.gz"
-    broken.write_bytes(gzip.compress(b"0\t1\t1\t1\tcafe\n" * 999)[:-20])
+    check_in_line = b"0\t1\t1\t1\tcafe\n"
+    broken.write_bytes(gzip.compress(check_in_line * 999)[:-20])
     require_invalid_value(
         CheckIns(broken).load,
         message_pattern=r"line \d+: expected utf-8 text, whole and not damaged",

@@ -125,8 +125,8 @@ def experiment(tmp_path: Path) -> StudentExperiment:
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((NUM_QUERIES + 200, 5)).astype(np.float32)
     labels = inputs @ rng.standard_normal((5, NUM_LABELS)) > 0.7
-    chance = np.where(labels[:NUM_QUERIES], 0.9, 0.05)
-    votes = rng.random((NUM_TEACHERS, NUM_QUERIES, NUM_LABELS)) < chance
+    vote_chance = np.where(labels[:NUM_QUERIES], 0.9, 0.05)
+    votes = rng.random((NUM_TEACHERS, NUM_QUERIES, NUM_LABELS)) < vote_chance
     store = VoteStore.write(
         tmp_path / "votes.npz",
         [votes],
@@ -149,23 +149,24 @@ def experiment(tmp_path: Path) -> StudentExperiment:
 @pytest.mark.slow
 def test_noise_is_found_and_priced_for_its_adjacency(experiment: StudentExperiment) -> None:
     """Each kind of aggregator gets noise that reaches half of the possible gain in accuracy, and its price."""
-    compared = families()
+    compared_families = families()
     accuracy = experiment.prior_accuracy()
-    accuracy += 0.5 * (within_reach(experiment, compared) - accuracy)
-    for family in compared:
+    accuracy += 0.5 * (within_reach(experiment, compared_families) - accuracy)
+    for family in compared_families:
         for adjacency in Adjacency:
-            aligned_family = aligned(
+            alignment = aligned(
                 family, experiment=experiment, accuracy=accuracy, adjacency=adjacency
             )
-            assert aligned_family.noise is not None
-            assert np.mean(aligned_family.accuracies) >= accuracy
-            event = family.make(aligned_family.noise, adjacency).event_for(
+            assert alignment.noise is not None
+            accuracies_of_seeds = alignment.accuracies
+            assert np.mean(accuracies_of_seeds) >= accuracy
+            event = family.make(alignment.noise, adjacency).event_for(
                 num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
             )
-            assert aligned_family.epsilon == RdpAccountant().compose(event).get_epsilon(
+            assert alignment.epsilon == RdpAccountant().compose(event).get_epsilon(
                 target_delta=1e-5
             )
-            assert (aligned_family.paper_epsilon is None) == ("ours" in family.name)
+            assert (alignment.paper_epsilon is None) == ("ours" in family.name)
 
 
 def test_plain_pate_as_its_paper_accounts() -> None:
@@ -193,8 +194,8 @@ def test_the_script_reads_a_runs_folder(tmp_path: Path, capsys: pytest.CaptureFi
     """The command makes its table from the plan and the votes in the folder of a run."""
     data = DigitsGrid(num_private=200, num_public=60, num_test=50).load()
     rng = np.random.default_rng(1)
-    chance = np.where(data.public.labels[:40], 0.9, 0.1)
-    votes = rng.random((30, 40, 10)) < chance
+    vote_chance = np.where(data.public.labels[:40], 0.9, 0.1)
+    votes = rng.random((30, 40, 10)) < vote_chance
     VoteStore.write(tmp_path / "votes.npz", [votes], num_teachers=30, num_queries=40, num_labels=10)
     plan = {
         "data": {

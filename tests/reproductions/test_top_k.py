@@ -23,26 +23,28 @@ def selection_task(budget: SharedBudget, adjacency: str = "replace_one") -> Sele
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
-@pytest.mark.parametrize("name", FAMILIES)
-def test_a_fit_is_within_the_target_and_no_finer_one_is(name: str, adjacency: str) -> None:
+@pytest.mark.parametrize("mechanism_name", FAMILIES)
+def test_a_fit_is_within_the_target_and_no_finer_one_is(
+    mechanism_name: str, adjacency: str
+) -> None:
     """A fitted mechanism costs at most the shared epsilon, and one that is 1% more precise costs more."""
     budget = SharedBudget(epsilon=1.5, releases=3)
     task = selection_task(budget, adjacency=adjacency)
-    fitted = fit(name, task=task, budget=budget)
+    fitted = fit(mechanism_name, task=task, budget=budget)
     assert fitted.epsilon <= 1.5 * (1 + 1e-9)
     assert (
         RdpAccountant().compose(fitted.contender.event, count=3).get_epsilon(budget.delta)
         >= fitted.epsilon
     )
-    finer = FAMILIES[name].make(task, fitted.precision * 1.01).event
-    assert sound_epsilon(finer, budget) > 1.5
+    more_precise_event = FAMILIES[mechanism_name].make(task, fitted.precision * 1.01).event
+    assert sound_epsilon(more_precise_event, budget) > 1.5
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_the_same_noise_costs_about_twice_under_replace_one(name: str) -> None:
+@pytest.mark.parametrize("mechanism_name", FAMILIES)
+def test_the_same_noise_costs_about_twice_under_replace_one(mechanism_name: str) -> None:
     """Noise that costs at most 1 under add-remove costs 1.9 to 2.4 times as much under replace-one."""
     budget = SharedBudget(epsilon=1.0)
-    row = price_row(name, task=selection_task(budget), budget=budget)
+    row = price_row(mechanism_name, task=selection_task(budget), budget=budget)
     assert row.add_remove <= 1
     assert 1.9 * row.add_remove < row.replace_one < 2.4 * row.add_remove
 
@@ -73,12 +75,12 @@ COUNTS_OF_SIX_ITEMS = np.array([5, 0, 9, 7, 7, 0])
 def test_scores_by_hand() -> None:
     """The scores of four picks of up to three items are those that were worked out by hand."""
     picks = np.array([[2, 3, 0], [0, 2, -1], [1, 5, 2], [-1, -1, -1]])
-    fitted = scores(COUNTS_OF_SIX_ITEMS, picks, k=3, ordered=True)  # true counts 9, 7, 7
-    assert fitted.recall == pytest.approx([2 / 3, 1 / 3, 1 / 3, 0])
-    assert fitted.precision == pytest.approx([2 / 3, 1 / 2, 1 / 3, 1])
-    assert fitted.l_inf.tolist() == [2, 7, 9, 9]
-    assert fitted.l_1.tolist() == [2, 13, 18, 23]
-    assert fitted.k_relative.tolist() == [2, 7, 7, 7]
+    scores_of_draws = scores(COUNTS_OF_SIX_ITEMS, picks, k=3, ordered=True)  # true counts 9, 7, 7
+    assert scores_of_draws.recall == pytest.approx([2 / 3, 1 / 3, 1 / 3, 0])
+    assert scores_of_draws.precision == pytest.approx([2 / 3, 1 / 2, 1 / 3, 1])
+    assert scores_of_draws.l_inf.tolist() == [2, 7, 9, 9]
+    assert scores_of_draws.l_1.tolist() == [2, 13, 18, 23]
+    assert scores_of_draws.k_relative.tolist() == [2, 7, 7, 7]
 
 
 def test_ties_are_interchangeable_and_zeros_are_never_true() -> None:
@@ -86,9 +88,11 @@ def test_ties_are_interchangeable_and_zeros_are_never_true() -> None:
     assert scores(
         COUNTS_OF_SIX_ITEMS, picks=np.array([[2, 3], [2, 4]]), k=2, ordered=True
     ).recall.tolist() == [1, 1]
-    everything = scores(COUNTS_OF_SIX_ITEMS, picks=np.array([[0, 1, 2, 3, 4]]), k=5, ordered=True)
-    assert everything.recall.tolist() == [1]
-    assert everything.precision.tolist() == [4 / 5]
+    scores_of_all_items = scores(
+        COUNTS_OF_SIX_ITEMS, picks=np.array([[0, 1, 2, 3, 4]]), k=5, ordered=True
+    )
+    assert scores_of_all_items.recall.tolist() == [1]
+    assert scores_of_all_items.precision.tolist() == [4 / 5]
     assert scores(
         COUNTS_OF_SIX_ITEMS, picks=np.array([[2, 3, 4]]), k=2, ordered=True
     ).precision == pytest.approx([2 / 3])
@@ -103,7 +107,7 @@ def test_draws_are_repeated_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         return rng.integers(0, 2, size=(len(counts), 1))
 
     monkeypatch.setattr("reproductions.top_k.score._NUMBERS_AT_ONCE", 12)
-    fitted = repeated(
+    scores_of_repeats = repeated(
         Contender(event=NoOpEvent(), pick=pick),
         counts=np.array([1, 0, 0]),
         k=1,
@@ -112,5 +116,5 @@ def test_draws_are_repeated_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         rng=np.random.default_rng(0),
     )
     assert block_sizes == [4, 4, 2]
-    assert fitted.recall.shape == (10,)
-    assert set(fitted.recall.tolist()) == {0.0, 1.0}
+    assert scores_of_repeats.recall.shape == (10,)
+    assert set(scores_of_repeats.recall.tolist()) == {0.0, 1.0}

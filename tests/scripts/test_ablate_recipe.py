@@ -49,7 +49,7 @@ def test_differences_are_taken_seed_by_seed() -> None:
     The difference is taken for each seed before the mean.
     """
     rows = [Row(name="default", recipe=DEFAULT_RECIPE), Row(name="trust=0", recipe=Recipe(trust=0))]
-    scores = [
+    scores_of_rows = [
         [
             Score(mean_average_precision=0.1, micro_f1=0.5),
             Score(mean_average_precision=0.3, micro_f1=0.5),
@@ -59,7 +59,7 @@ def test_differences_are_taken_seed_by_seed() -> None:
             Score(mean_average_precision=0.5, micro_f1=0.5),
         ],
     ]
-    assert ablate_recipe.table(rows, scores).splitlines() == [
+    assert ablate_recipe.table(rows, scores_of_rows).splitlines() == [
         "| recipe  | mean AP | difference       | micro-F1 | difference |",
         "|---------|---------|------------------|----------|------------|",
         "| default | 0.2000  | 0                | 0.5000   | 0          |",

@@ -2,7 +2,7 @@
 
 from scripts.build_debian import packages
 
-TEXT = """Package: liba
+PACKAGES_FILE_TEXT = """Package: liba
 Source: a (1.0)
 Description: a library of letters
 Tag: devel::{library,lang:c}, role::shared-lib,
@@ -27,7 +27,7 @@ def test_packages_are_read_with_their_tags_once() -> None:
 
     The others have their source, description and tags, with abbreviated tags written out.
     """
-    first, second = packages(TEXT)
+    first, second = packages(PACKAGES_FILE_TEXT)
     assert (first.name, first.source, first.description) == ("liba", "a", "a library of letters")
     assert first.tags == {"devel::library", "devel::lang:c", "implemented-in::c"}
     assert (second.source, second.tags) == ("b", {"interface::x11"})

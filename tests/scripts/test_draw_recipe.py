@@ -11,9 +11,9 @@ def test_the_page_is_up_to_date() -> None:
 def test_another_default_makes_the_page_stale() -> None:
     """If a default in the table is changed, the script restores the table."""
     page = draw_recipe.PAGE.read_text(encoding="utf-8")
-    changed = page.replace("| `trust` | 0.5 |", "| `trust` | 0.6 |")
-    assert changed != page
-    assert draw_recipe.page_with_table(changed) == page
+    changed_page = page.replace("| `trust` | 0.5 |", "| `trust` | 0.6 |")
+    assert changed_page != page
+    assert draw_recipe.page_with_table(changed_page) == page
 
 
 def test_text_beside_the_table_stays() -> None:

@@ -131,32 +131,37 @@ def test_number_of_a_family_is_its_digest() -> None:
 
 def test_whole_families_fill_the_splits_exactly() -> None:
     """Families of 1 to 4 icons are dealt whole, so that splits of 20 and 30 icons are filled exactly."""
-    families = np.repeat(np.arange(50), np.arange(50) % 4 + 1)
-    assert deal_splits(np.array([9, 2, 5, 2]), sizes=(2, 1)).tolist() == [2, 0, 1, 0], (
+    family_of_icon = np.repeat(np.arange(50), np.arange(50) % 4 + 1)
+    family_numbers = np.array([9, 2, 5, 2])
+    assert deal_splits(family_numbers, sizes=(2, 1)).tolist() == [2, 0, 1, 0], (
         "the smallest number is public"
     )
-    split_of = deal_splits(families, sizes=(20, 30))
-    assert np.bincount(split_of)[:2].tolist() == [20, 30]
+    split_of_icon = deal_splits(family_of_icon, sizes=(20, 30))
+    assert np.bincount(split_of_icon)[:2].tolist() == [20, 30]
     for family in range(50):
-        assert len(set(split_of[families == family])) == 1
+        assert len(set(split_of_icon[family_of_icon == family])) == 1
 
 
 def choose_labels_by_definition(
-    words: list[frozenset[str]], families: np.ndarray, *, num_public: int, num_labels: int
+    words_by_icon: list[frozenset[str]],
+    family_of_icon: np.ndarray,
+    *,
+    num_public: int,
+    num_labels: int,
 ) -> list[str]:
     """Returns the chosen labels by their definition, which counts all words anew for each prefix of the pool.
 
     Args:
-        words: the words of each icon.
-        families: the family of each icon; the pool grows by families in their order.
+        words_by_icon: the words of each icon.
+        family_of_icon: the family of each icon; the pool grows by families in their order.
         num_public: the number of icons that the pool may have at most.
         num_labels: the number of labels.
     """
     labels: list[str] = []
-    for last in np.unique(families):
+    for last in np.unique(family_of_icon):
         pool = [
             words_of_icon
-            for words_of_icon, family in zip(words, families, strict=True)
+            for words_of_icon, family in zip(words_by_icon, family_of_icon, strict=True)
             if family <= last
         ]
         counts = Counter(word for words_of_icon in pool for word in words_of_icon)
@@ -174,14 +179,14 @@ def test_the_pool_ends_where_it_is_full_for_the_first_time(seed: int) -> None:
     A longer pool may have fewer icons with a label, since other words come first in it.
     """
     rng = np.random.default_rng(seed)
-    families = np.repeat(np.arange(30), rng.integers(1, 6, size=30))
+    family_of_icon = np.repeat(np.arange(30), rng.integers(1, 6, size=30))
     words_of_families = [
         frozenset(rng.choice(list("abcdef"), size=rng.integers(1, 4)).tolist()) for _ in range(30)
     ]
-    words = [words_of_families[family] for family in families]
+    words_by_icon = [words_of_families[family] for family in family_of_icon]
     assert choose_labels(
-        words, families, num_public=25, num_labels=2
-    ) == choose_labels_by_definition(words, families, num_public=25, num_labels=2)
+        words_by_icon, family_of_icon, num_public=25, num_labels=2
+    ) == choose_labels_by_definition(words_by_icon, family_of_icon, num_public=25, num_labels=2)
 
 
 HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8">'
@@ -263,7 +268,7 @@ def package(make_package: Make, sets: dict[str, Any]) -> IconPackage:
     return IconPackage(make_package(sets))
 
 
-def build_in(
+def build_icons_in(
     folder: Path, package: IconPackage, recipe: Recipe = RECIPE, jobs: int = 1
 ) -> list[str]:
     """Builds the data set of a package in a folder, and returns the settings that read it."""
@@ -288,7 +293,7 @@ def test_data_image_folder_reads_a_build(package: IconPackage, tmp_path: Path) -
     The private split shares no family with the others, and each private icon has a label.
     """
     pytest.importorskip("pyarrow")
-    settings = build_in(folder=tmp_path / "out", package=package)
+    settings = build_icons_in(folder=tmp_path / "out", package=package)
     assert entries(folder=tmp_path / "out") == ["labels.csv", "manifest.json", "pictures"]
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
@@ -332,7 +337,7 @@ def test_the_manifest_counts_what_was_left_out_and_why(
 
     It has the license and author of each set.
     """
-    build_in(
+    build_icons_in(
         folder=tmp_path / "out",
         package=package,
         recipe=Recipe(
@@ -363,36 +368,36 @@ def test_a_build_that_was_killed_goes_on(
 
     One of the two was cut off since, so it draws three. The files are those of an uninterrupted build.
     """
-    build_in(folder=tmp_path / "whole", package=package)
-    drawn_sets = list[int]()
-    max_sets = 2
-    draw = drawing.Shard.draw
+    build_icons_in(folder=tmp_path / "whole", package=package)
+    first_icons_of_drawn_shards = list[int]()
+    max_shards = 2
+    draw_shard = drawing.Shard.draw
 
     def draw_or_interrupt(self: drawing.Shard, folder: Path) -> None:
-        if len(drawn_sets) == max_sets:
+        if len(first_icons_of_drawn_shards) == max_shards:
             raise KeyboardInterrupt
-        drawn_sets.append(self.first)
-        draw(self, folder)
+        first_icons_of_drawn_shards.append(self.first)
+        draw_shard(self, folder)
 
     monkeypatch.setattr(drawing.Shard, "draw", draw_or_interrupt)
     with pytest.raises(KeyboardInterrupt):
-        build_in(folder=tmp_path / "out", package=package)
+        build_icons_in(folder=tmp_path / "out", package=package)
     parts = tmp_path / "out" / ".parts"
     assert entries(folder=tmp_path / "out") == [parts.name]
-    torn = next(path for path in parts.iterdir() if path.suffix == ".npz")
-    torn.write_bytes(torn.read_bytes()[:-100])
-    drawn_sets.clear()
-    max_sets = 9
-    build_in(folder=tmp_path / "out", package=package)
+    torn_path = next(path for path in parts.iterdir() if path.suffix == ".npz")
+    torn_path.write_bytes(torn_path.read_bytes()[:-100])
+    first_icons_of_drawn_shards.clear()
+    max_shards = 9
+    build_icons_in(folder=tmp_path / "out", package=package)
     assert contents(folder=tmp_path / "out") == contents(folder=tmp_path / "whole")
-    assert len(drawn_sets) == 3, "of four sets one was whole"
+    assert len(first_icons_of_drawn_shards) == 3, "of four sets one was whole"
 
 
 @pytest.mark.parametrize(
-    "writer", ["scripts.icons40.drawing.write_arrays", "scripts.icons40.build._save"]
+    "writer_name", ["scripts.icons40.drawing.write_arrays", "scripts.icons40.build._save"]
 )
 def test_a_full_disk_leaves_no_table(
-    package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str
+    package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer_name: str
 ) -> None:
     """If the disk is full while pictures or the table are written, no table is left, and the next build finishes."""
 
@@ -400,11 +405,11 @@ def test_a_full_disk_leaves_no_table(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(writer, fail_to_write)
+        patch.setattr(writer_name, fail_to_write)
         with pytest.raises(OSError, match="No space left"):
-            build_in(folder=tmp_path / "out", package=package)
+            build_icons_in(folder=tmp_path / "out", package=package)
     assert not (tmp_path / "out" / "labels.csv").exists()
-    build_in(folder=tmp_path / "out", package=package)
+    build_icons_in(folder=tmp_path / "out", package=package)
     assert (tmp_path / "out" / "labels.csv").is_file()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from scripts.lowest import lowest
 
-PROJECT = """
+PYPROJECT_TEXT = """
 [project]
 dependencies = ["numpy>=1.26"]
 [project.optional-dependencies]
@@ -21,21 +21,21 @@ def test_what_an_extra_brings_is_written_out_once(tmp_path: Path) -> None:
 
     An unknown extra raises `KeyError`.
     """
-    project = tmp_path / "pyproject.toml"
-    project.write_text(PROJECT)
-    assert lowest(project, extras=[]) == ["numpy>=1.26"]
-    assert lowest(project, extras=["dev"]) == [
+    pyproject_path = tmp_path / "pyproject.toml"
+    pyproject_path.write_text(PYPROJECT_TEXT)
+    assert lowest(pyproject_path, extras=[]) == ["numpy>=1.26"]
+    assert lowest(pyproject_path, extras=["dev"]) == [
         "numpy>=1.26",
         "torch>=2.4",
         "pyarrow>=15",
         "ruff>=0.6",
     ]
     with pytest.raises(KeyError, match="tables"):
-        lowest(project, extras=["tables"])
+        lowest(pyproject_path, extras=["tables"])
 
 
 def test_every_requirement_of_this_project_has_a_lowest_version() -> None:
     """Each requirement of this project and its extras has a lower bound."""
-    project = Path(__file__).parents[2] / "pyproject.toml"
-    for requirement in lowest(project, extras=["dev", "text", "ray", "slurm"]):
+    pyproject_path = Path(__file__).parents[2] / "pyproject.toml"
+    for requirement in lowest(pyproject_path, extras=["dev", "text", "ray", "slurm"]):
         assert ">=" in requirement, requirement

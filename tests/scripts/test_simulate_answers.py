@@ -23,15 +23,21 @@ def test_an_expert_is_the_prior_after_one_newton_step(data: Dataset) -> None:
     """The answers of an expert with three examples are those of one Newton step with the whole Hessian inverted."""
     prior = LogisticPrior(data.public.inputs[:60], data.public.labels[:60])
     queries = with_constant(data.public.inputs[60:70])
-    examples = data.private.inputs[:6].reshape(2, 3, -1)
-    labels = data.private.labels[:6].reshape(2, 3, -1)
-    log_odds = prior.answers_after(examples=examples, labels=labels, queries=queries, weight=8.0)
-    features = with_constant(examples[1])
-    for label in range(labels.shape[2]):
-        shares = expit(features @ prior.weights[:, label])
+    private_examples = data.private.inputs[:6].reshape(2, 3, -1)
+    example_labels = data.private.labels[:6].reshape(2, 3, -1)
+    log_odds = prior.answers_after(
+        examples=private_examples, labels=example_labels, queries=queries, weight=8.0
+    )
+    example_features = with_constant(private_examples[1])
+    for label in range(example_labels.shape[2]):
+        shares = expit(example_features @ prior.weights[:, label])
         precision = np.linalg.inv(prior.covariances[label])
-        hessian = precision + 8.0 * (features.T * (shares * (1 - shares))) @ features
-        step = np.linalg.solve(hessian, 8.0 * features.T @ (labels[1, :, label] - shares))
+        hessian = (
+            precision + 8.0 * (example_features.T * (shares * (1 - shares))) @ example_features
+        )
+        step = np.linalg.solve(
+            hessian, 8.0 * example_features.T @ (example_labels[1, :, label] - shares)
+        )
         np.testing.assert_allclose(
             log_odds[1, :, label], queries @ (prior.weights[:, label] + step), rtol=1e-6
         )
@@ -42,8 +48,8 @@ def test_the_files_are_answers_of_prompts_with_separate_groups(
     data: Dataset, tmp_path: Path
 ) -> None:
     """The simulated files are read as answers of experts, and bits are 1 where probabilities exceed 0.5."""
-    simulation = Simulation(num_experts=12, num_examples=4, num_queries=30, num_labeled=60)
-    write_simulation(tmp_path, simulation, data)
+    simulation_sizes = Simulation(num_experts=12, num_examples=4, num_queries=30, num_labeled=60)
+    write_simulation(tmp_path, simulation_sizes, data)
     public = PublicAnswers.read(tmp_path / "public.npz")
     answers = ExpertAnswers(paths=[tmp_path / "answers.npz"], public=public)
     bits = ExpertAnswers(paths=[tmp_path / "bits.npz"], public=public)

@@ -36,29 +36,31 @@ HIDES = ("Wearing_Hat", "Bald", "Blurry")
 
 
 @pytest.fixture(scope="module")
-def drawn() -> np.ndarray:
+def drawn_attributes() -> np.ndarray:
     """Returns 20,480 vectors of attributes, drawn with a seed to which the thresholds were not fitted."""
     return np.concatenate([draw_attributes(seed=11, block=block) for block in range(80)])
 
 
-def test_marginals_are_within_002_of_celebas(drawn: np.ndarray) -> None:
+def test_marginals_are_within_002_of_celebas(drawn_attributes: np.ndarray) -> None:
     """The frequency of each drawn attribute differs from CelebA's by less than 0.02. A face has about 9 attributes."""
     expected = np.array([POSITIVES[name] for name in NAMES]) / NUM_PHOTOGRAPHS
-    assert np.abs(drawn.mean(axis=0) - expected).max() < 0.02
-    assert drawn.sum(axis=1).mean() == pytest.approx(9.03, abs=0.15)
+    assert np.abs(drawn_attributes.mean(axis=0) - expected).max() < 0.02
+    assert drawn_attributes.sum(axis=1).mean() == pytest.approx(9.03, abs=0.15)
     assert np.maximum(expected, 1 - expected).mean() == pytest.approx(0.805, abs=0.001)
 
 
 @pytest.mark.parametrize("pair", CORRELATIONS)
-def test_the_main_correlations_are_within_015(drawn: np.ndarray, pair: tuple[str, str]) -> None:
+def test_the_main_correlations_are_within_015(
+    drawn_attributes: np.ndarray, pair: tuple[str, str]
+) -> None:
     """The correlation of two drawn attributes differs from CelebA's by at most 0.15."""
-    first, second = (drawn[:, COLUMN[name]] for name in pair)
+    first, second = (drawn_attributes[:, COLUMN[name]] for name in pair)
     assert np.corrcoef(first, second)[0, 1] == pytest.approx(CORRELATIONS[pair], abs=0.15)
 
 
-def test_the_rules_hold(drawn: np.ndarray) -> None:
+def test_the_rules_hold(drawn_attributes: np.ndarray) -> None:
     """Drawn attributes do not contradict each other: bald faces have no hair, and only men have beards."""
-    has = {name: drawn[:, COLUMN[name]] for name in NAMES}
+    has = {name: drawn_attributes[:, COLUMN[name]] for name in NAMES}
     assert sum(has[name].astype(int) for name in HAIR).max() == 1
     for name in (*HAIR, "Straight_Hair", "Wavy_Hair", "Bangs", "Receding_Hairline"):
         assert not (has["Bald"] & has[name]).any()
@@ -94,37 +96,42 @@ def test_impossible_parameters_are_refused(make_copy: Callable[[], FaceCopy], na
         make_copy()
 
 
-def num_changed_pixels(name: str, without: tuple[str, ...]) -> float:
+def num_changed_pixels(attribute: str, without: tuple[str, ...]) -> float:
     """Returns how many pixels an attribute changes clearly, as the median over 15 faces.
 
     Args:
-        name: the name of the attribute.
+        attribute: the name of the attribute.
         without: the attributes that none of the faces has.
     """
-    rng = np.random.default_rng(NAMES.index(name))
-    counts = []
+    rng = np.random.default_rng(NAMES.index(attribute))
+    nums_of_changed_pixels = []
     for bits in draw_attributes(seed=3, block=0)[:15].tolist():
         has = dict(zip(NAMES, bits, strict=True)) | dict.fromkeys(without, False)
         whims = rng.random(NUM_WHIMS).tolist()
-        without_it, with_it = (
-            picture(Face(has | {name: is_held}, whims=whims), pose=UPRIGHT, image_size=SIZE).astype(
-                int
-            )
+        picture_without, picture_with = (
+            picture(
+                Face(has | {attribute: is_held}, whims=whims), pose=UPRIGHT, image_size=SIZE
+            ).astype(int)
             for is_held in (False, True)
         )
-        counts.append((np.abs(with_it - without_it).max(axis=2) > 20).sum())
-    return float(np.median(counts))
+        nums_of_changed_pixels.append(
+            (np.abs(picture_with - picture_without).max(axis=2) > 20).sum()
+        )
+    return float(np.median(nums_of_changed_pixels))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_attribute_is_seen(name: str) -> None:
+@pytest.mark.parametrize("attribute", NAMES)
+def test_every_attribute_is_seen(attribute: str) -> None:
     """Each attribute clearly changes at least 4 pixels of a face, if nothing hides it."""
-    colors = (
-        tuple(other for other in NAMES if other.endswith("Hair")) if name.endswith("Hair") else ()
+    hair_colors = (
+        tuple(other for other in NAMES if other.endswith("Hair"))
+        if attribute.endswith("Hair")
+        else ()
     )
     assert (
         num_changed_pixels(
-            name, without=tuple(other for other in (*HIDES, *colors) if other != name)
+            attribute,
+            without=tuple(other for other in (*HIDES, *hair_colors) if other != attribute),
         )
         >= 4
     )
@@ -133,9 +140,9 @@ def test_every_attribute_is_seen(name: str) -> None:
 def test_a_tenth_of_the_attributes_is_not_drawn() -> None:
     """A tenth of the attributes that faces have is not drawn, and about as many that they lack are drawn."""
     attributes = np.concatenate([draw_attributes(seed=5, block=block) for block in range(40)])
-    pixels = shown(attributes, np.random.default_rng(0))
-    assert (attributes & ~pixels).sum() / attributes.sum() == pytest.approx(0.1, abs=0.01)
-    assert np.abs(pixels.mean(axis=0) - attributes.mean(axis=0)).max() < 0.01
+    shown_attributes = shown(attributes, np.random.default_rng(0))
+    assert (attributes & ~shown_attributes).sum() / attributes.sum() == pytest.approx(0.1, abs=0.01)
+    assert np.abs(shown_attributes.mean(axis=0) - attributes.mean(axis=0)).max() < 0.01
 
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "make_synth_faces.py"

@@ -46,7 +46,7 @@ def synset(offset: int, lemma: str, pointers: list[tuple[str, int, str]], gloss:
 
 
 @pytest.fixture(scope="session")
-def dictionary() -> list[str]:
+def dictionary_lines() -> list[str]:
     """Returns lines of a small dictionary: a root, three kinds under it, and 48 things, a third of each kind."""
     lines = [
         *LICENCE,
@@ -103,12 +103,12 @@ def test_ancestors_follow_every_path_include_the_synset_and_survive_a_circle() -
 
     In a circle of two synsets, both are the ancestors of each.
     """
-    above = {1: (), 2: (1,), 3: (1,), 4: (2, 3)}
-    diamond = [
-        Synset(place, lemma="x", hypernyms=hypernyms, definition="")
-        for place, hypernyms in above.items()
+    hypernyms_of_synset = {1: (), 2: (1,), 3: (1,), 4: (2, 3)}
+    diamond_of_synsets = [
+        Synset(offset, lemma="x", hypernyms=hypernyms, definition="")
+        for offset, hypernyms in hypernyms_of_synset.items()
     ]
-    assert ancestors(diamond) == {1: {1}, 2: {1, 2}, 3: {1, 3}, 4: {1, 2, 3, 4}}
+    assert ancestors(diamond_of_synsets) == {1: {1}, 2: {1, 2}, 3: {1, 3}, 4: {1, 2, 3, 4}}
     assert ancestors(
         [
             Synset(offset=1, lemma="a", hypernyms=(2,), definition=""),
@@ -117,8 +117,8 @@ def test_ancestors_follow_every_path_include_the_synset_and_survive_a_circle() -
     ) == {1: {1, 2}, 2: {1, 2}}
 
 
-ABOVE = {1: frozenset({1})} | {kind: frozenset({1, kind}) for kind in (2, 3)}
-ABOVE |= {synset: frozenset({1, 2 if synset < 12 else 3, synset}) for synset in range(10, 15)}
+ANCESTORS = {1: frozenset({1})} | {kind: frozenset({1, kind}) for kind in (2, 3)}
+ANCESTORS |= {synset: frozenset({1, 2 if synset < 12 else 3, synset}) for synset in range(10, 15)}
 
 
 def test_labels_are_the_commonest_public_hypernyms_but_the_root() -> None:
@@ -126,15 +126,18 @@ def test_labels_are_the_commonest_public_hypernyms_but_the_root() -> None:
 
     The smaller number decides ties. The matrix has the labels of each record.
     """
-    public = [10, 11, 12, 13, 14]
-    assert choose_labels(ABOVE, public, num_labels=2) == [3, 2]
+    public_synsets = [10, 11, 12, 13, 14]
+    assert choose_labels(ANCESTORS, public_synsets, num_labels=2) == [3, 2]
     # a tie among five goes to the smallest
-    assert choose_labels(ABOVE, public, num_labels=3) == [3, 2, 10]
-    assert choose_labels(ABOVE, public, num_labels=1, max_prevalence=0.5) == [2]
-    assert choose_labels(ABOVE, public, num_labels=1, max_prevalence=1.0) == [1]
-    assert choose_labels(ABOVE, public=[10, 11, 2, 12, 13], num_labels=1) == [2]
-    assert choose_labels(ABOVE, public=[14, 12, 13, 10, 11], num_labels=1) == [3]
-    assert label_matrix(ABOVE, records=[11, 3, 1], labels=[3, 2]).tolist() == [
+    assert choose_labels(ANCESTORS, public_synsets, num_labels=3) == [3, 2, 10]
+    assert choose_labels(ANCESTORS, public_synsets, num_labels=1, max_prevalence=0.5) == [2]
+    assert choose_labels(ANCESTORS, public_synsets, num_labels=1, max_prevalence=1.0) == [1]
+    public_synsets_with_a_kind = [10, 11, 2, 12, 13]
+    assert choose_labels(ANCESTORS, public_synsets_with_a_kind, num_labels=1) == [2]
+    reordered_public_synsets = [14, 12, 13, 10, 11]
+    assert choose_labels(ANCESTORS, reordered_public_synsets, num_labels=1) == [3]
+    synsets_of_records = [11, 3, 1]
+    assert label_matrix(ANCESTORS, records=synsets_of_records, labels=[3, 2]).tolist() == [
         [False, True],
         [True, False],
         [False, False],
@@ -156,12 +159,14 @@ def test_splits_have_the_sizes_asked_for_and_share_no_family() -> None:
 
     No family is in two splits.
     """
-    families = {record: record - record % 3 if record < 60 else record for record in range(200)}
-    public, test, private = deal_splits(families, sizes=(50, 30))
+    family_of_record = {
+        record: record - record % 3 if record < 60 else record for record in range(200)
+    }
+    public, test, private = deal_splits(family_of_record, sizes=(50, 30))
     assert [len(public), len(test), len(private)] == [50, 30, 120]
     assert sorted(public + test + private) == list(range(200))
     families_of_splits = [
-        {families[record] for record in split} for split in (public, test, private)
+        {family_of_record[record] for record in split} for split in (public, test, private)
     ]
     assert not (
         families_of_splits[0] & families_of_splits[1]
@@ -201,7 +206,7 @@ def test_codes_are_unit_vectors_times_127_and_components_the_leading_singular_ve
 SHA256 = "50b31ded30bec3ca625356954bf6cfcf5adc8d860f40f8191302ed36409be495"
 DICTIONARY = Path("/usr/share/wordnet/data.noun")  # where Debian's wordnet-base puts it
 ROOT = Path(__file__).parents[2]
-SMALL = Recipe(num_public=20, num_test=12, num_labels=3, num_dims=4)
+SMALL_RECIPE = Recipe(num_public=20, num_test=12, num_labels=3, num_dims=4)
 
 
 def test_the_vendored_archive_is_the_measured_one() -> None:
@@ -210,10 +215,10 @@ def test_the_vendored_archive_is_the_measured_one() -> None:
 
 
 def test_a_small_dictionary_becomes_arrays(
-    dictionary: list[str],
+    dictionary_lines: list[str],
 ) -> None:
     """A dictionary of 52 synsets becomes splits of 20, 12 and 20 records, each with the label of its kind."""
-    arrays = SMALL.build(dictionary)
+    arrays = SMALL_RECIPE.build(dictionary_lines)
     assert arrays["split_sizes"].tolist() == [20, 12, 20]
     assert arrays["features"].shape == (52, 4)
     assert sorted(arrays["label_names"].tolist()) == ["animal", "plant", "tool"]
@@ -226,16 +231,18 @@ def test_a_small_dictionary_becomes_arrays(
         assert row == [kind_of[name] == kind for name in arrays["label_names"].tolist()]
 
 
-def test_no_private_gloss_reaches_vocabulary_components_or_labels(dictionary: list[str]) -> None:
+def test_no_private_gloss_reaches_vocabulary_components_or_labels(
+    dictionary_lines: list[str],
+) -> None:
     """If every private definition is changed, public and test rows have the same features and labels, bit by bit."""
-    before = SMALL.build(dictionary)
-    private = {f"{record:08d}" for record in before["record_ids"][32:]}
-    changed = [
-        line.split("|")[0] + f"| secret secret {line[:8]}" if line[:8] in private else line
-        for line in dictionary
+    before = SMALL_RECIPE.build(dictionary_lines)
+    private_ids = {f"{record:08d}" for record in before["record_ids"][32:]}
+    changed_lines = [
+        line.split("|")[0] + f"| secret secret {line[:8]}" if line[:8] in private_ids else line
+        for line in dictionary_lines
     ]
-    after = SMALL.build(changed)
-    assert changed != dictionary
+    after = SMALL_RECIPE.build(changed_lines)
+    assert changed_lines != dictionary_lines
     for name in ("record_ids", "features", "labels"):
         assert after[name][:32].tolist() == before[name][:32].tolist()
     assert after["label_names"].tolist() == before["label_names"].tolist()
