@@ -17,7 +17,7 @@ from tests.privacy.rival_distributions import selection_distribution
 from tests.statistical.chi_square import chi_square_p_value
 
 DRAWS = 200_000
-VOTES = np.array([15, 12, 12, 7, 1])
+VOTE_COUNTS = np.array([15, 12, 12, 7, 1])
 NUM_TEACHERS = 16
 ACCEPTED = 1e-4
 REJECTED = 1e-12
@@ -53,11 +53,14 @@ def counts_of(values: np.ndarray) -> dict[int, int]:
 def drawn_sets(aggregator: Any, draws: int = DRAWS) -> Counter[Any]:
     """Returns the number of times that each set of labels was released; None stands for a refusal."""
     rng = np.random.default_rng(1)
-    votes = np.tile(VOTES, (draws, 1))
-    release = aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=rng)
-    coded = counts_of(np.where(release.answered, release.labels @ (1 << np.arange(len(VOTES))), -1))
+    vote_counts = np.tile(VOTE_COUNTS, (draws, 1))
+    release = aggregator.aggregate(vote_counts, num_teachers=NUM_TEACHERS, rng=rng)
+    coded = counts_of(
+        np.where(release.answered, release.labels @ (1 << np.arange(len(VOTE_COUNTS))), -1)
+    )
     sets = {
-        code: tuple(label for label in range(len(VOTES)) if code >> label & 1) for code in coded
+        code: tuple(label for label in range(len(VOTE_COUNTS)) if code >> label & 1)
+        for code in coded
     }
     return Counter({None if code < 0 else sets[code]: count for code, count in coded.items()})
 
@@ -75,8 +78,8 @@ def test_drawn_k_follows_the_exact_distribution_and_not_that_of_another_scale(
     selection = GapSelection(
         noise_scale=3.0, noise=noise, num_labels=5, num_teachers=NUM_TEACHERS, padded=padded
     )
-    drawn = counts_of(selection(np.tile(VOTES, (DRAWS, 1)), rng=np.random.default_rng(1)))
-    gaps = gaps_of(VOTES[None], num_teachers=NUM_TEACHERS, padded=padded)
+    drawn = counts_of(selection(np.tile(VOTE_COUNTS, (DRAWS, 1)), rng=np.random.default_rng(1)))
+    gaps = gaps_of(VOTE_COUNTS[None], num_teachers=NUM_TEACHERS, padded=padded)
     for scale, fits in ((3.0, True), (2.7, False), (3.3, False)):
         distribution = dict(
             zip(
@@ -102,7 +105,7 @@ def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_sca
     assert (
         chi_square_p_value(
             count_by_outcome=drawn,
-            prob_by_outcome=aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS),
+            prob_by_outcome=aggregator.distribution(VOTE_COUNTS, num_teachers=NUM_TEACHERS),
         )
         > ACCEPTED
     )
@@ -113,7 +116,7 @@ def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_sca
         assert (
             chi_square_p_value(
                 count_by_outcome=drawn,
-                prob_by_outcome=wrong.distribution(VOTES, num_teachers=NUM_TEACHERS),
+                prob_by_outcome=wrong.distribution(VOTE_COUNTS, num_teachers=NUM_TEACHERS),
             )
             < REJECTED
         )
@@ -136,7 +139,7 @@ def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_anot
     assert (
         chi_square_p_value(
             count_by_outcome=drawn,
-            prob_by_outcome=aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS),
+            prob_by_outcome=aggregator.distribution(VOTE_COUNTS, num_teachers=NUM_TEACHERS),
         )
         > ACCEPTED
     )
@@ -146,7 +149,7 @@ def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_anot
         dataclasses.replace(aggregator, test_std=1.2),
         dataclasses.replace(aggregator, penalty=1.0),
     ):
-        distribution = wrong.distribution(VOTES, num_teachers=NUM_TEACHERS)
+        distribution = wrong.distribution(VOTE_COUNTS, num_teachers=NUM_TEACHERS)
         assert chi_square_p_value(count_by_outcome=drawn, prob_by_outcome=distribution) < REJECTED
 
 
@@ -171,7 +174,8 @@ def test_passes_of_a_table_follow_its_levels() -> None:
     table = optimal_stability_table(order=3.0, rdp_budget=1.0, failure_prob=0.02, num_levels=10)
     test = StabilityTest.from_table(table, num_teachers=12)
     passes = test(np.tile(np.arange(13), (DRAWS, 1)), rng=np.random.default_rng(3)).mean(axis=0)
-    expected = 1 / (1 + np.exp(-np.array(table.logits)))[[0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]]
+    level_of_gap = [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    expected = 1 / (1 + np.exp(-np.array(table.logits)))[level_of_gap]
     assert (np.abs(passes - expected) <= 4.5 * np.sqrt(0.25 / DRAWS)).all()
 
 
@@ -180,17 +184,18 @@ def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
 
     Their counts differ. 10% less noise is rejected.
     """
-    votes = np.tile([8, 10, 5], (DRAWS, 1))
+    vote_counts_of_a_query = np.array([8, 10, 5])
+    vote_counts = np.tile(vote_counts_of_a_query, (DRAWS, 1))
     release = GaussianVotes(noise_std=3.0).aggregate(
-        votes, num_teachers=16, rng=np.random.default_rng(4)
+        vote_counts, num_teachers=16, rng=np.random.default_rng(4)
     )
     codes = counts_of(release.labels @ (1 << np.arange(3)))
 
     def distribution(std: float) -> dict[int, float]:
-        ones = ndtr((np.array([8, 10, 5]) - 8) / std)
+        one_probs = ndtr((vote_counts_of_a_query - 8) / std)
         return {
             code: math.prod(
-                p if code >> label & 1 else 1 - p for label, p in enumerate(ones.tolist())
+                p if code >> label & 1 else 1 - p for label, p in enumerate(one_probs.tolist())
             )
             for code in range(8)
         }
@@ -207,12 +212,13 @@ def test_outcomes_of_neighboring_queries_are_independent() -> None:
     """Whether two consecutive queries are answered follows the product of both probabilities by a chi-square test."""
     aggregator = AGGREGATORS["gumbel"]
     release = aggregator.aggregate(
-        np.tile(VOTES, (DRAWS, 1)), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(5)
+        np.tile(VOTE_COUNTS, (DRAWS, 1)), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(5)
     )
     first = release.answered[0::2].astype(int)
     second = release.answered[1::2].astype(int)
-    answered = 1 - aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS)[None]
-    probs = {0: 1 - answered, 1: answered}
+    refusal_prob = aggregator.distribution(VOTE_COUNTS, num_teachers=NUM_TEACHERS)[None]
+    answer_prob = 1 - refusal_prob
+    probs = {0: refusal_prob, 1: answer_prob}
     distribution = {2 * a + b: probs[a] * probs[b] for a in (0, 1) for b in (0, 1)}
     assert (
         chi_square_p_value(

@@ -16,13 +16,15 @@ from tests.statistical.chi_square import chi_square_p_value
 DRAWS = 8_000
 ACCEPTED = 1e-4
 REJECTED = 1e-12
-TIED = np.array([2, 6, 4, 6, 0, 4, 4])
-DENSE = np.array([0, 1, 1, 2, 4, 4, 5, 9])
-SPARSE = np.concatenate([[0, 3, 6, 9, 14], np.full(395, 19), np.full(600, 60), np.full(60, 210)])
+TIED_COUNTS = np.array([2, 6, 4, 6, 0, 4, 4])
+DENSE_COUNTS = np.array([0, 1, 1, 2, 4, 4, 5, 9])
+SPARSE_COUNTS = np.concatenate(
+    [[0, 3, 6, 9, 14], np.full(395, 19), np.full(600, 60), np.full(60, 210)]
+)
 
-VALUES = np.array([60, 56, 48, 10])
-SIZES = np.array([1, 2, 30, 9_967])
-LONG = np.random.default_rng(0).permutation(np.repeat(VALUES, SIZES))
+COUNT_VALUES = np.array([60, 56, 48, 10])
+CLASS_SIZES = np.array([1, 2, 30, 9_967])
+MANY_COUNTS = np.random.default_rng(0).permutation(np.repeat(COUNT_VALUES, CLASS_SIZES))
 
 
 @pytest.mark.slow
@@ -33,37 +35,45 @@ def test_coins_follow_the_exact_distribution() -> None:
     """
     mechanism = PermuteAndFlipTopK(k=3, epsilon=4.0)
     rng = np.random.default_rng(3)
-    drawn = Counter(map(tuple, mechanism(np.tile(TIED, (3 * DRAWS, 1)), rng=rng).indices.tolist()))
+    drawn = Counter(
+        map(tuple, mechanism(np.tile(TIED_COUNTS, (3 * DRAWS, 1)), rng=rng).indices.tolist())
+    )
     assert (
-        chi_square_p_value(count_by_outcome=drawn, prob_by_outcome=mechanism.distribution(TIED))
+        chi_square_p_value(
+            count_by_outcome=drawn, prob_by_outcome=mechanism.distribution(TIED_COUNTS)
+        )
         > ACCEPTED
     )
     for wrong in (PeelingTopK(k=3, epsilon=4.0), dataclasses.replace(mechanism, epsilon=5.2)):
         assert (
-            chi_square_p_value(count_by_outcome=drawn, prob_by_outcome=wrong.distribution(TIED))
+            chi_square_p_value(
+                count_by_outcome=drawn, prob_by_outcome=wrong.distribution(TIED_COUNTS)
+            )
             < REJECTED
         )
 
 
 def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int], float]:
-    """Returns the distribution of the first two picked values among the counts `LONG`.
+    """Returns the distribution of the first two picked values among the counts `MANY_COUNTS`.
 
     Each pick is the largest noisy count that is left.
     """
     distribution = {}
     for first, p in enumerate(
         largest_distribution(
-            VALUES / scale, class_sizes=SIZES * 1.0, unit_noise=UNIT_NOISES[noise]
+            COUNT_VALUES / scale, class_sizes=CLASS_SIZES * 1.0, unit_noise=UNIT_NOISES[noise]
         ).tolist()
     ):
-        left = SIZES - (np.arange(len(SIZES)) == first)
-        some = left > 0
-        then = largest_distribution(
-            VALUES[some] / scale, class_sizes=left[some] * 1.0, unit_noise=UNIT_NOISES[noise]
+        sizes_left = CLASS_SIZES - (np.arange(len(CLASS_SIZES)) == first)
+        is_class_left = sizes_left > 0
+        second_probs = largest_distribution(
+            COUNT_VALUES[is_class_left] / scale,
+            class_sizes=sizes_left[is_class_left] * 1.0,
+            unit_noise=UNIT_NOISES[noise],
         )
         distribution |= {
-            (int(VALUES[first]), int(VALUES[c])): p * float(q)
-            for c, q in zip(np.flatnonzero(some), then, strict=True)
+            (int(COUNT_VALUES[first]), int(COUNT_VALUES[second])): p * float(q)
+            for second, q in zip(np.flatnonzero(is_class_left), second_probs, strict=True)
         }
     return distribution
 
@@ -79,9 +89,11 @@ def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_cla
     # noise of scale 5
     mechanism = PermuteAndFlipTopK(k=5, epsilon=2.0)
     rng = np.random.default_rng(1)
-    draws = np.concatenate([mechanism(np.tile(LONG, (100, 1)), rng=rng).indices for _ in range(30)])
+    draws = np.concatenate(
+        [mechanism(np.tile(MANY_COUNTS, (100, 1)), rng=rng).indices for _ in range(30)]
+    )
     assert all(len(set(row)) == 5 for row in draws.tolist())
-    drawn = Counter(map(tuple, LONG[draws[:, :2]].tolist()))
+    drawn = Counter(map(tuple, MANY_COUNTS[draws[:, :2]].tolist()))
     assert (
         chi_square_p_value(
             count_by_outcome=drawn,
@@ -103,19 +115,23 @@ def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_cla
         )
         < 1e-6
     )
-    seen = [int((draws == member).sum()) for member in np.flatnonzero(LONG == 48)]
-    assert chisquare(seen).pvalue > ACCEPTED
-    first_half = np.flatnonzero(LONG == 10)[: 9_967 // 2]
-    far = draws[LONG[draws] == 10]
-    assert len(far) > 400
-    assert abs(np.isin(far, first_half).mean() - 0.5) < 4 / (2 * len(far) ** 0.5)
+    times_drawn = [int((draws == label).sum()) for label in np.flatnonzero(MANY_COUNTS == 48)]
+    assert chisquare(times_drawn).pvalue > ACCEPTED
+    first_half_of_labels = np.flatnonzero(MANY_COUNTS == 10)[: 9_967 // 2]
+    drawn_labels_of_count_10 = draws[MANY_COUNTS[draws] == 10]
+    assert len(drawn_labels_of_count_10) > 400
+    assert abs(np.isin(drawn_labels_of_count_10, first_half_of_labels).mean() - 0.5) < 4 / (
+        2 * len(drawn_labels_of_count_10) ** 0.5
+    )
 
 
 @pytest.mark.parametrize("epsilon", [1e-300, 1e300])
 def test_permute_and_flip_accepts_tiny_and_huge_noise(epsilon: float) -> None:
     """At epsilon 1e300 the nine largest of 10,000 counts are picked in order, and at 1e-300 nine random ones."""
-    row = np.arange(10_000)
-    picks = PermuteAndFlipTopK(k=9, epsilon=epsilon)(row, rng=np.random.default_rng(2)).indices
+    rising_counts = np.arange(10_000)
+    picks = PermuteAndFlipTopK(k=9, epsilon=epsilon)(
+        rising_counts, rng=np.random.default_rng(2)
+    ).indices
     if epsilon > 1:
         assert picks.tolist() == list(range(9_999, 9_990, -1))
     else:
@@ -125,41 +141,47 @@ def test_permute_and_flip_accepts_tiny_and_huge_noise(epsilon: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("numbers", "scale"), [(DENSE, 3.0), (SPARSE, 5.0)], ids=["in random order", "thinned"]
+    ("counts", "scale"),
+    [(DENSE_COUNTS, 3.0), (SPARSE_COUNTS, 5.0)],
+    ids=["in random order", "thinned"],
 )
 def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
-    numbers: np.ndarray, scale: float
+    counts: np.ndarray, scale: float
 ) -> None:
     """Among counts that were not picked before, the value of the next pick follows its exact distribution.
 
     Equal counts are picked equally often. The distribution with 1.4 times the noise is rejected.
     """
     rng = np.random.default_rng(5)
-    alive = np.ones(len(numbers), dtype=np.bool_)
-    alive[[0, 3]] = False  # picked before
-    living = np.flatnonzero(alive)
+    is_unpicked = np.ones(len(counts), dtype=np.bool_)
+    is_unpicked[[0, 3]] = False  # picked before
+    unpicked_places = np.flatnonzero(is_unpicked)
     drawn = [
-        draw_lucky_place(numbers, first_place=1, candidate_mask=alive, noise_scale=scale, rng=rng)
+        draw_lucky_place(
+            counts, first_place=1, candidate_mask=is_unpicked, noise_scale=scale, rng=rng
+        )
         for _ in range(2_500)
     ]
-    assert alive[drawn].all()
-    found = Counter((int(numbers[place]),) for place in drawn)
+    assert is_unpicked[drawn].all()
+    found = Counter((int(counts[place]),) for place in drawn)
 
     def expected(scale: float) -> dict[tuple[int], float]:
         chances: Counter[tuple[int]] = Counter()
         for place, chance in zip(
-            living, exponential_argmax(-(numbers[living] - numbers[1]) / scale), strict=True
+            unpicked_places,
+            exponential_argmax(-(counts[unpicked_places] - counts[1]) / scale),
+            strict=True,
         ):
-            chances[(int(numbers[place]),)] += float(chance)
+            chances[(int(counts[place]),)] += float(chance)
         return dict(chances)
 
     assert chi_square_p_value(count_by_outcome=found, prob_by_outcome=expected(scale)) > ACCEPTED
     assert chi_square_p_value(count_by_outcome=found, prob_by_outcome=expected(1.4 * scale)) < 1e-9
-    same = [
+    times_drawn_of_equal_counts = [
         drawn.count(place)
-        for place in np.flatnonzero(numbers == (4 if scale == 3.0 else 19))[:40].tolist()
+        for place in np.flatnonzero(counts == (4 if scale == 3.0 else 19))[:40].tolist()
     ]
-    assert chisquare(same).pvalue > ACCEPTED
+    assert chisquare(times_drawn_of_equal_counts).pvalue > ACCEPTED
 
 
 @pytest.mark.parametrize("num_halvings", [1, 5, 8])
@@ -169,20 +191,22 @@ def test_thinning_leaves_each_place_with_its_share(num_halvings: int) -> None:
     Kept places are in rising order and even over the row. A probability 1.3 times as large is rejected.
     """
     rng = np.random.default_rng(num_halvings)
-    count = 3_001
-    times = 40
-    found = [
-        draw_thinned_places(num_places=count, num_halvings=num_halvings, rng=rng)
-        for _ in range(times)
+    num_places = 3_001
+    num_runs = 40
+    kept_places_of_runs = [
+        draw_thinned_places(num_places=num_places, num_halvings=num_halvings, rng=rng)
+        for _ in range(num_runs)
     ]
-    for places in found:
-        assert (np.diff(places) > 0).all()
-        assert len(places) == 0 or 0 <= places[0] <= places[-1] < count
-    total = sum(map(len, found))
-    assert binomtest(total, n=count * times, p=0.5**num_halvings).pvalue > ACCEPTED
-    assert binomtest(total, n=count * times, p=1.3 * 0.5**num_halvings).pvalue < ACCEPTED
-    late = sum(int((places >= count // 2).sum()) for places in found)
-    assert binomtest(late, n=total, p=0.5).pvalue > ACCEPTED
+    for kept_places in kept_places_of_runs:
+        assert (np.diff(kept_places) > 0).all()
+        assert len(kept_places) == 0 or 0 <= kept_places[0] <= kept_places[-1] < num_places
+    num_kept = sum(map(len, kept_places_of_runs))
+    assert binomtest(num_kept, n=num_places * num_runs, p=0.5**num_halvings).pvalue > ACCEPTED
+    assert binomtest(num_kept, n=num_places * num_runs, p=1.3 * 0.5**num_halvings).pvalue < ACCEPTED
+    num_kept_late = sum(
+        int((kept_places >= num_places // 2).sum()) for kept_places in kept_places_of_runs
+    )
+    assert binomtest(num_kept_late, n=num_kept, p=0.5).pvalue > ACCEPTED
 
 
 def test_no_place_is_thinned_at_level_0() -> None:

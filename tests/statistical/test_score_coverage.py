@@ -48,7 +48,7 @@ class SureStudent:
         return np.asarray(self.predict_proba(inputs) >= 0.4)
 
 
-STUDENT = cast(StudentModel, SureStudent())
+STUDENT_MODEL = cast(StudentModel, SureStudent())
 
 
 def drawn_split(num_records: int, rng: np.random.Generator) -> Split:
@@ -68,8 +68,8 @@ def drawn_split(num_records: int, rng: np.random.Generator) -> Split:
 
 def true_scores(test_split: Split) -> dict[str, float | None]:
     """Returns the student's scores on records, by definitions that share no code with the released estimates."""
-    probabilities = STUDENT.predict_proba(test_split.inputs)
-    predicted = STUDENT.predict(test_split.inputs)
+    probabilities = STUDENT_MODEL.predict_proba(test_split.inputs)
+    predicted = STUDENT_MODEL.predict(test_split.inputs)
     scores = vars(
         multilabel_metrics(predicted, scores=probabilities, true_labels=test_split.labels)
     )
@@ -96,27 +96,27 @@ def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]
         is_noise_hidden: whether the estimates assume only a tenth of the noise.
     """
     rng = np.random.default_rng(4)
-    of_all = true_scores(drawn_split(100_000, rng))
+    scores_of_population = true_scores(drawn_split(100_000, rng))
     public = drawn_split(NUM_PUBLIC, rng)
     score_design = ScoreDesign.from_public(
-        STUDENT,
+        STUDENT_MODEL,
         public,
         noise_multiplier=NOISE_MULTIPLIER,
         num_groups=NUM_GROUPS,
         has_gaps=False,
         subgroups=(subgroups_of(public, public),),
     )
-    names = (*SCORES, *SUBGROUPS)
-    hits = np.zeros((len(names), 2))
+    score_names = (*SCORES, *SUBGROUPS)
+    hits = np.zeros((len(score_names), 2))
     num_draws = NUM_DRAWS // 10 if is_noise_hidden else NUM_DRAWS
     for _ in range(num_draws):
         test_split = drawn_split(NUM_GROUPS, rng)
-        of_test = true_scores(test_split)
+        scores_of_test_split = true_scores(test_split)
         sums = noisy_sums(
             score_design,
             exact_sums(
                 score_design,
-                model=STUDENT,
+                model=STUDENT_MODEL,
                 test_split=test_split,
                 subgroups=(subgroups_of(test_split, public),),
             ),
@@ -132,12 +132,17 @@ def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]
         (by_value,) = estimates.subgroup_scores()
         scores = estimates.scores() | dict(zip(SUBGROUPS, by_value, strict=True))
         for place, (name, score) in enumerate(scores.items()):
-            assert name == names[place]
-            for column, truth in enumerate((of_test[name], of_all[name])):
+            assert name == score_names[place]
+            for column, truth in enumerate(
+                (scores_of_test_split[name], scores_of_population[name])
+            ):
                 assert truth is not None
                 hits[place, column] += score.low <= truth <= score.high
-    shares = hits / num_draws
-    return {name: (row[0], row[1]) for name, row in zip(names, shares.tolist(), strict=True)}
+    coverage_shares = hits / num_draws
+    return {
+        name: (row[0], row[1])
+        for name, row in zip(score_names, coverage_shares.tolist(), strict=True)
+    }
 
 
 def subgroups_of(test_split: Split, public: Split) -> Subgroups:
@@ -156,13 +161,13 @@ def test_intervals_hold_the_truth_in_95_percent() -> None:
 
     It also holds the score of the population in at least 93%. Two points are left for chance.
     """
-    for name, shares in coverages().items():
-        assert min(shares) >= 0.93, name
+    for score_name, coverages_of_score in coverages().items():
+        assert min(coverages_of_score) >= 0.93, score_name
 
 
 @pytest.mark.slow
 def test_intervals_that_ignore_the_noise_are_too_short() -> None:
     """Negative control: intervals that assume a tenth of the noise hold micro-F1 and accuracy in less than 90%."""
-    shares = coverages(is_noise_hidden=True)
-    assert max(shares["micro_f1"]) < 0.9
-    assert max(shares["accuracy"]) < 0.9
+    coverages_by_score = coverages(is_noise_hidden=True)
+    assert max(coverages_by_score["micro_f1"]) < 0.9
+    assert max(coverages_by_score["accuracy"]) < 0.9

@@ -36,19 +36,27 @@ LAWS = [*((RoundedGaussian, rounded_gaussian, std, 1.05) for std in (0.05, 0.3, 
 LAWS += [(DiscreteGaussian, discrete_gaussian, variance, 1.1) for variance in (1, 2, 7, 64, 900)]
 
 
-@pytest.mark.parametrize(("kind", "law", "width", "wrong"), LAWS)
+@pytest.mark.parametrize(("noise_class", "compute_law", "std_or_variance", "widening"), LAWS)
 def test_whole_numbers_have_their_mass_and_not_that_of_wider_noise(
-    kind: Any, law: Any, width: float, wrong: float
+    noise_class: Any, compute_law: Any, std_or_variance: float, widening: float
 ) -> None:
     """60,000 draws of whole-number noise follow their exact distribution by a chi-square test.
 
-    The distribution of noise that is wider by the factor `wrong` is rejected.
+    The distribution of noise that is wider by the factor `widening` is rejected.
     """
-    drawn = Counter(kind(width).sample(shape=(60_000,), rng=np.random.default_rng(5)).tolist())
-    assert chi_square_p_value(count_by_outcome=drawn, prob_by_outcome=law(width)) > 1e-3
+    drawn = Counter(
+        noise_class(std_or_variance).sample(shape=(60_000,), rng=np.random.default_rng(5)).tolist()
+    )
     assert (
-        width < 0.1
-        or chi_square_p_value(count_by_outcome=drawn, prob_by_outcome=law(width * wrong)) < 1e-6
+        chi_square_p_value(count_by_outcome=drawn, prob_by_outcome=compute_law(std_or_variance))
+        > 1e-3
+    )
+    assert (
+        std_or_variance < 0.1
+        or chi_square_p_value(
+            count_by_outcome=drawn, prob_by_outcome=compute_law(std_or_variance * widening)
+        )
+        < 1e-6
     )
 
 
