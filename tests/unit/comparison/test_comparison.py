@@ -73,7 +73,7 @@ def run_comparison(
 def finished_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns the folder of a comparison of six methods at two epsilons and two seeds."""
     comparison_folder = tmp_path_factory.mktemp("comparison") / "run"
-    methods = (
+    compared_methods = (
         pate_method(name="votes", aggregator=VOTES),
         pate_method(name="votes", aggregator=VOTES, num_teachers=12),
         pate_method(name="hopeless", aggregator=HOPELESS),
@@ -81,7 +81,7 @@ def finished_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pate_method(name="gnmax", aggregator=GNMax(noise_std=1.0)),
         pate_method(name="checked", aggregator=CHECKED),
     )
-    run_comparison(output_folder=comparison_folder, methods=methods)
+    run_comparison(output_folder=comparison_folder, methods=compared_methods)
     return comparison_folder
 
 
@@ -91,8 +91,8 @@ def test_one_row_a_run_and_baselines_without_epsilon(finished_folder: Path) -> N
     Two methods with the name `votes` become `votes` and `votes@12`, by their numbers of teachers.
     """
     runs = read_runs(finished_folder / "comparison.csv")
-    names = [(run.aggregator, run.num_teachers) for run in runs]
-    assert names[:6] == [
+    names_and_teacher_counts = [(run.aggregator, run.num_teachers) for run in runs]
+    assert names_and_teacher_counts[:6] == [
         ("prior", None),
         ("best_constant", None),
         ("true_label_student", None),
@@ -101,7 +101,11 @@ def test_one_row_a_run_and_baselines_without_epsilon(finished_folder: Path) -> N
         ("majority_vote_student", 12),
     ]
     assert all(run.epsilon is None and run.micro_f1 is not None for run in runs[:6])
-    assert names.count(("votes", 24)) == names.count(("votes@12", 12)) == 4
+    assert (
+        names_and_teacher_counts.count(("votes", 24))
+        == names_and_teacher_counts.count(("votes@12", 12))
+        == 4
+    )
     for run in runs[6:14]:
         assert run.num_answered == run.num_queries == NUM_QUERIES
         assert run.adjacency == "replace_one"

@@ -113,7 +113,7 @@ def test_a_calibrator_that_overshoots_is_refused(tmp_path: Path) -> None:
         calibrated_contender(
             aggregator=Overshooting(noise_std=1.0), calibration_path=tmp_path / "b.json"
         )
-    with pytest.raises(NotTrained, match="expected at most 2 once"):
+    with pytest.raises(NotTrained, match=r"epsilon.*: expected at most 2 once calibrated"):
         calibrated_contender(
             aggregator=Overshooting(noise_std=1.0), calibration_path=tmp_path / "b.json"
         )

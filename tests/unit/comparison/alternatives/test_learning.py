@@ -23,23 +23,23 @@ def public_pool() -> np.ndarray:
 
 
 def best_schedule(
-    prevalence: np.ndarray, noise_rate: float, *, concentrated: bool = False
+    prevalence: np.ndarray, gradient_noise_rate: float, *, signal_is_concentrated: bool = False
 ) -> Schedule:
     """Returns the schedule with the least expected error on the public pool.
 
     Args:
         prevalence: the prevalence of each label.
-        noise_rate: the variance of the noise in an entry of a mean gradient, divided by the number of steps.
-        concentrated: whether all signal is along the widest direction.
+        gradient_noise_rate: the variance of the noise in an entry of a mean gradient, divided by the number of steps.
+        signal_is_concentrated: whether all signal is along the widest direction.
     """
     return Schedule.best(
         public_feature_map=PublicDirections.fit(public_inputs=public_pool()),
         public_inputs=public_pool(),
         prevalence=prevalence,
-        noise_rate=noise_rate,
+        noise_rate=gradient_noise_rate,
         clip_factor=CLIP_FACTOR,
         signal_variance=SIGNAL_VARIANCE,
-        signal_is_concentrated=concentrated,
+        signal_is_concentrated=signal_is_concentrated,
     )
 
 
@@ -47,7 +47,8 @@ def test_more_noise_shortens_learning_and_raises_the_expected_error() -> None:
     """The larger the noise, the shorter the learning times of the best schedule, and the larger its expected error."""
     prevalence = np.array([0.05, 0.3])
     little, more, most = (
-        best_schedule(prevalence, noise_rate=noise_rate) for noise_rate in (1e-8, 1e-5, 1e-2)
+        best_schedule(prevalence, gradient_noise_rate=noise_rate)
+        for noise_rate in (1e-8, 1e-5, 1e-2)
     )
     assert (
         little.label_learning_times.min()
@@ -69,10 +70,12 @@ def test_a_signal_in_one_direction_is_learned_better_at_large_noise() -> None:
     The gain is the variance of the log-odds minus the expected error.
     """
     prevalence = np.array([0.05, 0.3])
-    schedule_of_spread_signal = best_schedule(prevalence, noise_rate=1e-2)
-    concentrated = best_schedule(prevalence, noise_rate=1e-2, concentrated=True)
+    schedule_of_spread_signal = best_schedule(prevalence, gradient_noise_rate=1e-2)
+    schedule_of_concentrated_signal = best_schedule(
+        prevalence, gradient_noise_rate=1e-2, signal_is_concentrated=True
+    )
     gain = SIGNAL_VARIANCE - schedule_of_spread_signal.expected_squared_error
-    assert SIGNAL_VARIANCE - concentrated.expected_squared_error > 2 * gain > 0
+    assert SIGNAL_VARIANCE - schedule_of_concentrated_signal.expected_squared_error > 2 * gain > 0
 
 
 def test_noise_of_trained_weights_has_the_expected_variance() -> None:
@@ -82,19 +85,24 @@ def test_noise_of_trained_weights_has_the_expected_variance() -> None:
     """
     rng = np.random.default_rng(0)
     prevalence = np.array([0.2, 0.4])
-    noise_rate = 1e-4
-    schedule = best_schedule(prevalence, noise_rate=noise_rate)
+    gradient_noise_rate = 1e-4
+    schedule = best_schedule(prevalence, gradient_noise_rate=gradient_noise_rate)
     directions = PublicDirections.fit(public_inputs=public_pool())
     features = directions.features(public_pool(), ridge=schedule.ridge)
     curvature = CLIP_FACTOR * prevalence * (1 - prevalence)
-    weights = np.zeros((400, 8, 2))
+    num_descents = 400
+    weights_of_descents = np.zeros((num_descents, features.shape[1], len(prevalence)))
     learning_rates = schedule.label_learning_times / schedule.num_steps
     covariance = features.T @ features / len(features)
     for _ in range(schedule.num_steps):
-        noise = np.sqrt(noise_rate * schedule.num_steps) * rng.normal(size=weights.shape)
-        weights += learning_rates * (noise - curvature * (covariance @ weights))
-    log_odds = np.einsum("nk,rkl->rnl", features[:, :-1], weights[:, :-1])
-    np.testing.assert_allclose(log_odds.var(axis=(0, 1)), schedule.noise_variance, rtol=0.35)
+        noise_std = np.sqrt(gradient_noise_rate * schedule.num_steps)
+        gradient_noise = noise_std * rng.normal(size=weights_of_descents.shape)
+        weights_of_descents += learning_rates * (
+            gradient_noise - curvature * (covariance @ weights_of_descents)
+        )
+    log_odds = np.einsum("nk,rkl->rnl", features[:, :-1], weights_of_descents[:, :-1])
+    variance_of_labels = log_odds.var(axis=(0, 1))
+    np.testing.assert_allclose(variance_of_labels, schedule.noise_variance, rtol=0.35)
 
 
 @pytest.mark.parametrize(
@@ -110,14 +118,14 @@ def test_gradients_of_groups_are_those_of_a_loop(num_groups: int) -> None:
     bias = rng.normal(size=3)
     clip = 0.8
     residuals = labels - expit(features @ weights + bias)
-    expected_sum = np.zeros((4, 3))
+    expected_gradient_sum = np.zeros_like(weights)
     for group in np.unique(group_ids):
         rows = group_ids == group
         gradient = features[rows].T @ residuals[rows] / rows.sum()
-        expected_sum += gradient * min(1.0, clip / np.linalg.norm(gradient))
+        expected_gradient_sum += gradient * min(1.0, clip / np.linalg.norm(gradient))
     groups = GroupGradients.from_records(features, labels, group_ids=group_ids)
-    clipped_sum = groups.clipped_sum(model_weights=weights, bias=bias, clip=clip)
-    np.testing.assert_allclose(clipped_sum, expected_sum)
+    clipped_gradient_sum = groups.clipped_sum(model_weights=weights, bias=bias, clip=clip)
+    np.testing.assert_allclose(clipped_gradient_sum, expected_gradient_sum)
 
 
 def test_a_group_whose_records_cancel_adds_less_than_its_clip() -> None:
@@ -125,16 +133,18 @@ def test_a_group_whose_records_cancel_adds_less_than_its_clip() -> None:
     features = np.array([[1.0, 0.0], [-1.0, 1e-9]])
     labels = np.zeros((2, 1), bool)
     group = GroupGradients.from_records(features, labels, group_ids=np.zeros(2, dtype=int))
-    clipped_sum = group.clipped_sum(
+    clipped_gradient_sum = group.clipped_sum(
         model_weights=np.zeros((2, 1)), bias=np.array([20.0]), clip=1e-9
     )
-    assert 0 < np.linalg.norm(clipped_sum) < 1e-9
+    assert 0 < np.linalg.norm(clipped_gradient_sum) < 1e-9
 
 
 def test_the_noise_of_a_gradient_has_the_stated_standard_deviation() -> None:
     """The standard deviation of a released sum of zeros is noise multiplier times sensitivity times step, about 3."""
-    noisy_gradient = NoisyGradient(clip=0.5, noise_multiplier=3.0, max_units=1000)
-    noise = noisy_gradient.release(gradient_sum=np.zeros((200, 50)), rng=np.random.default_rng(0))
+    max_groups = 1000
+    noisy_gradient = NoisyGradient(clip=0.5, noise_multiplier=3.0, max_units=max_groups)
+    zero_gradient_sum = np.zeros((200, 50))
+    noise = noisy_gradient.release(zero_gradient_sum, rng=np.random.default_rng(0))
     sensitivity_in_steps = noisy_gradient.sensitivity_in_steps(num_entries=noise.size)
     noise_std = 3.0 * sensitivity_in_steps * noisy_gradient.grid_step(num_entries=noise.size)
     assert noise.std() == pytest.approx(noise_std, rel=0.03)
@@ -159,9 +169,11 @@ def test_a_posterior_shrinks_by_the_known_noise() -> None:
     )
     # The most likely variance of the weight, 1.5**2 - 1 / 1.5, is between the scales 1 and 2.
     assert posterior.scale in (1.0, 2.0)
-    variance = posterior.scale
-    assert posterior.mean.item() == pytest.approx(1.5 * variance / (variance + 1 / 1.5))
-    assert posterior.variances.item() == pytest.approx(1 / (1 / variance + 1.5))
+    weight_variance = posterior.scale
+    assert posterior.mean.item() == pytest.approx(
+        1.5 * weight_variance / (weight_variance + 1 / 1.5)
+    )
+    assert posterior.variances.item() == pytest.approx(1 / (1 / weight_variance + 1.5))
 
 
 @pytest.mark.parametrize("scale", [0.25, 8.0])
@@ -171,12 +183,12 @@ def test_the_most_likely_scale_is_that_of_the_weights(scale: float) -> None:
     The error of the posterior mean agrees with the posterior variances, and is smaller than the noise.
     """
     rng = np.random.default_rng(0)
-    prior_variances = np.geomspace(0.1, 10, num=200)
-    stds = np.sqrt(scale * prior_variances[:, None])
+    prior_variances_of_axes = np.geomspace(0.1, 10, num=200)
+    stds = np.sqrt(scale * prior_variances_of_axes[:, None])
     weights = stds * rng.normal(size=(200, 30))
     observed_weights = weights + 2.0 * rng.normal(size=weights.shape)
     posterior = SignalPosterior.before_observations(
-        prior_variances, num_labels=30
+        prior_variances_of_axes, num_labels=30
     ).with_observation(
         observed_weights=observed_weights, observation_variances=np.full_like(weights, 4.0)
     )
@@ -188,12 +200,16 @@ def test_the_most_likely_scale_is_that_of_the_weights(scale: float) -> None:
 
 def test_axes_of_a_noisy_covariance_have_no_variance_below_the_noise() -> None:
     """The variances along axes are the eigenvalues of the covariance, but at least the largest one of the noise."""
-    covariance = np.diag([0.5, 0.3, -0.1])
-    exact_axes = FeatureAxes.of_covariance(covariance[:2, :2])
+    noisy_covariance = np.diag([0.5, 0.3, -0.1])
+    exact_covariance = noisy_covariance[:2, :2]
+    exact_axes = FeatureAxes.of_covariance(exact_covariance)
     assert np.sort(exact_axes.variances) == pytest.approx([0.3, 0.5])
-    noisy_axes = FeatureAxes.of_covariance(covariance, noise_std=0.1)
-    largest_of_noise = 2 * 0.1 * np.sqrt(3)
-    assert np.sort(noisy_axes.variances) == pytest.approx([largest_of_noise, largest_of_noise, 0.5])
+    noisy_axes = FeatureAxes.of_covariance(noisy_covariance, noise_std=0.1)
+    num_features = len(noisy_covariance)
+    largest_noise_eigenvalue = 2 * 0.1 * np.sqrt(num_features)
+    assert np.sort(noisy_axes.variances) == pytest.approx(
+        [largest_noise_eigenvalue, largest_noise_eigenvalue, 0.5]
+    )
 
 
 @pytest.mark.slow
@@ -208,18 +224,22 @@ def test_a_released_covariance_is_unbiased_with_the_claimed_noise() -> None:
     features /= np.linalg.norm(features, axis=1, keepdims=True)
     group_ids = np.repeat(np.arange(24), [1, 4] * 12)
     mechanism = CovarianceRelease(noise_multiplier=2.0, num_groups=24)
-    releases = np.array([mechanism.release(features, group_ids, rng=rng) for _ in range(2000)])
-    means_of_groups = []
+    released_covariances = np.array(
+        [mechanism.release(features, group_ids, rng=rng) for _ in range(2000)]
+    )
+    covariances_of_groups = []
     for group in range(24):
         rows = features[group_ids == group]
-        means_of_groups.append(rows.T @ rows / len(rows))
-    covariance = np.mean(means_of_groups, axis=0)
+        covariances_of_groups.append(rows.T @ rows / len(rows))
+    covariance = np.mean(covariances_of_groups, axis=0)
     sampling_error = 4 * mechanism.noise_std * np.sqrt(2 / 2000)
-    assert releases.mean(axis=0) == pytest.approx(covariance, abs=sampling_error)
-    stds = releases.std(axis=0)
-    off_diagonal = ~np.eye(4, dtype=bool)
-    assert stds[off_diagonal] == pytest.approx(mechanism.noise_std, rel=0.08)
-    assert stds[~off_diagonal] == pytest.approx(np.sqrt(2) * mechanism.noise_std, rel=0.08)
-    assert (releases == np.swapaxes(releases, 1, 2)).all()
-    squared_error = np.square(releases - covariance).sum(axis=(1, 2)).mean()
+    assert released_covariances.mean(axis=0) == pytest.approx(covariance, abs=sampling_error)
+    stds_of_entries = released_covariances.std(axis=0)
+    is_off_diagonal = ~np.eye(4, dtype=bool)
+    assert stds_of_entries[is_off_diagonal] == pytest.approx(mechanism.noise_std, rel=0.08)
+    assert stds_of_entries[~is_off_diagonal] == pytest.approx(
+        np.sqrt(2) * mechanism.noise_std, rel=0.08
+    )
+    assert (released_covariances == np.swapaxes(released_covariances, 1, 2)).all()
+    squared_error = np.square(released_covariances - covariance).sum(axis=(1, 2)).mean()
     assert squared_error <= mechanism.squared_error(num_features=4) < 1.2 * squared_error + 1 / 24

@@ -25,12 +25,12 @@ from tests.unit.comparison.conftest import small_bench, small_comparison_plan
 
 pytestmark = pytest.mark.skipif(find_spec("opacus") is None, reason="needs opacus")
 
-# One method of each kind; `MLP` is DP-SGD with a hidden layer.
-GRADIENT = DpGradientDescent(name="dp_gd")
-COVARIANCE = DpFeatureCovariance(name="dp_fc")
-SQUARES = DpLeastSquares(name="dp_ls")
-LINEAR = DpSgd(name="dp_sgd", batch_size=256, num_steps=12)
-MLP = replace(LINEAR, name="mlp", network="mlp", hidden=8)
+# One method of each kind; `MLP_DP_SGD` is DP-SGD with a hidden layer.
+DP_GRADIENT_DESCENT = DpGradientDescent(name="dp_gd")
+DP_COVARIANCE_METHOD = DpFeatureCovariance(name="dp_fc")
+DP_LEAST_SQUARES = DpLeastSquares(name="dp_ls")
+LINEAR_DP_SGD = DpSgd(name="dp_sgd", batch_size=256, num_steps=12)
+MLP_DP_SGD = replace(LINEAR_DP_SGD, name="mlp", network="mlp", hidden=8)
 
 
 def budget_at_epsilon(epsilon: float) -> Budget:
@@ -38,7 +38,11 @@ def budget_at_epsilon(epsilon: float) -> Budget:
     return Budget(epsilon=epsilon, delta=1e-5)
 
 
-@pytest.mark.parametrize("method", [GRADIENT, COVARIANCE, SQUARES], ids=lambda method: method.name)
+@pytest.mark.parametrize(
+    "method",
+    [DP_GRADIENT_DESCENT, DP_COVARIANCE_METHOD, DP_LEAST_SQUARES],
+    ids=lambda method: method.name,
+)
 def test_methods_without_samples_cost_exactly_a_gaussian(method: Alternative) -> None:
     """A method that samples no groups costs one Gaussian event with the method's noise multiplier.
 
@@ -54,7 +58,9 @@ def test_methods_without_samples_cost_exactly_a_gaussian(method: Alternative) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", [GRADIENT, LINEAR], ids=lambda method: method.name)
+@pytest.mark.parametrize(
+    "method", [DP_GRADIENT_DESCENT, LINEAR_DP_SGD], ids=lambda method: method.name
+)
 def test_a_stored_calibration_is_priced_again(method: Alternative, tmp_path: Path) -> None:
     """A calibration that is read from its file has the epsilon of the first calibration, at most 3.
 
@@ -90,7 +96,9 @@ def test_a_stored_calibration_is_priced_again(method: Alternative, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "method", [GRADIENT, COVARIANCE, SQUARES, LINEAR, MLP], ids=lambda method: method.name
+    "method",
+    [DP_GRADIENT_DESCENT, DP_COVARIANCE_METHOD, DP_LEAST_SQUARES, LINEAR_DP_SGD, MLP_DP_SGD],
+    ids=lambda method: method.name,
 )
 def test_a_seed_gives_the_same_model_and_another_seed_another(method: Alternative) -> None:
     """Two trainings with one seed give equal probabilities, and a training with another seed different ones.
@@ -116,19 +124,19 @@ def test_a_seed_gives_the_same_model_and_another_seed_another(method: Alternativ
 def test_a_method_for_add_remove_is_refused() -> None:
     """A method whose adjacency is add_remove is refused, as it divides by the number of groups."""
     with refused_parameter("adjacency", value="add_remove"):
-        replace(GRADIENT, adjacency=str(Adjacency.ADD_REMOVE))
+        replace(DP_GRADIENT_DESCENT, adjacency=str(Adjacency.ADD_REMOVE))
 
 
 def test_a_convolutional_network_is_refused_for_other_inputs_than_images() -> None:
     """DP-SGD with the network `cnn` is refused for a data set whose inputs are no images."""
     with refused_parameter("method.network", value="cnn"):
-        replace(LINEAR, network="cnn").check(small_bench())
+        replace(LINEAR_DP_SGD, network="cnn").check(small_bench())
 
 
 def test_unknown_covariance_is_refused() -> None:
     """A covariance that is neither public nor noisy is refused."""
     with refused_parameter("covariance", value="private"):
-        replace(COVARIANCE, covariance="private")
+        replace(DP_COVARIANCE_METHOD, covariance="private")
 
 
 @pytest.mark.parametrize(
@@ -158,10 +166,10 @@ def test_the_covariance_with_less_error_is_taken(
         )
         return mechanism is not None
 
-    assert is_covariance_released(method=COVARIANCE) == is_noisy
-    assert is_covariance_released(method=SQUARES) == is_noisy
-    assert not is_covariance_released(method=replace(COVARIANCE, covariance="public"))
-    assert is_covariance_released(method=replace(COVARIANCE, covariance="noisy"))
+    assert is_covariance_released(method=DP_COVARIANCE_METHOD) == is_noisy
+    assert is_covariance_released(method=DP_LEAST_SQUARES) == is_noisy
+    assert not is_covariance_released(method=replace(DP_COVARIANCE_METHOD, covariance="public"))
+    assert is_covariance_released(method=replace(DP_COVARIANCE_METHOD, covariance="noisy"))
 
 
 @pytest.mark.parametrize("covariance", ["public", "noisy"])
@@ -169,7 +177,7 @@ def test_least_squares_without_noise_or_clip_is_ordinary(covariance: str) -> Non
     """With almost no noise and a large clip, `dp_ls` predicts as ordinary least squares on the centered labels."""
     bench = small_bench()
     training_data = TrainingData(bench=bench)
-    method = replace(SQUARES, covariance=covariance, clip_factor=50.0)
+    method = replace(DP_LEAST_SQUARES, covariance=covariance, clip_factor=50.0)
     model = method.train_model(noise_multiplier=1e-5, training_data=training_data, seed=0)
     private_split = bench.dataset.private
     prevalence_and_known_shares = training_data.release_shares(
@@ -180,27 +188,29 @@ def test_least_squares_without_noise_or_clip_is_ordinary(covariance: str) -> Non
         noise_multiplier=1e-5,
         prevalence_and_known_shares=prevalence_and_known_shares,
     ).ridge
-    prevalence = private_split.labels.mean(axis=0)
+    prevalence_of_labels = private_split.labels.mean(axis=0)
     weights = np.linalg.lstsq(
         training_data.public_feature_map.features(private_split.inputs, ridge=ridge),
-        private_split.labels - prevalence,
+        private_split.labels - prevalence_of_labels,
         rcond=None,
     )[0]
     test_features = training_data.public_feature_map.features(
         bench.dataset.test.inputs, ridge=ridge
     )
-    expected = np.clip(prevalence + test_features @ weights, a_min=1e-3, a_max=1 - 1e-3)
-    error = np.abs(model.predict_proba(bench.dataset.test.inputs) - expected).mean()
+    expected_probabilities = np.clip(
+        prevalence_of_labels + test_features @ weights, a_min=1e-3, a_max=1 - 1e-3
+    )
+    error = np.abs(model.predict_proba(bench.dataset.test.inputs) - expected_probabilities).mean()
     assert error < (0.01 if covariance == "noisy" else 0.08)
-    assert np.abs(prevalence - expected).mean() > 0.1
+    assert np.abs(prevalence_of_labels - expected_probabilities).mean() > 0.1
 
 
 def test_without_opacus_dp_sgd_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """If Opacus is not installed, DP-SGD is refused, and gradient descent on all groups is not."""
     monkeypatch.setitem(sys.modules, "opacus", None)
     with refused_parameter("method", value="dp_sgd"):
-        replace(LINEAR)
-    replace(GRADIENT)
+        replace(LINEAR_DP_SGD)
+    replace(DP_GRADIENT_DESCENT)
 
 
 @pytest.mark.slow
@@ -212,9 +222,9 @@ def test_comparison_notes_methods_that_are_useless_or_diverge(
 
     The epsilons are 0.001 and 30. The model of all records has the same scores as a method and as a baseline.
     """
-    diverging_method = replace(MLP, name="wild", learning_rate=1e7)
+    diverging_method = replace(MLP_DP_SGD, name="wild", learning_rate=1e7)
     comparison_plan = small_comparison_plan(
-        methods=(GRADIENT, diverging_method, AllRecords(name="all_records")),
+        methods=(DP_GRADIENT_DESCENT, diverging_method, AllRecords(name="all_records")),
         epsilons=(0.001, 30.0),
         seeds=(0,),
         allow_useless=False,
@@ -239,7 +249,9 @@ def test_comparison_notes_methods_that_are_useless_or_diverge(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "method", [GRADIENT, COVARIANCE, SQUARES, LINEAR, MLP], ids=lambda method: method.name
+    "method",
+    [DP_GRADIENT_DESCENT, DP_COVARIANCE_METHOD, DP_LEAST_SQUARES, LINEAR_DP_SGD, MLP_DP_SGD],
+    ids=lambda method: method.name,
 )
 def test_unknown_labels_of_private_records_are_left_out(method: Alternative) -> None:
     """If 70% of the private labels are unknown and left out, the mean prediction is about the true prevalence.
