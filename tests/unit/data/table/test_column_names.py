@@ -18,7 +18,7 @@ pytest.importorskip("pyarrow")
 
 
 @pytest.fixture
-def numbered_columns(tmp_path: Path) -> Table:
+def table_with_number_names(tmp_path: Path) -> Table:
     """Returns a reader whose settings name columns by the whole numbers 1, 2019 and 7, as Hydra parses them."""
     table = write_patients(
         folder=tmp_path,
@@ -33,29 +33,29 @@ def numbered_columns(tmp_path: Path) -> Table:
     return replace(table, labels=labels, group=group, drop=drop)
 
 
-def test_columns_may_be_named_by_whole_numbers(numbered_columns: Table) -> None:
+def test_columns_may_be_named_by_whole_numbers(table_with_number_names: Table) -> None:
     """Columns that settings name by the whole numbers 1, 2019 and 7 are found by these names."""
-    dataset = numbered_columns.load()
+    dataset = table_with_number_names.load()
     assert dataset.label_names == ("1",)
     assert isinstance(dataset.preprocessing, TableSchema)
     assert dataset.preprocessing.names == ("0",)
     assert dataset.private.num_groups == 4
 
 
-def test_words_for_missing_cells_may_be_whole_numbers(numbered_columns: Table) -> None:
+def test_words_for_missing_cells_may_be_whole_numbers(table_with_number_names: Table) -> None:
     """With `missing=[-9]`, a number, cells of -9 are missing, so a public column of such cells is refused as empty."""
     missing: Any = [-9]
     with refused_parameter("data.public.7", rule_words="a value in"):
-        replace(numbered_columns, drop=(), missing=missing).load()
+        replace(table_with_number_names, drop=(), missing=missing).load()
 
 
-@pytest.mark.parametrize("label", [1.0, None, True])
+@pytest.mark.parametrize("wrong_name", [1.0, None, True])
 def test_values_other_than_names_are_refused_as_columns(
-    numbered_columns: Table, label: Any
+    table_with_number_names: Table, wrong_name: Any
 ) -> None:
     """A label named by a float, None or a truth value is refused."""
     with refused_parameter("data.labels", value=ANY, rule_words="a list of"):
-        replace(numbered_columns, labels=(label,))
+        replace(table_with_number_names, labels=(wrong_name,))
 
 
 class CountingName(str):

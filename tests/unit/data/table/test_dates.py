@@ -343,8 +343,8 @@ def test_placeholder_date_counts_as_missing(tmp_path: Path, absent: str, form: s
         (absent,),
     )
     assert dataset.private.inputs[::8, 2].tolist() == [1.0] * 5  # the feature of missing cells
-    other_dates = np.delete(dataset.private.inputs[:, 1], np.s_[::8])
-    assert np.std(other_dates) == pytest.approx(1, abs=1e-5)
+    scaled_dates_of_known_cells = np.delete(dataset.private.inputs[:, 1], np.s_[::8])
+    assert np.std(scaled_dates_of_known_cells) == pytest.approx(1, abs=1e-5)
     line = (
         f"when: {absent}, in 5 of 40 cells, is far from all other dates and read as a missing cell"
     )
@@ -374,21 +374,21 @@ def test_private_placeholder_date_does_not_change_the_schema(tmp_path: Path) -> 
 )
 def test_evenly_spread_dates_are_not_placeholders(years: Any) -> None:
     """No date is taken for a placeholder if none is far from all others."""
-    dates = np.array([days_since_1970(year=year, month=1, day=1) for year in years])
-    assert placeholder_dates(dates) == []
+    days_of_cells = np.array([days_since_1970(year=year, month=1, day=1) for year in years])
+    assert placeholder_dates(days_of_cells) == []
 
 
 def test_all_placeholder_dates_count_as_missing() -> None:
     """All three dates that are far from 29 dates within one month are found as placeholders."""
-    words = ["0001-01-01", "9999-12-31", "1900-01-01", "9999-12-31T23:59:59"]
-    dates = np.array(
+    date_texts = ["0001-01-01", "9999-12-31", "1900-01-01", "9999-12-31T23:59:59"]
+    days_of_cells = np.array(
         [
-            *(days_of(date_text=word) for word in words),
+            *(days_of(date_text=date_text) for date_text in date_texts),
             *(days_since_1970(year=2020, month=1, day=day) for day in range(1, 30)),
             np.nan,
         ]
     )
-    assert sorted(map(days_as_text, placeholder_dates(dates))) == sorted(words[:3])
+    assert sorted(map(days_as_text, placeholder_dates(days_of_cells))) == sorted(date_texts[:3])
 
 
 def test_frequent_possible_placeholder_yields_a_remark(tmp_path: Path) -> None:

@@ -48,15 +48,15 @@ def written_splits(dealing: Dealing, folder: Path) -> dict[str, str]:
     return {split: path.read_text() for split, path in dealing.write(folder).items()}
 
 
-def persons_of(part: str) -> set[str]:
+def persons_of(csv_text: str) -> set[str]:
     """Returns the names of the persons in the text of a split's file."""
-    return {line.split(";")[0].removesuffix(".0") for line in part.splitlines()[1:]}
+    return {line.split(";")[0].removesuffix(".0") for line in csv_text.splitlines()[1:]}
 
 
 def test_groups_stay_whole_and_shares_count_groups(undivided_file: Path, tmp_path: Path) -> None:
     """Of 50 people, 10 are in the public, 5 in the test and 35 in the private split, and nobody is in two."""
     parts = written_splits(dealing=make_dealing(path=undivided_file), folder=tmp_path / "parts")
-    persons = {split: persons_of(part=part) for split, part in parts.items()}
+    persons = {split: persons_of(csv_text=part) for split, part in parts.items()}
     num_persons = {split: len(names) for split, names in persons.items()}
     assert num_persons == {"private": 35, "public": 10, "test": 5}
     all_persons = persons["private"] | persons["public"] | persons["test"]
@@ -91,7 +91,7 @@ def test_rows_without_a_group_column_are_divided_individually(
     parts = written_splits(
         dealing=make_dealing(path=undivided_file, group=None), folder=tmp_path / "parts"
     )
-    assert len(persons_of(part=parts["public"])) > 10
+    assert len(persons_of(csv_text=parts["public"])) > 10
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "csv.gz"])

@@ -31,7 +31,7 @@ def write_people(
     private_encoding: str = "utf-8",
     public_encoding: str = "utf-8",
     test_encoding: str = "utf-8",
-    are_shared: bool = False,
+    splits_share_people: bool = False,
 ) -> Table:
     """Writes a file of four persons for each split, and returns their reader.
 
@@ -40,7 +40,7 @@ def write_people(
         private_encoding: the encoding of the private file.
         public_encoding: the encoding of the public file.
         test_encoding: the encoding of the test file.
-        are_shared: whether all files have the same persons.
+        splits_share_people: whether all files have the same persons.
     """
     encoding_of_split = {
         "private": private_encoding,
@@ -48,7 +48,7 @@ def write_people(
         "test": test_encoding,
     }
     for split, encoding in encoding_of_split.items():
-        suffix = "" if are_shared else f" {split}"
+        suffix = "" if splits_share_people else f" {split}"
         rows = []
         for number, name in enumerate(NAMES):
             flu = number % 2
@@ -62,7 +62,7 @@ def write_people(
 @pytest.mark.parametrize("named", ["latin-1", "cp1252", "windows-1252", {"private": "iso-8859-1"}])
 def test_person_in_two_splits_is_found_across_encodings(tmp_path: Path, named: Any) -> None:
     """Persons in two splits are found and refused although the private file is in cp1252 and the others in UTF-8."""
-    table = write_people(folder=tmp_path, private_encoding="cp1252", are_shared=True)
+    table = write_people(folder=tmp_path, private_encoding="cp1252", splits_share_people=True)
     with refused_parameter("data.group", value="person", rule_words="split, 4 are"):
         replace(table, encoding=named).load()
 
@@ -189,8 +189,8 @@ def test_refusal_of_mixed_encodings_names_the_line(tmp_path: Path, named: str) -
     table = write_people(folder=tmp_path)
     path = tmp_path / "private.csv"
     path.write_bytes(path.read_bytes() + "Secret-René,40,Pädiatrie,1\n".encode("latin-1"))
-    line = r"text in one encoding, 4 of 5 lines beyond ASCII are UTF-8 and line 6 is the first that is not: mend"
-    with refused_parameter("data.private", value=ANY, rule_words=line) as caught:
+    rule_on_line_6 = r"text in one encoding, 4 of 5 lines beyond ASCII are UTF-8 and line 6 is the first that is not: mend"
+    with refused_parameter("data.private", value=ANY, rule_words=rule_on_line_6) as caught:
         replace(table, encoding=named).load()
     assert "Secret" not in str(caught.value)
 

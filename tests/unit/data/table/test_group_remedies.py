@@ -33,10 +33,10 @@ def test_refusal_of_a_column_unknown_to_the_schema_offers_group_first(tmp_path: 
 
 def test_refusal_of_a_column_of_words_offers_group_first(tmp_path: Path) -> None:
     """If a public column has a different word in each row, the refusal proposes `data.group` before `data.drop`."""
-    people = [f"B-{number:04},{number % 60},F,{number % 2}" for number in range(120)]
+    public_rows = [f"B-{number:04},{number % 60},F,{number % 2}" for number in range(120)]
     line = rf"^data\.public\.mrn: expected numbers.*; {re.escape(GROUP_FIRST)}"
     with pytest.raises(InvalidValue, match=line):
-        write_patients(folder=tmp_path, public=people).load()
+        write_patients(folder=tmp_path, public=public_rows).load()
 
 
 def test_refusal_of_a_missing_column_offers_group_first(tmp_path: Path) -> None:
@@ -62,8 +62,8 @@ def test_remark_on_person_numbers_offers_group_first(tmp_path: Path) -> None:
 
     The others are `data.id` and `data.drop`.
     """
-    public = [f"{7000 + number},{number % 9},F,{number % 2}" for number in range(40)]
-    table = write_patients(folder=tmp_path, public=public)
+    public_rows = [f"{7000 + number},{number % 9},F,{number % 2}" for number in range(40)]
+    table = write_patients(folder=tmp_path, public=public_rows)
     line, _ = Table(public=table.public, labels=("flu",)).public_remarks()
     assert line == (
         "mrn: another number in each row; data.group=mrn if it is that of a person; if it is the number of "

@@ -131,8 +131,13 @@ def test_typed_cells_may_be_missing_or_uncertain(
     else:
         pytest.importorskip("pyarrow.feather").write_feather(private, str(table.private))
     dataset = replace(table, uncertain="positive").load()
-    uncertain = UNKNOWN if uncertain_cell is None else True
-    assert first_labels(dataset=dataset, num_rows=4) == [UNKNOWN, uncertain, True, False]
+    label_of_uncertain_cell = UNKNOWN if uncertain_cell is None else True
+    assert first_labels(dataset=dataset, num_rows=4) == [
+        UNKNOWN,
+        label_of_uncertain_cell,
+        True,
+        False,
+    ]
 
 
 def test_not_a_number_in_parquet_is_an_unknown_label(tmp_path: Path) -> None:

@@ -184,8 +184,8 @@ def test_one_column_may_list_all_labels(tmp_path: Path, labels: tuple[str, ...])
     ]
     assert dataset.test.labels[:2].tolist() == [[True, False], [False, True]]
     assert dataset.public_labeled
-    omission = "15 rows name a label that is none of cough, flu: it is left out"
-    assert any(omission in note for note in dataset.notes)
+    remark_on_unknown_labels = "15 rows name a label that is none of cough, flu: it is left out"
+    assert any(remark_on_unknown_labels in note for note in dataset.notes)
     public_names = "data.labels=diagnoses: the labels that the public file names: cough, flu"
     are_names_from_public_file = labels == ("diagnoses",)
     assert (public_names in dataset.notes) == are_names_from_public_file

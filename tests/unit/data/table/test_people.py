@@ -25,7 +25,7 @@ UUID = "6f9619ff-8b86-d011-b42d-00cf4fc964ff"
 class Load(Protocol):
     """A function that writes rows of named persons in one kind of file, and loads them."""
 
-    def __call__(self, folder: Path, names_of_split: Mapping[str, list[str]]) -> Dataset:
+    def __call__(self, folder: Path, person_names_by_split: Mapping[str, list[str]]) -> Dataset:
         """Returns the data set whose splits have one row for each of these names."""
 
 
@@ -85,9 +85,9 @@ def test_similar_names_are_two_persons(name: str, other: str, are_alike: bool) -
     assert (look == other_look) == are_alike
 
 
-def load_table(folder: Path, names_of_split: Mapping[str, list[str]]) -> Dataset:
+def load_table(folder: Path, person_names_by_split: Mapping[str, list[str]]) -> Dataset:
     """Writes rows of the named persons into CSV files, and loads them."""
-    for split, names in names_of_split.items():
+    for split, names in person_names_by_split.items():
         rows = [f'"{name}",{age},{age % 2}' for age, name in enumerate(names)]
         text = "\n".join(["person,age,flu", *rows, ""])
         (folder / f"{split}.csv").write_text(text, encoding="utf-8")
@@ -95,11 +95,11 @@ def load_table(folder: Path, names_of_split: Mapping[str, list[str]]) -> Dataset
     return replace(table, group="person").load()
 
 
-def load_hugging_face(folder: Path, names_of_split: Mapping[str, list[str]]) -> Dataset:
+def load_hugging_face(folder: Path, person_names_by_split: Mapping[str, list[str]]) -> Dataset:
     """Saves rows of the named persons as a Hugging Face data set, and loads it."""
     datasets = pytest.importorskip("datasets")
     parts = {}
-    for split, names in names_of_split.items():
+    for split, names in person_names_by_split.items():
         ages = list(range(len(names)))
         columns = {"person": names, "age": ages, "flu": [age % 2 for age in ages]}
         parts[split] = datasets.Dataset.from_dict(columns)
@@ -127,15 +127,15 @@ def test_person_in_two_splits_is_found_across_notations(tmp_path: Path, load: Lo
     with refused_parameter("data.group", value="person", rule_words="each person in one split, 3"):
         load(
             folder=tmp_path,
-            names_of_split=USUAL_NAMES | {"private": ids, "test": [*capitals, "a", "b"]},
+            person_names_by_split=USUAL_NAMES | {"private": ids, "test": [*capitals, "a", "b"]},
         )
 
 
 @by_reader
 def test_private_names_differing_in_letter_case_form_one_group(tmp_path: Path, load: Load) -> None:
     """Private names that differ only in letter case are one group, and the owners keep both spellings."""
-    names = ["P-1", "p-1", "P-2", "P-3", "p-3", "P-3"]
-    dataset = load(folder=tmp_path, names_of_split=USUAL_NAMES | {"private": names})
+    private_names = ["P-1", "p-1", "P-2", "P-3", "p-3", "P-3"]
+    dataset = load(folder=tmp_path, person_names_by_split=USUAL_NAMES | {"private": private_names})
     groups = dataset.private.group_ids
     first_rows = [int(np.flatnonzero(groups == group)[0]) for group in groups]
     assert first_rows == [0, 0, 2, 3, 3, 3]
@@ -146,9 +146,9 @@ def test_private_names_differing_in_letter_case_form_one_group(tmp_path: Path, l
 @by_reader
 def test_similar_names_in_two_splits_are_counted(tmp_path: Path, load: Load) -> None:
     """If three private names look like public ones, a remark counts them without showing them."""
-    private = ["0007", "0008", "P-9", "x"]
-    names = USUAL_NAMES | {"private": private, "public": ["7", "8", "p9", "y"]}
-    dataset = load(folder=tmp_path, names_of_split=names)
+    private_names = ["0007", "0008", "P-9", "x"]
+    names_by_split = USUAL_NAMES | {"private": private_names, "public": ["7", "8", "p9", "y"]}
+    dataset = load(folder=tmp_path, person_names_by_split=names_by_split)
     (line,) = [note for note in dataset.notes if "person" in note]
     assert line.startswith(
         "data.group=person: 3 values of private and public look alike, they differ in letter case"
@@ -160,7 +160,8 @@ def test_similar_names_in_two_splits_are_counted(tmp_path: Path, load: Load) -> 
 def test_similar_private_names_are_counted(tmp_path: Path, load: Load) -> None:
     """If two private names look like another private name, a remark counts them."""
     dataset = load(
-        folder=tmp_path, names_of_split=USUAL_NAMES | {"private": ["0007", "7", "1-11", "11-1"]}
+        folder=tmp_path,
+        person_names_by_split=USUAL_NAMES | {"private": ["0007", "7", "1-11", "11-1"]},
     )
     (line,) = [note for note in dataset.notes if "person" in note]
     assert line.startswith("data.group=person: 2 values of private look like another")
@@ -183,8 +184,8 @@ def test_persons_are_numbered_in_order_of_first_row() -> None:
 
     Names that differ in letter case get two numbers.
     """
-    columns = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
-    people = People.from_names(columns)
+    names_of_files = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
+    people = People.from_names(names_of_files)
     assert [numbers.tolist() for numbers in people.person_arrays_of_splits] == [
         [0, 1, 2, 0],
         [3, 4],

@@ -73,11 +73,11 @@ def test_schema_with_powers_survives_a_round_trip(scales: Table) -> None:
 
 def test_older_schema_without_powers_is_standardized(scales: Table) -> None:
     """A schema of an earlier version, without powers, divides a flag by its standard deviation."""
-    columns = scales.public_schema().plain()["columns"]
-    for column in columns.values():
+    column_by_name = scales.public_schema().plain()["columns"]
+    for column in column_by_name.values():
         for key in ("power", "unit", "center"):
             column.pop(key, None)
-    schema = TableSchema.read({"columns": columns}, name="x")
+    schema = TableSchema.read({"columns": column_by_name}, name="x")
     inputs = schema.inputs({"rare": [0.0, 1.0], "level": [0.0, 0.0], "bytes": [1.0, 1.0]})
     std_of_flags = np.sqrt(1 / 32 - 1 / 32**2)  # one of the 32 flags is 1
     assert np.allclose(np.diff(inputs[:, 0]), 1 / std_of_flags, rtol=1e-5)
@@ -85,7 +85,7 @@ def test_older_schema_without_powers_is_standardized(scales: Table) -> None:
 
 def test_power_outside_0_to_2_is_refused(scales: Table) -> None:
     """A schema with a power of 3 is refused under the column's name."""
-    columns = scales.public_schema().plain()["columns"]
-    columns["bytes"] |= {"power": 3, "unit": 1.0, "center": 0.0}
+    column_by_name = scales.public_schema().plain()["columns"]
+    column_by_name["bytes"] |= {"power": 3, "unit": 1.0, "center": 0.0}
     with refused_parameter("x.columns.bytes", value=(3.0, 0.0, 1.0)):
-        TableSchema.read({"columns": columns}, name="x")
+        TableSchema.read({"columns": column_by_name}, name="x")

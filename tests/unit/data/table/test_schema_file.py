@@ -101,7 +101,7 @@ def test_column_kind_can_be_edited_in_the_schema_file(tmp_path: Path) -> None:
     assert dataset.private.inputs[:, columns].tolist() == [[0, 0, 1], [0, 0, 1], [0, 1, 0]]
 
 
-SETTINGS = TableSettings(labels=("flu",), group="mrn", drop=("sex",))
+TABLE_SETTINGS = TableSettings(labels=("flu",), group="mrn", drop=("sex",))
 
 
 def reader_with_schema(table: Table, settings: TableSettings | None = None) -> Table:
@@ -120,7 +120,7 @@ def reader_with_schema(table: Table, settings: TableSettings | None = None) -> T
 def test_settings_in_a_schema_apply_to_a_run(tmp_path: Path) -> None:
     """A reader with a schema alone gives the data set of the labels, the group and the dropped columns in it."""
     table = write_patients(folder=tmp_path)
-    completed = reader_with_schema(table=table, settings=SETTINGS)
+    completed = reader_with_schema(table=table, settings=TABLE_SETTINGS)
     dataset = completed.load()
     expected = replace(completed, labels=("flu",), group="mrn", drop=("sex",)).load()
     assert dataset.digest() == expected.digest()
@@ -136,8 +136,8 @@ def test_settings_in_a_schema_apply_to_a_run(tmp_path: Path) -> None:
 
 def test_settings_of_a_schema_are_not_published(tmp_path: Path) -> None:
     """Settings in a schema file are read, but are not part of the published schema."""
-    completed = reader_with_schema(table=write_patients(folder=tmp_path), settings=SETTINGS)
-    assert load_settings(str(completed.schema)) == SETTINGS
+    completed = reader_with_schema(table=write_patients(folder=tmp_path), settings=TABLE_SETTINGS)
+    assert load_settings(str(completed.schema)) == TABLE_SETTINGS
     published = completed.load().preprocessing
     assert isinstance(published, TableSchema)
     assert "settings" not in published.plain()
@@ -146,7 +146,7 @@ def test_settings_of_a_schema_are_not_published(tmp_path: Path) -> None:
 def test_schema_stores_the_encoding(tmp_path: Path) -> None:
     """A private file in cp1252 is read if the schema file names this encoding."""
     completed = reader_with_schema(
-        table=write_patients(folder=tmp_path), settings=replace(SETTINGS, encoding="cp1252")
+        table=write_patients(folder=tmp_path), settings=replace(TABLE_SETTINGS, encoding="cp1252")
     )
     (tmp_path / "private.csv").write_bytes("mrn,age,sex,flu\nJos\u00e9,30,F,1\n".encode("cp1252"))
     names = frozenset({"Jos\u00e9".encode(), "jos\u00e9".encode()})
@@ -155,7 +155,7 @@ def test_schema_stores_the_encoding(tmp_path: Path) -> None:
 
 def test_holder_reads_private_records_with_a_schema_alone(tmp_path: Path) -> None:
     """A reader of the private file and a schema, as a data holder has, gets the labels of the schema's settings."""
-    completed = reader_with_schema(table=write_patients(folder=tmp_path), settings=SETTINGS)
+    completed = reader_with_schema(table=write_patients(folder=tmp_path), settings=TABLE_SETTINGS)
     holder = Table(private=completed.private, schema=completed.schema)
     assert holder.private_records().label_names == ("flu",)
 
@@ -163,7 +163,7 @@ def test_holder_reads_private_records_with_a_schema_alone(tmp_path: Path) -> Non
 def test_settings_of_a_run_override_the_schema(tmp_path: Path) -> None:
     """A group or a dropped column in the settings of a run overrides the schema, and is refused if wrong."""
     table = write_patients(folder=tmp_path, private=["A-9,30,F,1", "A-9,31,M,0"])
-    completed = reader_with_schema(table=table, settings=SETTINGS)
+    completed = reader_with_schema(table=table, settings=TABLE_SETTINGS)
     assert completed.load().private.num_groups == 1
     message = "and there is mrn; 'data.drop=[mrn]' leaves it out, where data.group=age says whose a row is"
     with pytest.raises(InvalidValue, match=re.escape(message)):

@@ -265,10 +265,10 @@ def test_files_with_other_columns_are_refused(
     """A second file that lacks a column, or has one more, is refused with its path and the column."""
     table = records(num_rows=20)
     folder = write_parts(folder=tmp_path / "many", table=table, part_ends=[], ending=ending)
-    second_path = folder / f"part-1.{ending}"
-    write_table(path=second_path, table=second_table)
+    second_file_path = folder / f"part-1.{ending}"
+    write_table(path=second_file_path, table=second_table)
     rule = f"the columns of part-0.{ending} and no others, {difference}"
-    with refused_parameter("data", value=second_path, rule_words=rule):
+    with refused_parameter("data", value=second_file_path, rule_words=rule):
         list(TableFile(folder, setting="data").rows())
 
 
@@ -420,15 +420,15 @@ def test_ids_are_the_same_people_as_numbers_and_as_words(
     assert from_numbers.owners["group"] == {b"%d" % person for person in range(30)}
 
 
-def odd_float(number: int) -> float:
+def odd_float(row_number: int) -> float:
     """Returns NaN, infinity, minus zero or a very large number, depending on the divisors of a number."""
-    if number % 9 == 0:
+    if row_number % 9 == 0:
         return float("nan")
-    if number % 10 == 0:
+    if row_number % 10 == 0:
         return float("inf")
-    if number % 7 == 0:
+    if row_number % 7 == 0:
         return -0.0
-    return number * 1e17
+    return row_number * 1e17
 
 
 def test_digests_of_cells_are_those_in_ledgers() -> None:
@@ -438,16 +438,18 @@ def test_digests_of_cells_are_those_in_ledgers() -> None:
     expected digests were computed before the digest was made in one pass.
     """
     num_rows = 9000
-    row = np.arange(num_rows)
+    row_numbers = np.arange(num_rows)
     columns = {
-        "id": pa.array(row * 7919 % 100003),
-        "small": pa.array((row % 5).astype(np.int8), mask=row % 11 == 0),
-        "unsigned": pa.array((row * 2**50).astype(np.uint64)),
-        "whole at first": pa.array(np.where(row < 8192, row % 100, row / 8)),
-        "whole": pa.array((row % 90).astype(np.float64), mask=row % 13 == 0),
-        "single": pa.array((row / 3).astype(np.float32)),
+        "id": pa.array(row_numbers * 7919 % 100003),
+        "small": pa.array((row_numbers % 5).astype(np.int8), mask=row_numbers % 11 == 0),
+        "unsigned": pa.array((row_numbers * 2**50).astype(np.uint64)),
+        "whole at first": pa.array(
+            np.where(row_numbers < 8192, row_numbers % 100, row_numbers / 8)
+        ),
+        "whole": pa.array((row_numbers % 90).astype(np.float64), mask=row_numbers % 13 == 0),
+        "single": pa.array((row_numbers / 3).astype(np.float32)),
         "odd": pa.array([odd_float(number) for number in range(num_rows)], from_pandas=False),
-        "flag": pa.array(row % 3 == 0, mask=row % 17 == 0),
+        "flag": pa.array(row_numbers % 3 == 0, mask=row_numbers % 17 == 0),
         "word": pa.array(
             [["", " a b ", "x", None, "\u00e9\u200b"][number % 5] for number in range(num_rows)]
         ),
@@ -459,7 +461,7 @@ def test_digests_of_cells_are_those_in_ledgers() -> None:
                 for number in range(num_rows)
             ]
         ),
-        "moment": pa.array(row.astype("datetime64[s]")),
+        "moment": pa.array(row_numbers.astype("datetime64[s]")),
         "price": pa.array(
             [Decimal(number) / 4 for number in range(num_rows)],
             pa.decimal128(precision=12, scale=3),
@@ -469,20 +471,20 @@ def test_digests_of_cells_are_those_in_ledgers() -> None:
         "none": pa.nulls(num_rows),
     }
     table = pa.table(columns)
-    batches = [(row[first : first + 8192], table.slice(first, 8192)) for first in (0, 8192)]
-    digest = "b45dd0742785ef5917dfac9266fbec8b57ffdcdb9d63548404185fce0dcae0c4"
-    assert private_digest(batches) == digest
-    assert private_digest(batches[:1]) != digest
+    batches = [(row_numbers[first : first + 8192], table.slice(first, 8192)) for first in (0, 8192)]
+    expected_digest = "b45dd0742785ef5917dfac9266fbec8b57ffdcdb9d63548404185fce0dcae0c4"
+    assert private_digest(batches) == expected_digest
+    assert private_digest(batches[:1]) != expected_digest
     words = pa.table(
         {
             "age": [["3,5", "3.5", " 7 ", "NA", ""][number % 5] for number in range(num_rows)],
             "word": [f"w{number % 17}" for number in range(num_rows)],
         }
     )
-    digest = "e7a4dfd96b62b591114310c527067115bf36741e7172c403a83638a34a4832fd"
-    assert private_digest([(row, words)], cells_are_text=True) == digest
-    digest = "c02332f356ece811f5b91b7ebc26719e7eed763b0afc9f2c960ab97d13d4ed25"
-    assert private_digest([(row, words)]) == digest
+    expected_digest = "e7a4dfd96b62b591114310c527067115bf36741e7172c403a83638a34a4832fd"
+    assert private_digest([(row_numbers, words)], cells_are_text=True) == expected_digest
+    expected_digest = "c02332f356ece811f5b91b7ebc26719e7eed763b0afc9f2c960ab97d13d4ed25"
+    assert private_digest([(row_numbers, words)]) == expected_digest
 
 
 @pytest.mark.process

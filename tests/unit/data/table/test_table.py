@@ -226,8 +226,8 @@ def test_frame_recovers_the_columns(tmp_path: Path) -> None:
     assert frame["note"].tolist() == ["a", "other", "b"]
     assert isinstance(frame["sex"].dtype, pandas.CategoricalDtype)
     with_dates_as_text = frame.assign(seen=["2025-01-02", "2025-01-03", "2025-01-01"])
-    again = dataset.preprocessing.inputs(with_dates_as_text)
-    assert np.allclose(again[:, 1:], dataset.private.inputs[:, 1:], atol=1e-6)
+    encoded_again = dataset.preprocessing.inputs(with_dates_as_text)
+    assert np.allclose(encoded_again[:, 1:], dataset.private.inputs[:, 1:], atol=1e-6)
 
 
 HEAD_WITHOUT_LABELS = HEAD.removesuffix(",flu,cough")

@@ -67,7 +67,7 @@ def test_wrong_private_row_is_refused_without_its_cells(
 
 
 @pytest.mark.parametrize(
-    ("private_file", "refusal"),
+    ("rows_or_bytes_of_private_file", "refusal"),
     [
         pytest.param(
             b"",
@@ -107,10 +107,10 @@ def test_wrong_private_row_is_refused_without_its_cells(
     ],
 )
 def test_wrong_private_file_is_refused(
-    tmp_path: Path, private_file: FileContent, refusal: Refusal
+    tmp_path: Path, rows_or_bytes_of_private_file: FileContent, refusal: Refusal
 ) -> None:
     """A private file without rows, with other columns than the public file, or without any label is refused."""
-    table = write_table(folder=tmp_path, private=private_file)
+    table = write_table(folder=tmp_path, private=rows_or_bytes_of_private_file)
     with refusal:
         table.load()
 
