@@ -105,12 +105,12 @@ def test_secure_sum_with_noise_survives_one_dropout(tmp_path: Path) -> None:
     noise = DistributedVotes(noise_std=2.0, num_holders=4, max_dropouts=1)
     plan = replace(seeded_plan(noise), target_epsilon=None)
     release = summed_release(plan, tmp_path)
-    holder_sum = HolderSum(release.terms, noise, seed=7)
+    holder_side = HolderSum(release.terms, noise, seed=7)
     simulate(
         flower.summed_app(release, seconds=120),
         client_app=flower.secure_holder_app(
             SmallHolders(tmp_path / "holders", num_holders=4, plan=plan, before_answer=fails),
-            holder_sum,
+            holder_side,
         ),
         num_nodes=4,
     )
@@ -148,8 +148,12 @@ def test_rounds_give_the_release_of_train_with_and_without_a_secure_sum(
     """Rounds over Flower, plain or by secure sums, give the same release as `train`, with one charge."""
     plan = rounds_plan()
     release = small_rounds(plan, folder=tmp_path, max_absent=1)
-    plans = SmallHolders(tmp_path / "holders", num_holders=4, plan=plan)
-    app = flower.secure_holder_app(plans, release.roll) if secure else flower.holder_app(plans)
+    small_holders = SmallHolders(tmp_path / "holders", num_holders=4, plan=plan)
+    app = (
+        flower.secure_holder_app(small_holders, release.roll)
+        if secure
+        else flower.holder_app(small_holders)
+    )
     simulate(flower.rounds_app(release, secure=secure, seconds=300), client_app=app, num_nodes=4)
     assert release_bytes_of_run(tmp_path / "release") == run_until_released(
         plan, folder=tmp_path / "whole" / "train"

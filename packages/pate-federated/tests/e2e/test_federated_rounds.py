@@ -76,7 +76,7 @@ def server_and_exchange(
     run_plan = plan or rounds_plan()
     release = small_rounds(run_plan, folder=folder, max_absent=max_absent)
     holders = SmallHolders(folder / "holders", num_holders=HOLDERS, plan=run_plan)
-    return release, Exchanges(plans=holders, roll=release.roll, spoil=spoil_answer)
+    return release, Exchanges(plan_and_folder_of=holders, roll=release.roll, spoil=spoil_answer)
 
 
 def test_rounds_of_holders_give_the_release_of_pate_train(whole: Path, tmp_path: Path) -> None:
@@ -104,23 +104,25 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
     dataset = small_dataset()
     shares = {"north": slice(0, 480), "south": slice(480, 960)}
 
-    def holder(name: str) -> tuple[HolderPlan, Path]:
-        release = HolderPlan(
-            load_dataset=lambda: replace(dataset, private=dataset.private.take(shares[name])),
+    def plan_and_folder_of(holder: str) -> tuple[HolderPlan, Path]:
+        holder_plan = HolderPlan(
+            load_dataset=lambda: replace(dataset, private=dataset.private.take(shares[holder])),
             teacher=KernelTeacher(),
             num_teachers=None,
             engine=SequentialEngine(),
-            holder=name,
-            settings={"holder": name},
+            holder=holder,
+            settings={"holder": holder},
         )
-        make_folder(tmp_path / name)
-        return release, tmp_path / name
+        make_folder(tmp_path / holder)
+        return holder_plan, tmp_path / holder
 
     release = replace(
         small_rounds(plan, folder=tmp_path),
         roll=Roll(holders={"north": 480, "south": 480}, max_absent=0),
     )
-    terms = release.run(exchange=Exchanges(plans=holder, roll=release.roll))
+    terms = release.run(
+        exchange=Exchanges(plan_and_folder_of=plan_and_folder_of, roll=release.roll)
+    )
     assert terms.num_teachers == 960
     with np.load(tmp_path / "release" / "release" / "release.npz") as arrays:
         labels = dataset.public.labels[: len(arrays["labels"])]
@@ -130,7 +132,9 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
         roll=Roll(holders={"north": 480, "south": 12}, max_absent=0),
     )
     with refused_parameter("absent holders", value=1, rule_words="num_teachers=480: expected 12"):
-        uneven_release.run(exchange=Exchanges(plans=holder, roll=uneven_release.roll))
+        uneven_release.run(
+            exchange=Exchanges(plan_and_folder_of=plan_and_folder_of, roll=uneven_release.roll)
+        )
 
 
 @pytest.mark.parametrize(
@@ -227,12 +231,12 @@ def test_holder_that_fails_between_rounds_changes_neither_sum_nor_price(
 def test_holder_absent_at_the_opening_may_answer_later_rounds(tmp_path: Path) -> None:
     """A holder that answers the opening question too late counts as absent there, and is in all five later sums."""
 
-    def answer_late(question: Question, name: str) -> Contribution | None:
-        if name != "2" or question.kind != "opening":
+    def answer_late(question: Question, holder: str) -> Contribution | None:
+        if holder != "2" or question.kind != "opening":
             return None
-        plan, folder = exchange.plans(name)
+        plan, folder = exchange.plan_and_folder_of(holder)
         answer_question(plan, question=question, folder=folder)
-        return Contribution(holder=name, problem="no answer within 5 s")
+        return Contribution(holder=holder, problem="no answer within 5 s")
 
     release, exchange = server_and_exchange(tmp_path, spoil_answer=answer_late, max_absent=1)
     release.run(exchange=exchange)
@@ -270,7 +274,7 @@ def test_round_with_too_many_absences_is_asked_again(
 
 
 PLAN = seeded_plan(GaussianVotes(noise_std=1.0))
-NAMES = [str(number) for number in range(1, HOLDERS + 1)]
+HOLDER_NAMES = [str(number) for number in range(1, HOLDERS + 1)]
 NOISE = DistributedVotes(noise_std=2.0, num_holders=HOLDERS, max_dropouts=1)
 
 
@@ -278,9 +282,9 @@ NOISE = DistributedVotes(noise_std=2.0, num_holders=HOLDERS, max_dropouts=1)
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder with a folder for each of four holders, which has its vote file."""
     folder = tmp_path_factory.mktemp("homes")
-    for name in NAMES:
-        plan, holder_sum = SmallHolders(folder, num_holders=HOLDERS, plan=PLAN)(name)
-        answer_request(plan, request=small_request(), folder=holder_sum)
+    for holder in HOLDER_NAMES:
+        plan, home = SmallHolders(folder, num_holders=HOLDERS, plan=PLAN)(holder)
+        answer_request(plan, request=small_request(), folder=home)
     return folder
 
 
@@ -290,7 +294,7 @@ def answers(homes: Path) -> list[Contribution]:
         Contribution(
             holder=name, votes=votes_path(small_request(), holder_folder=homes / name).read_bytes()
         )
-        for name in NAMES
+        for name in HOLDER_NAMES
     ]
 
 
@@ -364,14 +368,14 @@ def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
         folder = tmp_path / f"try-{number}"
         shutil.copytree(homes, folder / "homes")
         release = summed_release(replace(seeded_plan(NOISE), target_epsilon=None), folder)
-        go = partial(
+        run_release = partial(
             release.run,
             partial(summed, folder / "homes", HolderSum(release.terms, noise=NOISE, seed=SEED)),
         )
-        if not killed_at(file_number=number, task=go, after=number % 2 == 0):
+        if not killed_at(file_number=number, task=run_release, after=number % 2 == 0):
             break
         try:
-            go()
+            run_release()
             ended["released"] += 1
         except InvalidValue as error:
             assert "was not answered before" in str(error)
@@ -382,21 +386,21 @@ def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
     assert ended["released"] >= 5 and ended["refused"] >= 1, ended
 
 
-def summed(homes: Path, own: HolderSum) -> Summed:
+def summed(homes: Path, holder_side: HolderSum) -> Summed:
     """Returns the sum of the numbers of all four holders, and the holders' names.
 
     Args:
         homes: the folder of the holders' folders.
-        own: computes the numbers of one holder.
+        holder_side: computes the numbers of one holder.
     """
-    plans = SmallHolders(homes, num_holders=HOLDERS, plan=PLAN)
+    small_holders = SmallHolders(homes, num_holders=HOLDERS, plan=PLAN)
     total = np.zeros((1, 1))
-    for name in NAMES:
-        plan, folder = plans(name)
-        total = total + own.numbers(
+    for holder in HOLDER_NAMES:
+        plan, folder = small_holders(holder)
+        total = total + holder_side.numbers(
             plan, small_request(), vote_path=votes_path(small_request(), folder), folder=folder
         )
-    return total.astype(np.int64), tuple(NAMES)
+    return total.astype(np.int64), tuple(HOLDER_NAMES)
 
 
 def test_release_refused_for_absences_charges_nothing(homes: Path, tmp_path: Path) -> None:

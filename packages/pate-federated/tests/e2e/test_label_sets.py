@@ -37,7 +37,7 @@ def labels_of(split: Split, columns: list[int]) -> Split:
     return replace(split, labels=split.labels[:, columns])
 
 
-def own_data(holder: str) -> Dataset:
+def load_own_data(holder: str) -> Dataset:
     """Returns half of the small run's private records, with only the labels that a holder has."""
     dataset = small_dataset()
     rows = slice(0, 480) if holder == "north" else slice(480, 960)
@@ -51,7 +51,9 @@ def own_data(holder: str) -> Dataset:
     )
 
 
-def plan_of(holder: str, teacher: Voter, load: Callable[[str], Dataset] = own_data) -> HolderPlan:
+def plan_of(
+    holder: str, teacher: Voter, load: Callable[[str], Dataset] = load_own_data
+) -> HolderPlan:
     """Returns the plan of a holder with 12 teachers and its own records."""
     return HolderPlan(
         load_dataset=lambda: load(holder),
@@ -94,11 +96,11 @@ def test_votes_on_different_labels_are_released_on_all_of_them(tmp_path: Path) -
 def exchanged(folder: Path, teacher: Voter, load: Callable[[str], Dataset]) -> Exchanges:
     """Returns an exchange with both holders, whose folders lie in `folder`."""
 
-    def holder(name: str) -> tuple[HolderPlan, Path]:
-        make_folder(folder / name)
-        return replace(plan_of(name, teacher, load), num_queries=None), folder / name
+    def plan_and_folder_of(holder: str) -> tuple[HolderPlan, Path]:
+        make_folder(folder / holder)
+        return replace(plan_of(holder, teacher, load), num_queries=None), folder / holder
 
-    return Exchanges(plans=holder, roll=Roll(holders=TEACHERS))
+    return Exchanges(plan_and_folder_of=plan_and_folder_of, roll=Roll(holders=TEACHERS))
 
 
 @pytest.mark.slow
@@ -116,7 +118,7 @@ def test_rounds_of_holders_with_different_labels_release_all_asked_labels(
     plan = replace(rounds_plan(), teacher=teacher, target_epsilon=30.0)
     plan = replace(plan, aggregator=replace(plan.aggregator, rounds=5))
     server = replace(small_rounds(plan, folder=tmp_path), roll=Roll(holders=TEACHERS))
-    exchange = exchanged(tmp_path, teacher, own_data)
+    exchange = exchanged(tmp_path, teacher, load_own_data)
     terms = server.run(exchange=exchange, monitor=SilentMonitor())
     assert {LENGTHS, SHARES} <= set(exchange.asked)
     assert terms.num_labels == 5
@@ -148,20 +150,23 @@ def test_rounds_of_holders_with_gaps_give_the_release_of_pate_train(
     plan: Plan = replace(rounds_plan(), teacher=teacher, load_dataset=with_gaps)
     server = small_rounds(plan, tmp_path)
 
-    def holder(name: str) -> tuple[HolderPlan, Path]:
-        make_folder(tmp_path / "holders" / name)
+    def plan_and_folder_of(holder: str) -> tuple[HolderPlan, Path]:
+        make_folder(tmp_path / "holders" / holder)
         return HolderPlan(
             load_dataset=with_gaps,
             teacher=teacher,
             num_teachers=NUM_TEACHERS // HOLDERS,
             engine=plan.engine,
-            holder=name,
+            holder=holder,
             holders=HOLDERS,
             seed=plan.seed,
-            settings={"holder": name},
-        ), tmp_path / "holders" / name
+            settings={"holder": holder},
+        ), tmp_path / "holders" / holder
 
-    server.run(exchange=Exchanges(plans=holder, roll=server.roll), monitor=SilentMonitor())
+    server.run(
+        exchange=Exchanges(plan_and_folder_of=plan_and_folder_of, roll=server.roll),
+        monitor=SilentMonitor(),
+    )
     train = run_until_released(plan, folder=tmp_path / "whole" / "train")
     assert release_bytes_of_run(tmp_path / "release") == train
 
@@ -228,11 +233,14 @@ def test_rounds_of_holders_release_what_one_run_with_all_records_does(tmp_path: 
     roll = Roll(holders={"north": 480, "south": 480})
     server = replace(small_rounds(plan, folder=tmp_path), roll=roll)
 
-    def holder(name: str) -> tuple[HolderPlan, Path]:
-        make_folder(tmp_path / name)
-        holder_plan = plan_of(name, KernelTeacher())
-        return replace(holder_plan, num_teachers=None, num_queries=None), tmp_path / name
+    def plan_and_folder_of(holder: str) -> tuple[HolderPlan, Path]:
+        make_folder(tmp_path / holder)
+        holder_plan = plan_of(holder, teacher=KernelTeacher())
+        return replace(holder_plan, num_teachers=None, num_queries=None), tmp_path / holder
 
-    server.run(exchange=Exchanges(plans=holder, roll=roll), monitor=SilentMonitor())
+    server.run(
+        exchange=Exchanges(plan_and_folder_of=plan_and_folder_of, roll=roll),
+        monitor=SilentMonitor(),
+    )
     train = run_until_released(plan, folder=tmp_path / "whole" / "train")
     assert release_bytes_of_run(tmp_path / "release") == train

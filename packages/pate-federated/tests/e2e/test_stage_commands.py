@@ -129,36 +129,42 @@ def test_invalid_votes_give_one_line_errors_and_no_files(files: Path, tmp_path: 
     votes_folder = tmp_path / "votes"
     folder = tmp_path / "many"
     shutil.copytree(files / "votes", votes_folder)
-    both = f"{votes_folder}/*.npz"
+    vote_files = f"{votes_folder}/*.npz"
 
-    def refusal_of(votes: object, changes: Arguments = ()) -> str:
+    def refusal_of_release(vote_files_value: object, changes: Arguments = ()) -> str:
         """Runs `pate-release` on vote files and returns its refusal; fails if an output folder was made."""
         text = refused_command(
-            "release", arguments=[f"votes={votes}", *RELEASE, f"output_dir={folder}", *changes]
+            "release",
+            arguments=[f"votes={vote_files_value}", *RELEASE, f"output_dir={folder}", *changes],
         )
         assert not folder.exists()
         return text
 
-    assert "no file has this name" in refusal_of(f"{tmp_path}/none/*.npz")
-    assert "votes=???: expected a vote file of each holder" in refusal_of("???")
-    assert "25 teachers in all vote files: expected 24, which these files hold" in refusal_of(
-        both, changes=["num_teachers=25"]
+    assert "no file has this name" in refusal_of_release(f"{tmp_path}/none/*.npz")
+    assert "votes=???: expected a vote file of each holder" in refusal_of_release("???")
+    assert (
+        "25 teachers in all vote files: expected 24, which these files hold"
+        in refusal_of_release(vote_files, changes=["num_teachers=25"])
     )
     shutil.copy(votes_folder / "north.npz", votes_folder / "west.npz")
-    assert "holder=north: expected each holder once" in refusal_of(both)
+    assert "holder=north: expected each holder once" in refusal_of_release(vote_files)
     (votes_folder / "west.npz").write_bytes((votes_folder / "north.npz").read_bytes()[:-400])
-    assert "west.npz: expected a whole vote file, as pate-vote writes it" in refusal_of(both)
+    assert "west.npz: expected a whole vote file, as pate-vote writes it" in refusal_of_release(
+        vote_files
+    )
     (votes_folder / "west.npz").unlink()
     succeeded(VOTE, arguments=vote_arguments(files, holder="south", queries="others", output="odd"))
-    assert "queries=others: expected the queries that" in refusal_of(
+    assert "queries=others: expected the queries that" in refusal_of_release(
         f"[{votes_folder}/north.npz,{files}/odd/south.npz]"
     )
     np.save(votes_folder / "foreign.npy", np.zeros((3, 40, 5), dtype=np.bool_))
-    assert "expected files of pate-vote alone" in refusal_of(
+    assert "expected files of pate-vote alone" in refusal_of_release(
         f"[{votes_folder}/north.npz,{votes_folder}/foreign.npy]"
     )
     (tmp_path / "other.jsonl").write_text("no ledger\n")
-    assert "other.jsonl" in refusal_of(both, changes=[f"ledger={tmp_path / 'other.jsonl'}"])
+    assert "other.jsonl" in refusal_of_release(
+        vote_files, changes=[f"ledger={tmp_path / 'other.jsonl'}"]
+    )
 
 
 def test_invalid_holders_give_one_line_errors_and_finished_votes_stay(
@@ -265,13 +271,15 @@ def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
     The student of their release predicts for a row with the same columns.
     """
     rng = np.random.default_rng(1)
-    names = ("age", "dose", "days", "patient", "ill")
-    for place, count, width in (("a", 60, 5), ("b", 60, 5), ("public", 50, 3)):
-        cells = rng.standard_normal((count, 3))
-        rows = np.column_stack([cells, np.arange(count) // 2, cells[:, 0] > 0])[:, :width]
-        form = ["%.3f", "%.3f", "%.3f", "%d", "%d"][:width]
-        heading = ",".join(names[:width])
-        np.savetxt(tmp_path / f"{place}.csv", rows, form, ",", header=heading, comments="")
+    column_names = ("age", "dose", "days", "patient", "ill")
+    for place, num_rows, width in (("a", 60, 5), ("b", 60, 5), ("public", 50, 3)):
+        cells = rng.standard_normal((num_rows, 3))
+        rows = np.column_stack([cells, np.arange(num_rows) // 2, cells[:, 0] > 0])[:, :width]
+        number_formats = ["%.3f", "%.3f", "%.3f", "%d", "%d"][:width]
+        heading = ",".join(column_names[:width])
+        np.savetxt(
+            tmp_path / f"{place}.csv", rows, number_formats, ",", header=heading, comments=""
+        )
     schema = f"schema={tmp_path / 'schema.yaml'}"
     queries = f"queries={tmp_path / 'public.csv'}"
     succeeded(
@@ -324,13 +332,13 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
         "allow_useless=true",
         f"output_dir={release_folder}",
     )
-    kinds = []
+    question_names = []
     for _ in range(20):
         released = succeeded("release", arguments=[*settings, *terms])
         if "queries answered" in released.stdout:
             break
-        (name,) = {path.stem for path in (mail / "questions").iterdir()} - set(kinds)
-        kinds.append(name)
+        (name,) = {path.stem for path in (mail / "questions").iterdir()} - set(question_names)
+        question_names.append(name)
         assert "2 of 2 are missing: north, south" in released.stdout.replace("\n", " ")
         for place in ("north", "south"):
             question_words = (
@@ -344,7 +352,7 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
                 f"output_dir={tmp_path / place}",
             )
             succeeded(VOTE, arguments=[f"holder={place}", *votes_folder, *question_words])
-    assert [name.partition("-")[0] for name in kinds] == [
+    assert [name.partition("-")[0] for name in question_names] == [
         "opening",
         "lengths",
         *2 * ["shares"],
@@ -410,13 +418,13 @@ def test_release_of_sums_equals_the_release_of_votes(files: Path, tmp_path: Path
         "release",
         arguments=[f"votes={tmp_path}/*.npz", "aggregator=centered_votes", "aggregator.rounds=1"],
     )
-    both = f"votes=[{files}/votes/north.npz,{tmp_path}/north.npz]"
+    votes_and_their_sum = f"votes=[{files}/votes/north.npz,{tmp_path}/north.npz]"
     assert "holder=north: expected each holder once" in refused_command(
-        "release", arguments=[both, *RELEASE]
+        "release", arguments=[votes_and_their_sum, *RELEASE]
     )
-    clash = f"sum={files}/votes/north.npz"
+    sum_over_a_vote_file = f"sum={files}/votes/north.npz"
     assert "expected another name than those of the votes" in refused_command(
-        "release", arguments=[f"votes={files}/votes/*.npz", clash]
+        "release", arguments=[f"votes={files}/votes/*.npz", sum_over_a_vote_file]
     )
 
 
@@ -453,9 +461,9 @@ def test_answers_of_experts_become_a_student(files: Path, tmp_path: Path) -> Non
         scores.append(np.nanmean(average_precisions(probabilities, true_labels=data.test.labels)))
         assert verify_release.main([str(folder / "release")]) == 0
     assert scores[1] > scores[0] + 0.05
-    own = (f"votes={files}/votes/*.npz", "aggregator=centered_votes", public_answers)
-    refusal = refused_command("release", arguments=[*own, f"output_dir={tmp_path}/own"])
+    own_vote_words = (f"votes={files}/votes/*.npz", "aggregator=centered_votes", public_answers)
+    refusal = refused_command("release", arguments=[*own_vote_words, f"output_dir={tmp_path}/own"])
     assert "files of pate-vote have no public answers" in refusal
-    rounds = ("roll={north: 12, south: 12}", f"mailbox={tmp_path}/mail", public_answers)
-    refusal = refused_command("release", arguments=["aggregator=centered_votes", *rounds])
+    rounds_words = ("roll={north: 12, south: 12}", f"mailbox={tmp_path}/mail", public_answers)
+    refusal = refused_command("release", arguments=["aggregator=centered_votes", *rounds_words])
     assert "nothing beside roll=" in refusal

@@ -9,7 +9,7 @@ from pate.array_types import FloatArray
 from pate_federated import noise_shares
 from pate_federated.noise_shares import NoiseShares
 
-WHOLE = np.arange(-400, 401)
+WHOLE_NUMBERS = np.arange(-400, 401)
 
 
 def least_ratio_to_one_draw(variance: float, *, num_draws: int) -> float:
@@ -23,13 +23,13 @@ def least_ratio_to_one_draw(variance: float, *, num_draws: int) -> float:
     """
 
     def discrete_gaussian(variance: float) -> FloatArray:
-        weights = np.exp(-(WHOLE**2) / (2 * variance))
+        weights = np.exp(-(WHOLE_NUMBERS**2) / (2 * variance))
         return np.asarray(weights / weights.sum())
 
     law = share = discrete_gaussian(variance)
     for _ in range(num_draws - 1):
         law = np.convolve(law, share, mode="same")
-    near = np.abs(WHOLE) < 12 * math.sqrt(num_draws * variance)
+    near = np.abs(WHOLE_NUMBERS) < 12 * math.sqrt(num_draws * variance)
     return float((law[near] / discrete_gaussian(num_draws * variance)[near]).min())
 
 
@@ -53,12 +53,12 @@ def test_a_sum_of_narrow_shares_has_the_claimed_part_of_one_draw(
 
     The shares are much narrower than those of the package, so that the difference is visible.
     """
-    least = least_ratio_to_one_draw(variance, num_draws=num_draws)
-    t = failure_exponent(variance, num_draws=num_draws)
-    assert math.exp(-2 * t) <= least * (1 + 1e-9)
-    assert least < 1 - 1e-9  # it is a real difference: without beta the claim would be false
+    least_ratio = least_ratio_to_one_draw(variance, num_draws=num_draws)
+    exponent = failure_exponent(variance, num_draws=num_draws)
+    assert math.exp(-2 * exponent) <= least_ratio * (1 + 1e-9)
+    assert least_ratio < 1 - 1e-9  # it is a real difference: without beta the claim would be false
     if (variance, num_draws) == (0.3, 3):
-        assert math.exp(-2 * t / 10) > least  # a tenth of the bound is missed
+        assert math.exp(-2 * exponent / 10) > least_ratio  # a tenth of the bound is missed
 
 
 @pytest.mark.parametrize("num_holders", [1, 4, 16])

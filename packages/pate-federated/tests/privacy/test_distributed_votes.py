@@ -72,9 +72,9 @@ def largest_divergence(
             directions between neighbors have the same divergence.
         noise_steps: the number of steps of the noise's grid in one vote.
     """
-    moved = int(np.abs(first_counts - second_counts).sum(axis=1).max())
+    num_moved_counts = int(np.abs(first_counts - second_counts).sum(axis=1).max())
     assert int(np.abs(first_counts - second_counts).max()) == 1
-    return moved * shifted_divergence(noise_law, shift=noise_steps)
+    return num_moved_counts * shifted_divergence(noise_law, shift=noise_steps)
 
 
 def price_of(aggregator: DistributedVotes, num_labels: int, num_teachers: int) -> FloatArray:

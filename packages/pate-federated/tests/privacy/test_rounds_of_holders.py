@@ -18,7 +18,7 @@ from pate_federated.vote_casting import HolderPlan
 
 POOL = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
 NAMES = ("a", "b")
-EXPECTED_HOLDERS = Roll.numbered(num_holders=3, teachers_each=2, max_absent=1)
+ROLL_OF_HOLDERS = Roll.numbered(num_holders=3, teachers_each=2, max_absent=1)
 UNKNOWN = -1
 Labels = tuple[int, int]  # for each label 0, 1 or UNKNOWN
 GroupChange = tuple[float, Labels] | None
@@ -32,12 +32,12 @@ def all_changes(have_gaps: bool) -> list[GroupChange]:
 
 
 def dataset_with(
-    change: GroupChange, *, have_gaps: bool, label_names: tuple[str, ...] = NAMES
+    group_change: GroupChange, *, have_gaps: bool, label_names: tuple[str, ...] = NAMES
 ) -> Dataset:
     """Returns a data set with six private records in two groups.
 
     Args:
-        change: a number that replaces all features of the first group, and its new labels; None for no change.
+        group_change: a number that replaces all features of the first group, and its new labels; None for no change.
         have_gaps: whether labels may be unknown.
         label_names: the names of its labels, the first ones of `NAMES`.
     """
@@ -46,10 +46,11 @@ def dataset_with(
     inputs = rng.normal(size=(6, 3)).astype(np.float32)
     labels = rng.random((6, 2)) < 0.5
     known = np.ones((6, 2), dtype=np.bool_)
-    if change is not None:
-        inputs[:3] = change[0]
-        labels[:3] = np.array(change[1]) == 1
-        known[:3] = np.array(change[1]) != UNKNOWN
+    if group_change is not None:
+        all_features, labels_of_group = group_change
+        inputs[:3] = all_features
+        labels[:3] = np.array(labels_of_group) == 1
+        known[:3] = np.array(labels_of_group) != UNKNOWN
     labels = labels[:, :num_labels]
     ids = np.arange(6)
     groups = np.array([0, 0, 0, 1, 1, 1])
@@ -74,8 +75,10 @@ def dataset_with(
     )
 
 
-def holder_plan(change: GroupChange, *, holder: str, teacher: Voter, have_gaps: bool) -> HolderPlan:
-    """Returns the plan of a holder with two teachers and the data set `dataset_with(change)`.
+def holder_plan(
+    group_change: GroupChange, *, holder: str, teacher: Voter, have_gaps: bool
+) -> HolderPlan:
+    """Returns the plan of a holder with two teachers and the data set `dataset_with(group_change)`.
 
     With gaps, the last holder has only the first label, and no unknown ones.
     """
@@ -83,7 +86,7 @@ def holder_plan(change: GroupChange, *, holder: str, teacher: Voter, have_gaps: 
 
     def load() -> Dataset:
         return dataset_with(
-            change,
+            group_change,
             have_gaps=have_gaps and not lacks_a_label,
             label_names=NAMES[:1] if lacks_a_label else NAMES,
         )
@@ -110,7 +113,7 @@ def questions(have_gaps: bool) -> list[Question]:
     opening = Question.of_opening(Request(inputs=POOL, record_ids=np.arange(30), label_names=NAMES))
     public_pca = PublicPCA.fit(POOL, max_directions=3)
     rng = np.random.default_rng(1)
-    states: dict[str, dict[str, Any]] = {
+    states_of_questions: dict[str, dict[str, Any]] = {
         LENGTHS: {},
         SHARES: {"center": center, "clip": 0.05},
         MOMENTS: {
@@ -125,7 +128,10 @@ def questions(have_gaps: bool) -> list[Question]:
     }
 
     def question_of(kind: str) -> Question:
-        state = {name: np.asarray(value, dtype=np.float64) for name, value in states[kind].items()}
+        state = {
+            name: np.asarray(value, dtype=np.float64)
+            for name, value in states_of_questions[kind].items()
+        }
         return Question(
             kind=kind,
             asked=opening.asked,
@@ -134,7 +140,7 @@ def questions(have_gaps: bool) -> list[Question]:
             have_gaps=have_gaps and kind != MOMENTS,
         )
 
-    return [opening, *map(question_of, states)]
+    return [opening, *map(question_of, states_of_questions)]
 
 
 @dataclass(frozen=True)
@@ -172,16 +178,18 @@ def answers(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Answers:
 
     def answers_of(holder: str, change: GroupChange) -> list[bytes]:
         folder = tmp_path_factory.mktemp(holder)
-        plan = holder_plan(change, holder=holder, teacher=case.teacher, have_gaps=case.have_gaps)
+        plan = holder_plan(
+            group_change=change, holder=holder, teacher=case.teacher, have_gaps=case.have_gaps
+        )
         return [
             answer_question(plan, question=question, folder=folder)
             for question in questions(case.have_gaps)
         ]
 
-    own, *others = EXPECTED_HOLDERS.holders
+    changed_holder, *other_holders = ROLL_OF_HOLDERS.holders
     variants = [
-        *((own, change) for change in all_changes(case.have_gaps)),
-        *((name, None) for name in others),
+        *((changed_holder, change) for change in all_changes(case.have_gaps)),
+        *((holder, None) for holder in other_holders),
     ]
     return Answers(
         case,
@@ -199,19 +207,22 @@ def test_replacing_one_group_moves_a_sum_by_at_most_two_clips(
     The distance is Euclidean. For shares and moments, over half of it is attained. With gaps, labels become unknown
     too, and another holder lacks a label.
     """
-    own, *others = EXPECTED_HOLDERS.holders
+    changed_holder, *other_holders = ROLL_OF_HOLDERS.holders
     have_gaps = answers.case.have_gaps
-    for place, question in enumerate(questions(have_gaps)[1:], start=1):
+    for question_index, question in enumerate(questions(have_gaps)[1:], start=1):
         sums = []
         for change in all_changes(have_gaps):
-            present = [(own, change), *((name, None) for name in others if name != absent)]
+            unchanged = [(holder, None) for holder in other_holders if holder != absent]
+            present = [(changed_holder, change), *unchanged]
             unchecked_answers = [
-                Contribution(holder=holder, votes=answers.sent[holder, change_of_holder][place])
+                Contribution(
+                    holder=holder, votes=answers.sent[holder, change_of_holder][question_index]
+                )
                 for holder, change_of_holder in present
             ]
             sums.append(
                 sum_of_answers(
-                    EXPECTED_HOLDERS, question=question, unchecked_answers=unchecked_answers
+                    ROLL_OF_HOLDERS, question=question, unchecked_answers=unchecked_answers
                 )
                 .total.astype(np.float64)
                 .ravel()

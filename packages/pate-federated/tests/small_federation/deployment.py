@@ -185,8 +185,9 @@ def processes() -> Iterator[tuple[int, int, bytes]]:
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError, IndexError):
             state, *fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            session = int(fields[2])
             if state != "Z":
-                yield int(entry.name), int(fields[2]), (entry / "cmdline").read_bytes()
+                yield int(entry.name), session, (entry / "cmdline").read_bytes()
 
 
 def connected(port: int) -> socket.socket:

@@ -35,12 +35,12 @@ class SmallHolders:
     plan: Plan
     before_answer: Callable[[str], None] | None = None
 
-    def __call__(self, name: str) -> tuple[HolderPlan, Path]:
+    def __call__(self, holder: str) -> tuple[HolderPlan, Path]:
         if self.before_answer is not None:
-            self.before_answer(name)
-        folder = self.folder / name
+            self.before_answer(holder)
+        folder = self.folder / holder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return holder_plan(self.plan, holder=name, num_holders=self.num_holders), folder
+        return holder_plan(self.plan, holder=holder, num_holders=self.num_holders), folder
 
 
 def small_request() -> Request:
@@ -117,13 +117,13 @@ class Exchanges:
     """An exchange of questions and answers with holders in this process, which stands for a network.
 
     Attributes:
-        plans: returns the plan and the folder of a holder, by the name of the holder.
+        plan_and_folder_of: returns the plan and the folder of a holder, by the name of the holder.
         roll: the expected holders and their numbers of teachers.
         spoil: replaces answers of holders; None replaces no answer.
         asked: the kinds of all questions so far.
     """
 
-    plans: Callable[[str], tuple[HolderPlan, Path]]
+    plan_and_folder_of: Callable[[str], tuple[HolderPlan, Path]]
     roll: Roll
     spoil: SpoilAnswer | None = None
     asked: list[str] = field(default_factory=list)
@@ -143,7 +143,7 @@ class Exchanges:
             if replacement is not None:
                 yield replacement
                 continue
-            plan, folder = self.plans(holder)
+            plan, folder = self.plan_and_folder_of(holder)
             try:
                 yield Contribution(
                     holder=holder, votes=answer_question(plan, question=question, folder=folder)

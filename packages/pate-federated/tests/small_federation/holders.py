@@ -14,7 +14,7 @@ from pate_federated.vote_file import VoteFile, VoteManifest
 NUM_QUERIES = 6
 NUM_LABELS = 4
 TEACHERS = 3
-EXPECTED_HOLDERS = Roll.numbered(num_holders=4, teachers_each=TEACHERS, max_absent=2)
+ROLL_OF_HOLDERS = Roll.numbered(num_holders=4, teachers_each=TEACHERS, max_absent=2)
 
 
 def request() -> Request:

@@ -11,9 +11,9 @@ from pate.accounting import Adjacency
 from pate.aggregators import CenteredVotes, GaussianVotes, GNMax
 from pate_federated import Collection, Contribution, Request, Roll, collect
 from small_federation.holders import (
-    EXPECTED_HOLDERS,
     NUM_LABELS,
     NUM_QUERIES,
+    ROLL_OF_HOLDERS,
     TEACHERS,
     answer,
     request,
@@ -22,8 +22,8 @@ from small_federation.holders import (
 )
 from tests.refusals import refused_parameter
 
-NAMES = ("1", "2", "3", "4")
-PLAIN = GaussianVotes(noise_std=1.0)
+HOLDER_NAMES = ("1", "2", "3", "4")
+GAUSSIAN_VOTES = GaussianVotes(noise_std=1.0)
 
 
 BITS = request()
@@ -34,7 +34,7 @@ CLIPPED = replace(request(), vote_clip=2)
 def collect_answers(
     inbox_parent: Path,
     answers: Sequence[Contribution],
-    roll: Roll = EXPECTED_HOLDERS,
+    roll: Roll = ROLL_OF_HOLDERS,
     sent_request: Request = BITS,
 ) -> Collection:
     """Collects answers to a request; `roll` lists the holders that may answer."""
@@ -57,7 +57,7 @@ def test_sum_counts_absent_teachers_without_votes(tmp_path: Path) -> None:
     """If two of four holders answer, the counts are theirs, and the number of teachers is that of all four."""
     everyone = collect_answers(
         inbox_parent=tmp_path,
-        answers=honest_answers_of(vote_file_folder=tmp_path, holders=NAMES)[::-1],
+        answers=honest_answers_of(vote_file_folder=tmp_path, holders=HOLDER_NAMES)[::-1],
     )
     assert (everyone.absent, dict(everyone.refused)) == ((), {})
     partial = collect_answers(
@@ -66,8 +66,8 @@ def test_sum_counts_absent_teachers_without_votes(tmp_path: Path) -> None:
     )
     assert partial.absent == ("2", "3")
     assert partial.refused["2"] == "holder=2: no answer"
-    for collection, names in ((everyone, NAMES), (partial, "14")):
-        source = collection.source(PLAIN)
+    for collection, names in ((everyone, HOLDER_NAMES), (partial, "14")):
+        source = collection.source(GAUSSIAN_VOTES)
         assert source.num_teachers == 12  # what a price is for
         np.testing.assert_array_equal(
             source.counts(), sum(votes_of(holder=name).sum(axis=0) for name in names)
@@ -91,7 +91,7 @@ def test_with_more_absent_than_the_roll_allows_there_is_no_source(tmp_path: Path
         inbox_parent=tmp_path, answers=honest_answers_of(vote_file_folder=tmp_path, holders=["1"])
     )
     with refused_parameter("absent holders", value=3, rule_words="ask again, or"):
-        collection.source(PLAIN)
+        collection.source(GAUSSIAN_VOTES)
 
 
 def test_absent_teachers_are_refused_under_add_remove(tmp_path: Path) -> None:
@@ -107,7 +107,10 @@ def test_absent_teachers_are_refused_under_add_remove(tmp_path: Path) -> None:
     with refused_parameter("adjacency", value="add_remove"):
         collection.source(centered)
     assert collection.source(replace(centered, adjacency=Adjacency.REPLACE_ONE)).num_teachers == 12
-    assert collection.source(replace(PLAIN, adjacency=Adjacency.ADD_REMOVE)).num_teachers == 12
+    assert (
+        collection.source(replace(GAUSSIAN_VOTES, adjacency=Adjacency.ADD_REMOVE)).num_teachers
+        == 12
+    )
 
 
 def test_confidences_of_absent_teachers_are_zero(tmp_path: Path) -> None:
@@ -155,7 +158,7 @@ SPOILED: dict[str, tuple[Callable[[Path], Contribution], str]] = {
     ),
     "too few queries": (
         lambda folder: answer(
-            vote_file_folder=folder, holder="2", votes=votes_of(holder="2")[:, :5]
+            vote_file_folder=folder, holder="2", votes=votes_of(holder="2")[:, : NUM_QUERIES - 1]
         ),
         "num_queries=5: expected 6",
     ),
@@ -207,7 +210,7 @@ def test_invalid_answer_gives_a_one_line_reason_by_holder(fault: str, tmp_path: 
     assert line.startswith("holder=2: ") and reason in line and "\n" not in line
     assert str(tmp_path) not in line
     assert not (tmp_path / "inbox" / "2.npz").exists()
-    assert collection.source(PLAIN).num_teachers == 12
+    assert collection.source(GAUSSIAN_VOTES).num_teachers == 12
 
 
 @pytest.mark.parametrize("wrong_confidence", [np.nan, np.inf, -0.5, 1.5])
@@ -266,7 +269,7 @@ def test_unknown_holder_is_refused_and_replaces_no_other(tmp_path: Path) -> None
     collection = collect_answers(
         inbox_parent=tmp_path,
         answers=[
-            *honest_answers_of(vote_file_folder=tmp_path, holders=NAMES),
+            *honest_answers_of(vote_file_folder=tmp_path, holders=HOLDER_NAMES),
             answer(vote_file_folder=tmp_path, holder="5"),
             Contribution(holder="../x\n", votes=b"y"),
         ],
@@ -277,7 +280,7 @@ def test_unknown_holder_is_refused_and_replaces_no_other(tmp_path: Path) -> None
         and "\n" not in collection.refused["another"]
     )
     assert sorted(path.name for path in (tmp_path / "inbox").iterdir()) == [
-        f"{name}.npz" for name in NAMES
+        f"{name}.npz" for name in HOLDER_NAMES
     ]
 
 
@@ -290,12 +293,18 @@ def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_
     """
     rng = np.random.default_rng(seed)
     honest = honest_answers_of(vote_file_folder=tmp_path, holders=["1", "3", "4"])
-    without = collect_answers(inbox_parent=tmp_path, answers=honest).source(PLAIN).counts()
+    counts_without_adversary = (
+        collect_answers(inbox_parent=tmp_path, answers=honest).source(GAUSSIAN_VOTES).counts()
+    )
+
+    def random_packed_votes(num_teachers: int) -> np.ndarray:
+        return rng.integers(0, 256, size=(num_teachers, NUM_QUERIES, 1), dtype=np.uint8)
+
     for packed in (
-        rng.integers(0, 256, size=(TEACHERS, NUM_QUERIES, 1), dtype=np.uint8) & 0b11110000,
+        random_packed_votes(num_teachers=TEACHERS) & 0b11110000,
         np.full((TEACHERS, NUM_QUERIES, 1), 0b11110000, dtype=np.uint8),
-        rng.integers(0, 256, size=(TEACHERS, NUM_QUERIES, 1), dtype=np.uint8),
-        rng.integers(0, 256, size=(40, NUM_QUERIES, 1), dtype=np.uint8),
+        random_packed_votes(num_teachers=TEACHERS),
+        random_packed_votes(num_teachers=40),
     ):
         collection = collect_answers(
             inbox_parent=tmp_path,
@@ -306,14 +315,18 @@ def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_
                 ),
             ],
         )
-        moved = collection.source(PLAIN).counts() - without
-        assert ((moved >= 0) & (moved <= TEACHERS)).all()
-        clipped_without = (
-            collect_answers(inbox_parent=tmp_path, answers=honest).source(PLAIN).counts(max_votes=1)
+        added_counts = collection.source(GAUSSIAN_VOTES).counts() - counts_without_adversary
+        assert ((added_counts >= 0) & (added_counts <= TEACHERS)).all()
+        clipped_counts_without_adversary = (
+            collect_answers(inbox_parent=tmp_path, answers=honest)
+            .source(GAUSSIAN_VOTES)
+            .counts(max_votes=1)
         )
-        moved_within_clip = collection.source(PLAIN).counts(max_votes=1) - clipped_without
+        added_clipped_counts = (
+            collection.source(GAUSSIAN_VOTES).counts(max_votes=1) - clipped_counts_without_adversary
+        )
         assert (
-            moved_within_clip.sum(axis=1) <= TEACHERS
+            added_clipped_counts.sum(axis=1) <= TEACHERS
         ).all()  # where the price lets a teacher name one label
 
 
@@ -327,7 +340,7 @@ def test_votes_of_one_holder_reach_the_bound_of_the_price(tmp_path: Path) -> Non
             vote_file_folder=tmp_path, holder="2", votes=np.full_like(votes_of(holder="2"), vote)
         )
         collection = collect_answers(inbox_parent=tmp_path, answers=[*honest, own])
-        return np.asarray(collection.source(PLAIN).counts())
+        return np.asarray(collection.source(GAUSSIAN_VOTES).counts())
 
     assert (counts_with(vote=True) - counts_with(vote=False) == TEACHERS).all()
 

@@ -18,22 +18,29 @@ from pate_federated.distributed_votes import DistributedVotes
 from pate_federated.gathered_votes import GatheredVotes
 from pate_federated.question import LENGTHS, SHARES
 from pate_federated.vote_file import VoteFile, VoteManifest
-from small_federation.holders import EXPECTED_HOLDERS, answer, request
+from small_federation.holders import ROLL_OF_HOLDERS, answer, request
 from small_federation.label_sets import UNKNOWN, write_votes
 from tests.refusals import ANY, NOT_SHOWN, refused_parameter
 
 # [num_teachers, one query, num_labels]
-NORTH = np.array([[[1, 0]], [[1, 1]], [[0, UNKNOWN]]], dtype=np.int8)
-SOUTH = np.array([[[1, 1]], [[0, 1]]], dtype=np.int8)
+VOTES_OF_NORTH = np.array([[[1, 0]], [[1, 1]], [[0, UNKNOWN]]], dtype=np.int8)
+VOTES_OF_SOUTH = np.array([[[1, 1]], [[0, 1]]], dtype=np.int8)
 
 
 def files_of_north_and_south(folder: Path, *, cast: str = "bits") -> list[Path]:
     """Returns the vote files of two holders: north has the labels a and b, some unknown, and south has c and a."""
     return [
         write_votes(
-            folder, holder="north", label_names=("a", "b"), votes=NORTH, have_gaps=True, cast=cast
+            folder,
+            holder="north",
+            label_names=("a", "b"),
+            votes=VOTES_OF_NORTH,
+            have_gaps=True,
+            cast=cast,
         ),
-        write_votes(folder, holder="south", label_names=("c", "a"), votes=SOUTH, cast=cast),
+        write_votes(
+            folder, holder="south", label_names=("c", "a"), votes=VOTES_OF_SOUTH, cast=cast
+        ),
     ]
 
 
@@ -43,10 +50,10 @@ def test_the_union_of_labels_is_released(cast: str, tmp_path: Path) -> None:
 
     The votes for a label are found by its name.
     """
-    votes = GatheredVotes.read(files_of_north_and_south(tmp_path, cast=cast))
-    assert votes.label_names == ("a", "b", "c")
-    assert votes.labels_of_holders == (("a", "b"), ("c", "a"))
-    bits = np.concatenate(list(votes.bits()))
+    vote_source = GatheredVotes.read(files_of_north_and_south(tmp_path, cast=cast))
+    assert vote_source.label_names == ("a", "b", "c")
+    assert vote_source.labels_of_holders == (("a", "b"), ("c", "a"))
+    bits = np.concatenate(list(vote_source.bits()))
     assert bits[:, 0].astype(int).tolist() == [
         [1, 0, 0],
         [1, 1, 0],
@@ -54,7 +61,7 @@ def test_the_union_of_labels_is_released(cast: str, tmp_path: Path) -> None:
         [1, 0, 1],
         [1, 0, 0],
     ]
-    assert votes.counts().tolist() == [[4, 1, 1]]
+    assert vote_source.counts().tolist() == [[4, 1, 1]]
 
 
 @pytest.mark.parametrize("cast", ["bits", "confidences"])
@@ -63,35 +70,43 @@ def test_teachers_vote_on_known_labels_of_their_holder(cast: str, tmp_path: Path
 
     Which labels a holder has is public.
     """
-    votes = GatheredVotes.read(files_of_north_and_south(tmp_path, cast=cast))
-    voting = votes.voting()
-    assert voting is not None
-    assert voting.astype(int).tolist() == [[1, 1, 0], [1, 1, 0], [1, 0, 0], [1, 0, 1], [1, 0, 1]]
-    assert votes.num_without_label().tolist() == [0, 2, 3]
-    assert votes.num_abstaining().tolist() == [0, 3, 3]
+    vote_source = GatheredVotes.read(files_of_north_and_south(tmp_path, cast=cast))
+    is_voting_by_teacher = vote_source.voting()
+    assert is_voting_by_teacher is not None
+    assert is_voting_by_teacher.astype(int).tolist() == [
+        [1, 1, 0],
+        [1, 1, 0],
+        [1, 0, 0],
+        [1, 0, 1],
+        [1, 0, 1],
+    ]
+    assert vote_source.num_without_label().tolist() == [0, 2, 3]
+    assert vote_source.num_abstaining().tolist() == [0, 3, 3]
     if cast == "confidences":
-        known_shares = votes.known_shares()
-        assert known_shares is not None
-        assert known_shares.tolist() == voting.astype(float).tolist()
-        assert votes.share_sums().have_gaps
+        known_shares_of_teachers = vote_source.known_shares()
+        assert known_shares_of_teachers is not None
+        assert known_shares_of_teachers.tolist() == is_voting_by_teacher.astype(float).tolist()
+        assert vote_source.share_sums().have_gaps
 
 
 def test_files_with_the_same_labels_have_no_gaps(tmp_path: Path) -> None:
     """If two holders have the same labels, in whatever order, nobody abstains, and there is no mask."""
     paths = [
-        write_votes(tmp_path, holder="1", label_names=("a", "b"), votes=SOUTH),
-        write_votes(tmp_path, holder="2", label_names=("b", "a"), votes=SOUTH),
+        write_votes(tmp_path, holder="1", label_names=("a", "b"), votes=VOTES_OF_SOUTH),
+        write_votes(tmp_path, holder="2", label_names=("b", "a"), votes=VOTES_OF_SOUTH),
     ]
-    votes = GatheredVotes.read(paths)
-    assert votes.voting() is None and not votes.num_abstaining().any()
-    assert votes.counts().tolist() == [[3, 3]]
-    assert cohort_of_votes(votes).label_holders is None
+    vote_source = GatheredVotes.read(paths)
+    assert vote_source.voting() is None and not vote_source.num_abstaining().any()
+    assert vote_source.counts().tolist() == [[3, 3]]
+    assert cohort_of_votes(vote_source).label_holders is None
 
 
 def test_a_sum_of_files_has_the_same_counts_and_abstentions(tmp_path: Path) -> None:
     """A file with the sum of two vote files has their counts and abstentions, alone and beside a third file."""
     paths = files_of_north_and_south(tmp_path)
-    third_path = write_votes(tmp_path, holder="west", label_names=("d",), votes=SOUTH[..., :1])
+    third_path = write_votes(
+        tmp_path, holder="west", label_names=("d",), votes=VOTES_OF_SOUTH[..., :1]
+    )
     for further_paths in ([], [third_path]):
         whole = GatheredVotes.read([*paths, *further_paths])
         GatheredVotes.read(paths).write(tmp_path / "sum.npz")
@@ -108,16 +123,20 @@ def test_a_threshold_is_a_share_of_the_teachers_that_have_the_label(tmp_path: Pa
     Gaussian votes count every abstention as half a vote; clipped and distributed votes count only those of whole
     holders.
     """
-    votes = GatheredVotes.read(files_of_north_and_south(tmp_path))
+    vote_source = GatheredVotes.read(files_of_north_and_south(tmp_path))
     counts = np.array([[4, 1, 1]])
-    assert threshold_votes(np.array([0, 2, 3]), threshold_share=0.4).tolist() == [0, 0, 1]
-    assert (GaussianVotes(noise_std=1.0).summarize(votes) - counts).tolist() == [[0, 1, 1]]
+    assert threshold_votes(num_without_label=np.array([0, 2, 3]), threshold_share=0.4).tolist() == [
+        0,
+        0,
+        1,
+    ]
+    assert (GaussianVotes(noise_std=1.0).summarize(vote_source) - counts).tolist() == [[0, 1, 1]]
     for aggregator in (
         ClippedVotes(noise_std=1.0, vote_clip=2, threshold_share=0.4),
         ClippedVotes(noise_std=1.0, vote_clip=2, threshold_share=0.4, norm="l2"),
         DistributedVotes(noise_std=1.0, num_holders=2, threshold_share=0.4),
     ):
-        assert (aggregator.summarize(votes) - counts).tolist() == [[0, 0, 1]]
+        assert (aggregator.summarize(vote_source) - counts).tolist() == [[0, 0, 1]]
 
 
 def test_the_head_of_a_file_without_gaps_has_no_further_keys() -> None:
@@ -201,7 +220,7 @@ def test_holders_with_some_of_the_asked_labels_are_counted(tmp_path: Path) -> No
         vote_file_folder=tmp_path, holder="3", votes=votes.astype(np.bool_), label_names=("d", "x")
     )
     collection = collect(
-        EXPECTED_HOLDERS,
+        ROLL_OF_HOLDERS,
         request=request(),
         unchecked_answers=[answer_on_all, answer_on_two, answer_on_another],
         folder=tmp_path / "inbox",

@@ -27,7 +27,7 @@ from tests.refusals import refused_parameter
 flwr = pytest.importorskip("flwr.app", reason="Flower is not installed: the extra flower")
 flower = pytest.importorskip("pate_federated.flower")
 
-EXPECTED_HOLDERS = Roll.numbered(num_holders=4, teachers_each=NUM_TEACHERS // 4, max_absent=1)
+ROLL_OF_HOLDERS = Roll.numbered(num_holders=4, teachers_each=NUM_TEACHERS // 4, max_absent=1)
 NODES = {101: "1", 102: "2", 103: "3", 104: "4"}
 SETUP, SHARE_KEYS, COLLECT, UNMASK = STAGES = (
     "setup",
@@ -48,9 +48,9 @@ TYPES = [
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder with the folders of four holders, which have trained their teachers."""
     folder = tmp_path_factory.mktemp("learned")
-    for name in EXPECTED_HOLDERS.holders:
-        plan, folder_of_holder = plans_in(folder)(name)
-        answer_request(plan, request=small_request(), folder=folder_of_holder)
+    for holder in ROLL_OF_HOLDERS.holders:
+        plan, home = small_holders_in(folder)(holder)
+        answer_request(plan, request=small_request(), folder=home)
     return folder
 
 
@@ -60,7 +60,7 @@ def homes(learned: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(learned, tmp_path / "homes"))
 
 
-def plans_in(folder: Path) -> SmallHolders:
+def small_holders_in(folder: Path) -> SmallHolders:
     """Returns the plans of four holders, whose folders lie in `folder`."""
     return SmallHolders(folder, num_holders=4, plan=seeded_plan(GaussianVotes(noise_std=1.0)))
 
@@ -78,7 +78,7 @@ class Link:
 
     Args:
         homes: the folder with a folder for each holder.
-        agreed_terms: what the holders agreed on: the terms of their sum, or the roll; by default a sum of counts.
+        own_roll: the roll of rounds that the holders agreed on; None for the terms of a sum of counts.
         spoil: a function that may change a message on its way.
     """
 
@@ -87,12 +87,12 @@ class Link:
     def __init__(
         self,
         homes: Path,
-        agreed_terms: Any = None,
+        own_roll: Roll | None = None,
         spoil: Callable[[Any], None] = lambda message: None,
     ) -> None:
         self.app = flower.secure_holder_app(
-            plans=plans_in(homes),
-            own=agreed_terms or HolderSum(terms=SumTerms.of_counts(EXPECTED_HOLDERS)),
+            plans=small_holders_in(homes),
+            own=own_roll or HolderSum(terms=SumTerms.of_counts(ROLL_OF_HOLDERS)),
         )
         self.spoil = spoil
         self.sent: dict[tuple[str, int], Any] = {}
@@ -120,7 +120,7 @@ class Link:
         self.spoil(message)
         node = message.metadata.dst_node_id
         if CONFIGS in message.content.config_records:
-            self.sent[str(stage_of(message)), node] = copy.deepcopy(message)
+            self.sent[str(secure_sum_stage_of(message)), node] = copy.deepcopy(message)
         try:
             reply = self.app(message, self.contexts[node])
         except Exception as error:
@@ -141,9 +141,9 @@ class Link:
         return flower.secure_sum(
             grid,
             context,
-            roll=EXPECTED_HOLDERS,
+            roll=ROLL_OF_HOLDERS,
             payload=payload,
-            terms=SumTerms.of_counts(EXPECTED_HOLDERS),
+            terms=SumTerms.of_counts(ROLL_OF_HOLDERS),
             seconds=60,
             connect_seconds=1,
         )
@@ -151,9 +151,10 @@ class Link:
     def until(self, stage: str) -> Any:
         """Runs an honest sum up to a stage, and returns that stage's message to holder 1 before it is delivered."""
 
-        def stop(message: Any) -> None:
-            if stage_of(message) == stage and message.metadata.dst_node_id == FIRST:
-                raise StoppedError(message)
+        def stop(flower_message: Any) -> None:
+            is_to_first = flower_message.metadata.dst_node_id == FIRST
+            if is_to_first and secure_sum_stage_of(flower_message) == stage:
+                raise StoppedError(flower_message)
 
         self.spoil = stop
         with pytest.raises(StoppedError) as stopped:
@@ -166,7 +167,7 @@ class StoppedError(Exception):
     """Stops a secure sum, and has the message that would be sent next."""
 
 
-def stage_of(message: Any) -> Any:
+def secure_sum_stage_of(message: Any) -> Any:
     """Returns the stage of secure aggregation that a message states."""
     return message.content.config_records[CONFIGS].get("stage")
 
@@ -206,7 +207,7 @@ def drop_out_at(node: int, stage: str) -> Callable[[Any], None]:
     """Returns a function that changes the message of a stage to a node so that its holder drops out."""
 
     def alter(message: Any) -> None:
-        if message.metadata.dst_node_id == node and stage_of(message) == stage:
+        if message.metadata.dst_node_id == node and secure_sum_stage_of(message) == stage:
             message.content.config_records[CONFIGS]["stage"] = "lost"
 
     return alter
@@ -270,9 +271,9 @@ def test_each_stage_is_answered_once_and_in_order(homes: Path) -> None:
     sent = {stage: link.sent[stage, FIRST] for stage in STAGES}
     assert [stage for stage in STAGES if is_answered(link, message=sent[stage])] == [SETUP]
     for ready in STAGES:
-        other = Link(homes)
-        other.until(stage=ready)
-        answered = {stage for stage in STAGES if is_answered(other, message=sent[stage])}
+        other_link = Link(homes)
+        other_link.until(stage=ready)
+        answered = {stage for stage in STAGES if is_answered(other_link, message=sent[stage])}
         assert answered == ({SETUP, UNMASK} if ready == UNMASK else {SETUP})  # the keys are others
 
 
@@ -329,14 +330,14 @@ def test_stage_with_wrong_fields_is_refused(stage: str, homes: Path) -> None:
     link = Link(homes)
     message = link.until(stage=stage)
     for change in OTHERS[stage]:
-        other = copy.deepcopy(message)
-        payload = other.content.config_records[CONFIGS]
+        altered_message = copy.deepcopy(message)
+        payload = altered_message.content.config_records[CONFIGS]
         for name, value in change.items():
             if value is None:
                 del payload[name]
             else:
                 payload[name] = [payload["ctxts"][0]] * value if name == "ctxts" else value
-        assert not is_answered(link, message=other), change
+        assert not is_answered(link, message=altered_message), change
     assert is_answered(link, message)
 
 
@@ -349,21 +350,21 @@ def test_extra_records_in_a_message_are_refused(homes: Path) -> None:
         link = Link(homes)
         message = link.until(stage=stage)
         for record in (flwr.ArrayRecord(), flwr.ConfigRecord({}), flwr.MetricRecord({})):
-            other = copy.deepcopy(message)
-            other.content["more"] = record
-            assert not is_answered(link, message=other)
-        other = copy.deepcopy(message)
-        other.metadata.dst_node_id = 102
+            altered_message = copy.deepcopy(message)
+            altered_message.content["more"] = record
+            assert not is_answered(link, message=altered_message)
+        altered_message = copy.deepcopy(message)
+        altered_message.metadata.dst_node_id = 102
         link.contexts[102] = link.contexts[FIRST]
-        assert link.deliver(other).has_error()
+        assert link.deliver(altered_message).has_error()
         if stage == COLLECT:
             for payload in ({}, {"request": "text"}, {"question": b"x"}, {"more": 1}):
-                other = copy.deepcopy(message)
-                config = other.content.config_records["fitins.config"]
-                other.content.config_records["fitins.config"] = flwr.ConfigRecord(
+                altered_message = copy.deepcopy(message)
+                config = altered_message.content.config_records["fitins.config"]
+                altered_message.content.config_records["fitins.config"] = flwr.ConfigRecord(
                     {**config, **payload} if "more" in payload else payload
                 )
-                assert not is_answered(link, message=other)
+                assert not is_answered(link, message=altered_message)
 
 
 def test_each_key_masks_one_vector_under_concurrent_requests(homes: Path) -> None:
@@ -416,7 +417,7 @@ def test_only_the_opening_is_answered_without_masks(homes: Path) -> None:
 
     It does so in messages of type `query.sums`, in which it refuses `lengths`. It answers no question in other types.
     """
-    link = Link(homes, agreed_terms=EXPECTED_HOLDERS)
+    link = Link(homes, own_roll=ROLL_OF_HOLDERS)
     opening = Question.of_opening(small_request())
     lengths = Question(kind=LENGTHS, asked=opening.asked, num_labels=opening.num_labels)
     payload = {}

@@ -26,7 +26,7 @@ from tests.refusals import ANY, refused_parameter
 
 TEACHERS = 3
 WIDTH = 2
-EXPECTED_HOLDERS = Roll.numbered(num_holders=4, teachers_each=TEACHERS, max_absent=2)
+ROLL_OF_HOLDERS = Roll.numbered(num_holders=4, teachers_each=TEACHERS, max_absent=2)
 STATES: dict[str, dict[str, Any]] = {
     OPENING: {},
     LENGTHS: {},
@@ -50,14 +50,14 @@ def question_of(kind: str, state_changes: Mapping[str, Any] | None = None) -> Qu
         kind: the kind of question.
         state_changes: arrays by name, in place of those of the usual state; None for no change.
     """
-    opening: Request = request()
+    opening_request: Request = request()
     if kind == OPENING:
-        return Question.of_opening(opening)
+        return Question.of_opening(opening_request)
     state = {
         name: np.asarray(value, dtype=np.float64)
         for name, value in (STATES[kind] | dict(state_changes or {})).items()
     }
-    return Question(kind=kind, asked=opening.digest, num_labels=NUM_LABELS, state=state)
+    return Question(kind=kind, asked=opening_request.digest, num_labels=NUM_LABELS, state=state)
 
 
 def longest_sum(question: Question, num_teachers: int = TEACHERS) -> np.ndarray:
@@ -128,7 +128,7 @@ def test_sum_limits_each_holder_to_its_teachers(kind: str) -> None:
         answer(sent_question, holder="4", vote_sum=-too_long),
     ]
     result = sum_of_answers(
-        EXPECTED_HOLDERS, question=sent_question, unchecked_answers=unchecked_answers
+        ROLL_OF_HOLDERS, question=sent_question, unchecked_answers=unchecked_answers
     )
     assert result.holders == ("1", "2")
     np.testing.assert_array_equal(result.total, 2 * longest_sum(sent_question))
@@ -140,11 +140,11 @@ def test_sum_limits_each_holder_to_its_teachers(kind: str) -> None:
 
 def test_lengths_whose_sum_overflows_are_refused() -> None:
     """A holder is refused if it sends lengths whose sum overflows 64 bits; the two honest ones count."""
-    sent_question = question_of(LENGTHS)
+    sent_question = question_of(kind=LENGTHS)
     total = np.zeros(sent_question.shape, dtype=np.int64)
     total[:4] = 2**62  # which add up to 0 in 64 bits
     result = sum_of_answers(
-        EXPECTED_HOLDERS,
+        ROLL_OF_HOLDERS,
         question=sent_question,
         unchecked_answers=[
             answer(sent_question, holder="1"),
@@ -165,15 +165,15 @@ def with_arrays(archive_bytes: bytes, arrays: Mapping[str, Any]) -> bytes:
     return out.getvalue()
 
 
-def invalid_answers(question: Question) -> dict[str, tuple[Contribution, str]]:
+def invalid_answers(sent_question: Question) -> dict[str, tuple[Contribution, str]]:
     """Returns invalid answers of holder 2 by the name of the fault, each with words of its refusal."""
-    honest_bytes = answer(question, holder="2").votes or b""
-    total = longest_sum(question)
+    honest_bytes = answer(sent_question, holder="2").votes or b""
+    total = longest_sum(sent_question)
     return {
         "torn": (Contribution(holder="2", votes=honest_bytes[:-40]), "expected a whole answer"),
         "late": (Contribution(holder="2", problem="no answer within 5 s"), "no answer within 5 s"),
         "shape": (
-            answer(question, holder="2", vote_sum=np.zeros((1, NUM_LABELS + 1), np.int64)),
+            answer(sent_question, holder="2", vote_sum=np.zeros((1, NUM_LABELS + 1), np.int64)),
             "sum.shape",
         ),
         "floats": (
@@ -186,34 +186,39 @@ def invalid_answers(question: Question) -> dict[str, tuple[Contribution, str]]:
         "nan": (
             Contribution(
                 holder="2",
-                votes=with_arrays(honest_bytes, arrays={"total": np.full(question.shape, np.nan)}),
+                votes=with_arrays(
+                    honest_bytes, arrays={"total": np.full(sent_question.shape, np.nan)}
+                ),
             ),
             "sum.dtype=float64",
         ),
-        "teachers": (answer(question, holder="2", num_teachers=30), "num_teachers=30: expected 3"),
+        "teachers": (
+            answer(sent_question, holder="2", num_teachers=30),
+            "num_teachers=30: expected 3",
+        ),
         "name": (
-            Contribution(holder="2", votes=answer(question, holder="3").votes),
+            Contribution(holder="2", votes=answer(sent_question, holder="3").votes),
             "holder=3: expected 2",
         ),
-        "queries": (answer(question, holder="2", queries="0" * 64), "queries=others"),
+        "queries": (answer(sent_question, holder="2", queries="0" * 64), "queries=others"),
         "another question": (
-            Contribution(holder="2", votes=answer(question_of(LENGTHS), holder="2").votes),
+            Contribution(holder="2", votes=answer(question_of(kind=LENGTHS), holder="2").votes),
             "question=another",
         ),
-        "large": (answer(question, holder="2", vote_sum=np.zeros(2**18, np.int64)), "size="),
+        "large": (answer(sent_question, holder="2", vote_sum=np.zeros(2**18, np.int64)), "size="),
     }
 
 
-@pytest.mark.parametrize("name", list(invalid_answers(question_of(SHARES))))
+@pytest.mark.parametrize("name", list(invalid_answers(question_of(kind=SHARES))))
 def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
     """An invalid answer is refused in one line with the reason, and adds nothing to the sum.
 
     The holder then counts as absent, which a roll may allow or not.
     """
-    sent_question = question_of(SHARES)
+    sent_question = question_of(kind=SHARES)
     invalid_answer, message = invalid_answers(sent_question)[name]
     result = sum_of_answers(
-        EXPECTED_HOLDERS,
+        ROLL_OF_HOLDERS,
         question=sent_question,
         unchecked_answers=[answer(sent_question, holder="1"), invalid_answer],
     )
@@ -232,10 +237,10 @@ def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
 
 def test_duplicate_and_unknown_holders_are_refused() -> None:
     """A holder that answers twice is refused, and so is one that is not expected."""
-    sent_question = question_of(MOMENTS)
+    sent_question = question_of(kind=MOMENTS)
     stranger = answer(sent_question, holder="mallory")
     result = sum_of_answers(
-        EXPECTED_HOLDERS,
+        ROLL_OF_HOLDERS,
         question=sent_question,
         unchecked_answers=[
             answer(sent_question, holder="1"),
@@ -275,10 +280,10 @@ def states_filled_with(
     values: Sequence[float], *, array_name: str
 ) -> list[tuple[str, dict[str, Any]]]:
     """Returns changes of a question's state, each with one value in all entries of one array."""
-    kind = SHARES if array_name in STATES[SHARES] and array_name != "clip" else MOMENTS
-    return [
-        (kind, {array_name: np.full(STATES[kind][array_name].shape, value)}) for value in values
-    ]
+    is_of_shares = array_name in STATES[SHARES] and array_name != "clip"
+    question_kind = SHARES if is_of_shares else MOMENTS
+    shape = STATES[question_kind][array_name].shape
+    return [(question_kind, {array_name: np.full(shape, value)}) for value in values]
 
 
 @pytest.mark.parametrize(
@@ -320,16 +325,16 @@ def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
 
     It is refused beside one with another pool, other samples or another number of labels.
     """
-    opening = replace(request(), inputs=np.ones((6, 5), dtype=np.float32))
-    question_of(MOMENTS).require_part_of(opening)
+    opening_request = replace(request(), inputs=np.ones((6, 5), dtype=np.float32))
+    question_of(kind=MOMENTS).require_part_of(opening_request)
     with refused_parameter("question.pool_center", value="others"):
-        question_of(MOMENTS, state_changes={"pool_center": np.full(5, 1e4)}).require_part_of(
-            opening
+        question_of(kind=MOMENTS, state_changes={"pool_center": np.full(5, 1e4)}).require_part_of(
+            opening_request
         )
     with refused_parameter("question.pool_center", value="others"):
-        question_of(MOMENTS).require_part_of(request())
+        question_of(kind=MOMENTS).require_part_of(request())
     with refused_parameter("question.num_labels", value=4):
-        question_of(LENGTHS).require_part_of(replace(request(), label_names=("a", "b", "c")))
+        question_of(kind=LENGTHS).require_part_of(replace(request(), label_names=("a", "b", "c")))
 
 
 def zip_of_arrays(arrays: Mapping[str, Any], *, compression: int) -> bytes:
@@ -359,7 +364,7 @@ def header_of_array(shape: tuple[int, ...], descr: str) -> bytes:
 
 def large_messages() -> dict[str, bytes]:
     """Returns short messages that would take far more memory when read, by the kind of trick."""
-    head = {
+    opening_arrays = {
         "ids": np.arange(6),
         "label_names": np.array(["a", "b"]),
         "cast": np.array("bits"),
@@ -370,15 +375,16 @@ def large_messages() -> dict[str, bytes]:
     }
     result = {
         "compressed": zip_of_arrays(
-            head | {"inputs": np.zeros((6, 2**23), np.float32)},
+            opening_arrays | {"inputs": np.zeros((6, 2**23), np.float32)},
             compression=zipfile.ZIP_DEFLATED,
         ),
         "compressed names": zip_of_arrays(
-            head | {"inputs": np.ones((6, 2)), "label_names": np.array(["a" * 2**24])},
+            opening_arrays | {"inputs": np.ones((6, 2)), "label_names": np.array(["a" * 2**24])},
             compression=zipfile.ZIP_DEFLATED,
         ),
         "objects": zip_of_arrays(
-            head | {"inputs": np.array([{}], dtype=object)}, compression=zipfile.ZIP_STORED
+            opening_arrays | {"inputs": np.array([{}], dtype=object)},
+            compression=zipfile.ZIP_STORED,
         ),
     }
     for name, member in {
@@ -386,7 +392,7 @@ def large_messages() -> dict[str, bytes]:
         "texts of no length": header_of_array(shape=(2**33,), descr="<U0"),
         "no features": header_of_array(shape=(2**33, 0), descr="<f4"),
     }.items():
-        out = io.BytesIO(zip_of_arrays(head, compression=zipfile.ZIP_STORED))
+        out = io.BytesIO(zip_of_arrays(opening_arrays, compression=zipfile.ZIP_STORED))
         with zipfile.ZipFile(out, "a") as archive:
             archive.writestr("inputs.npy", member)
         result[name] = out.getvalue()
@@ -445,7 +451,7 @@ def test_mailbox_reads_only_the_files_of_holders(tmp_path: Path) -> None:
     Pipes, folders, dangling links, a device and a file of 1 TiB are refused without being read. So is a stranger's
     file.
     """
-    sent_question = question_of(SHARES)
+    sent_question = question_of(kind=SHARES)
     names = ("1", "2", "3", "4", "5", "6")
     mailbox = Mailbox(
         folder=tmp_path, roll=Roll.numbered(num_holders=6, teachers_each=TEACHERS, max_absent=5)

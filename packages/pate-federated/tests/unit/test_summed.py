@@ -34,7 +34,7 @@ from small_federation.holders import (
 from tests.e2e.small_run import SilentMonitor
 from tests.refusals import ANY, refused_parameter
 
-EXPECTED_HOLDERS = Roll.numbered(num_holders=4, teachers_each=TEACHERS, max_absent=1)
+ROLL_OF_HOLDERS = Roll.numbered(num_holders=4, teachers_each=TEACHERS, max_absent=1)
 NOISE = DistributedVotes(noise_std=4.0, num_holders=4, max_dropouts=1)
 
 
@@ -49,7 +49,7 @@ def release_of(folder: Path, aggregator: Aggregator) -> SummedRelease:
     )
     return SummedRelease(
         plan=plan,
-        roll=EXPECTED_HOLDERS,
+        roll=ROLL_OF_HOLDERS,
         request=request(),
         inbox=folder / "inbox",
         dataset="small",
@@ -60,7 +60,7 @@ def release_of(folder: Path, aggregator: Aggregator) -> SummedRelease:
 def counts_of_all_holders() -> np.ndarray:
     """Returns the counts of the votes of all four holders, `[NUM_QUERIES, NUM_LABELS]`."""
     return np.asarray(
-        sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in EXPECTED_HOLDERS.holders)
+        sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in ROLL_OF_HOLDERS.holders)
     )
 
 
@@ -115,12 +115,13 @@ def test_sum_beyond_the_terms_is_refused() -> None:
     """
     terms = SumTerms(num_holders=4, max_absent=1, largest_number=10)
     for average, num_present, refusal in (
-        (np.array([0.4]), 4, refused_parameter("sum", rule_words="within the")),
-        (np.array([11.0]), 4, refused_parameter("sum", rule_words="within the")),
-        (np.array([1.0]), 2, refused_parameter("holders present", value=2)),
+        (0.4, 4, refused_parameter("sum", rule_words="within the")),
+        (11.0, 4, refused_parameter("sum", rule_words="within the")),
+        (1.0, 2, refused_parameter("holders present", value=2)),
     ):
+        averages_of_numbers = np.array([average])
         with refusal:
-            terms.exact_sum(average, num_present=num_present)
+            terms.exact_sum(averages_of_numbers, num_present=num_present)
     with refused_parameter("counts"):
         terms.require_sendable(numbers=np.array([11]))
 
@@ -144,7 +145,9 @@ def test_absent_holders_count_equally_in_sums_and_vote_files(tmp_path: Path) -> 
 
     Absent teachers vote for no label, or for label 0 if the aggregator is `GNMax`.
     """
-    counts_of_three = np.asarray(sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in "123"))
+    counts_of_three_holders = np.asarray(
+        sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in "123")
+    )
     for aggregator, votes_for_first_label in (
         (GaussianVotes(noise_std=1.0), 0),
         (GNMax(noise_std=1.0, max_votes=4), TEACHERS),
@@ -155,36 +158,38 @@ def test_absent_holders_count_equally_in_sums_and_vote_files(tmp_path: Path) -> 
             inbox=tmp_path / type(aggregator).__name__,
         )
         release.inbox.mkdir()
-        source = release.counted_votes(lambda: (counts_of_three, ("1", "2", "3")))
+        source = release.counted_votes(lambda: (counts_of_three_holders, ("1", "2", "3")))
         assert source.num_teachers == 12
         counts = source.counts()
-        np.testing.assert_array_equal(counts[:, 1:], counts_of_three[:, 1:])
-        np.testing.assert_array_equal(counts[:, 0], counts_of_three[:, 0] + votes_for_first_label)
+        np.testing.assert_array_equal(counts[:, 1:], counts_of_three_holders[:, 1:])
+        np.testing.assert_array_equal(
+            counts[:, 0], counts_of_three_holders[:, 0] + votes_for_first_label
+        )
 
 
-def numbers_of(folder: Path, *, holder: str, holder_sum: HolderSum) -> np.ndarray:
+def numbers_of(folder: Path, *, holder: str, holder_side: HolderSum) -> np.ndarray:
     """Returns the numbers that a holder sends for its votes.
 
     Args:
         folder: the folder of the holders' files.
         holder: the name of the holder.
-        holder_sum: computes the numbers.
+        holder_side: computes the numbers.
     """
     path = folder / f"{holder}.npz"
     home = folder / f"home-{holder}"
     home.mkdir(exist_ok=True)
     path.write_bytes(answer(vote_file_folder=folder, holder=holder).votes or b"")
     plan: Any = SimpleNamespace(holder=holder, num_teachers=TEACHERS)
-    return holder_sum.numbers(plan, request=request(), vote_path=path, folder=home)
+    return holder_side.numbers(plan, request=request(), vote_path=path, folder=home)
 
 
 def noisy_sum(folder: Path, holder_names: str) -> Summed:
     """Returns the sum of noisy numbers of holders, and their names; each letter of `holder_names` is a holder."""
-    holder_sum = HolderSum(
-        terms=SumTerms.of_noise(NOISE, roll=EXPECTED_HOLDERS), noise=NOISE, seed=3
+    holder_side = HolderSum(
+        terms=SumTerms.of_noise(NOISE, roll=ROLL_OF_HOLDERS), noise=NOISE, seed=3
     )
     numbers = np.sum(
-        [numbers_of(folder, holder=name, holder_sum=holder_sum) for name in holder_names], axis=0
+        [numbers_of(folder, holder=name, holder_side=holder_side) for name in holder_names], axis=0
     )
     return numbers.astype(np.int64), tuple(holder_names)
 
@@ -217,21 +222,21 @@ def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> No
 
     Numbers without noise may be sent again.
     """
-    holder_sum = HolderSum(
-        terms=SumTerms.of_noise(NOISE, roll=EXPECTED_HOLDERS), noise=NOISE, seed=3
+    holder_side = HolderSum(
+        terms=SumTerms.of_noise(NOISE, roll=ROLL_OF_HOLDERS), noise=NOISE, seed=3
     )
-    numbers_of(tmp_path, holder="1", holder_sum=holder_sum)
+    numbers_of(tmp_path, holder="1", holder_side=holder_side)
     with refused_parameter("request", rule_words="a request that"):
-        numbers_of(tmp_path, holder="1", holder_sum=holder_sum)
+        numbers_of(tmp_path, holder="1", holder_side=holder_side)
     folder = tmp_path / "home-1"
     (folder / f"answered-{request().digest}").rename(folder / "answered-another")
     with refused_parameter("requests answered with noise", value=2, rule_words="at most 1"):
-        numbers_of(tmp_path, holder="1", holder_sum=holder_sum)
-    numbers_of(tmp_path, holder="1", holder_sum=replace(holder_sum, max_answers=2))
-    holder_sum_without_noise = HolderSum(terms=SumTerms.of_counts(EXPECTED_HOLDERS))
+        numbers_of(tmp_path, holder="1", holder_side=holder_side)
+    numbers_of(tmp_path, holder="1", holder_side=replace(holder_side, max_answers=2))
+    holder_side_without_noise = HolderSum(terms=SumTerms.of_counts(ROLL_OF_HOLDERS))
     np.testing.assert_array_equal(
-        numbers_of(tmp_path, holder="2", holder_sum=holder_sum_without_noise),
-        numbers_of(tmp_path, holder="2", holder_sum=holder_sum_without_noise),
+        numbers_of(tmp_path, holder="2", holder_side=holder_side_without_noise),
+        numbers_of(tmp_path, holder="2", holder_side=holder_side_without_noise),
     )
 
 
@@ -239,7 +244,7 @@ def answered_at_once(folder: Path, first_id: int) -> bool:
     """Returns whether a holder answers a request for the queries with ids from `first_id` on."""
     other_request = replace(request(), record_ids=np.arange(first_id, first_id + NUM_QUERIES))
     try:
-        HolderSum(terms=SumTerms.of_noise(NOISE, roll=EXPECTED_HOLDERS), noise=NOISE)._note_answer(
+        HolderSum(terms=SumTerms.of_noise(NOISE, roll=ROLL_OF_HOLDERS), noise=NOISE)._note_answer(
             other_request, note_folder=folder
         )
     except InvalidValue:
@@ -270,7 +275,8 @@ def test_only_one_of_concurrent_requests_is_answered(
         for attempt in range(20):
             folder = tmp_path / str(attempt)
             folder.mkdir()
-            assert sum(workers.map(answered_at_once, [folder] * 4, (1, 2, 1, 3))) == 1
+            first_ids = (1, 2, 1, 3)
+            assert sum(workers.map(answered_at_once, [folder] * 4, first_ids)) == 1
 
 
 def test_sum_lost_after_the_charge_stays_charged_once(
@@ -328,34 +334,35 @@ def test_inconsistent_terms_are_refused(tmp_path: Path) -> None:
     No holder is asked before, and nothing is charged.
     """
 
-    def with_noise(aggregator: Aggregator) -> SummedRelease:
+    def make_release_with_noise(aggregator: Aggregator) -> SummedRelease:
         return release_of(tmp_path, aggregator=aggregator)
 
-    def with_target_epsilon() -> SummedRelease:
+    def make_release_with_target_epsilon() -> SummedRelease:
         release = release_of(tmp_path, aggregator=NOISE)
         return replace(release, plan=replace(release.plan, target_epsilon=2.0))
 
-    def with_shares() -> SummedRelease:
-        return replace(release_of(tmp_path, aggregator=NOISE), shares=43)
+    def make_release_with_shares() -> SummedRelease:
+        num_shares_of_a_key = 43
+        return replace(release_of(tmp_path, aggregator=NOISE), shares=num_shares_of_a_key)
 
     for make_release, refusal in (
         (
-            partial(with_noise, aggregator=replace(NOISE, num_holders=5)),
+            partial(make_release_with_noise, aggregator=replace(NOISE, num_holders=5)),
             refused_parameter("aggregator.num_holders", value=5),
         ),
         (
-            partial(with_noise, aggregator=replace(NOISE, max_dropouts=0)),
+            partial(make_release_with_noise, aggregator=replace(NOISE, max_dropouts=0)),
             refused_parameter("aggregator.max_dropouts", value=0),
         ),
         (
-            partial(with_noise, aggregator=replace(NOISE, max_votes=2)),
+            partial(make_release_with_noise, aggregator=replace(NOISE, max_votes=2)),
             refused_parameter("vote_clip", value=None, rule_words="max_votes=2 of"),
         ),
         (
-            with_target_epsilon,
+            make_release_with_target_epsilon,
             refused_parameter("target_epsilon", value=2.0, rule_words="holders have"),
         ),
-        (with_shares, refused_parameter("shares", value=43)),
+        (make_release_with_shares, refused_parameter("shares", value=43)),
     ):
         with refusal:
             make_release().run(lambda: pytest.fail("asked"))
@@ -370,7 +377,7 @@ def test_shares_of_a_part_of_the_holders_are_enough() -> None:
     terms = SumTerms(num_holders=400, max_absent=40, largest_number=9, shares=43)
     assert (terms.num_shares, terms.threshold, terms.fewest_holders) == (43, 29, 360)
     assert SumTerms(num_holders=400, max_absent=40, largest_number=9).threshold == 360
-    for shares, refusal in (
+    for num_shares_of_a_key, refusal in (
         (
             41,
             refused_parameter("shares", value=41),
@@ -380,4 +387,4 @@ def test_shares_of_a_part_of_the_holders_are_enough() -> None:
         (5, refused_parameter("shares", value=5)),
     ):
         with refusal:
-            SumTerms(num_holders=400, max_absent=40, largest_number=9, shares=shares)
+            SumTerms(num_holders=400, max_absent=40, largest_number=9, shares=num_shares_of_a_key)

@@ -279,19 +279,19 @@ def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
     np.save(
         tmp_path / "pairs.npy", np.stack([TEACHERS - bits.sum(axis=0), bits.sum(axis=0)], axis=2)
     )
-    foreign = ForeignVotes(paths=[tmp_path / "bits.npz"])
-    counts = ForeignVotes(
+    bits_source = ForeignVotes(paths=[tmp_path / "bits.npz"])
+    histogram_source = ForeignVotes(
         paths=[tmp_path / "counts.npy"], layout="histogram", num_teachers=TEACHERS
     )
-    pairs = ForeignVotes(paths=[tmp_path / "pairs.npy"], layout="pairs")
-    for votes in (foreign, counts, pairs):
+    pairs_source = ForeignVotes(paths=[tmp_path / "pairs.npy"], layout="pairs")
+    for votes in (bits_source, histogram_source, pairs_source):
         np.testing.assert_array_equal(votes.counts(), bits.sum(axis=0))
         assert votes.num_teachers == TEACHERS
-    np.testing.assert_array_equal(np.concatenate(list(foreign.bits())), bits)
+    np.testing.assert_array_equal(np.concatenate(list(bits_source.bits())), bits)
     with refused_parameter("votes", value=ANY, rule_words="counts do"):
-        counts.bits()
+        histogram_source.bits()
     with refused_parameter("votes", value=ANY, rule_words="counts do"):
-        counts.counts(max_votes=2)
+        histogram_source.counts(max_votes=2)
     both = ForeignVotes(paths=[tmp_path / "bits.npz", tmp_path / "pairs.npy"])
     np.testing.assert_array_equal(both.counts(), 2 * bits.sum(axis=0))
     (tmp_path / "copy.npz").write_bytes((tmp_path / "bits.npz").read_bytes())
@@ -416,11 +416,11 @@ def test_sums_of_packed_bits_are_sums_of_bits(
     probabilities[0, 0] = 1  # all votes for it fill every digit
     bits = rng.random((num_rows, num_queries, num_labels)) < probabilities
     bit_sums = BitSums(num_queries=num_queries, bytes_per_query=-(-num_labels // 8))
-    packed_row = np.empty((num_queries, -(-num_labels // 8)), dtype=np.uint8)
-    for votes in bits:
-        packed_row[:] = np.packbits(votes, axis=1)
-        bit_sums.add(packed_row)  # which is used again
-        packed_row[:] = 0xFF
+    packed_votes_of_teacher = np.empty((num_queries, -(-num_labels // 8)), dtype=np.uint8)
+    for votes_of_teacher in bits:
+        packed_votes_of_teacher[:] = np.packbits(votes_of_teacher, axis=1)
+        bit_sums.add(packed_votes_of_teacher)  # which is used again
+        packed_votes_of_teacher[:] = 0xFF
     np.testing.assert_array_equal(bit_sums.counts(num_labels=num_labels), bits.sum(axis=0))
     np.testing.assert_array_equal(
         bit_sums.counts(num_labels=num_labels), bits.sum(axis=0), "and may be read twice"
