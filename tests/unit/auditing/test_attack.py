@@ -62,12 +62,12 @@ def attack_result(
     num_canaries: int = 400,
     num_runs: int = 2,
     sabotage: Any = None,
-    has_gaps: bool = False,
+    has_unknown_labels: bool = False,
 ) -> AttackResult:
     """Returns the result of an attack on a release of made-up data, whose noise is fitted to epsilon.
 
-    `sabotage` names the way in which the release is broken; None leaves the release sound. With `has_gaps`, labels are
-    missing, and canaries differ only in which labels are known.
+    `sabotage` names the way in which the release is broken; None leaves the release sound. With
+    `has_unknown_labels`, labels are missing, and canaries differ only in which labels are known.
     """
     # Renyi is quicker for the other releases, and prices them nearly as well
     exact = aggregator is VOTES_OF_RECORDS or num_runs == 20
@@ -83,7 +83,7 @@ def attack_result(
         sabotage=sabotage,
     )
     data = made_up_dataset(num_groups=num_groups)
-    if has_gaps:
+    if has_unknown_labels:
         known = np.random.default_rng(1).random(data.private.labels.shape) < 0.7
         labels = data.private.labels & known
         data = replace(data, private=replace(data.private, labels=labels, known=known))
@@ -122,7 +122,7 @@ def test_canaries_that_differ_in_what_is_known_stay_below_a_valid_price() -> Non
 
     The lower bound on epsilon is above 0.1.
     """
-    result = attack_result(num_runs=5, has_gaps=True)
+    result = attack_result(num_runs=5, has_unknown_labels=True)
     assert 0.1 < result.lower_bound <= result.epsilon <= 2.0 and not result.refuted
 
 
@@ -134,7 +134,9 @@ def test_a_broken_release_of_labels_with_gaps_is_refuted(
     sabotage: str, canaries: int, runs: int
 ) -> None:
     """Canaries that differ only in which labels are known refute too little noise, no clip, and a known seed."""
-    result = attack_result(sabotage=sabotage, num_canaries=canaries, num_runs=runs, has_gaps=True)
+    result = attack_result(
+        sabotage=sabotage, num_canaries=canaries, num_runs=runs, has_unknown_labels=True
+    )
     assert result.refuted and result.lower_bound > result.epsilon > 1.99
 
 
@@ -189,7 +191,7 @@ def test_attack_on_teachers_refutes_only_broken_releases() -> None:
 
     The bound is above the price of a release with too little noise or unclipped votes.
     """
-    honest, noisy, counted = (
+    honest, noisy, unclipped = (
         attack_result(
             aggregator=GaussianVotes(noise_std=50.0),
             sabotage=sabotage,
@@ -199,7 +201,7 @@ def test_attack_on_teachers_refutes_only_broken_releases() -> None:
         )
         for sabotage in (None, "noise", "clip")
     )
-    assert honest.lower_bound <= honest.epsilon < min(noisy.lower_bound, counted.lower_bound)
+    assert honest.lower_bound <= honest.epsilon < min(noisy.lower_bound, unclipped.lower_bound)
     assert honest.unit == "teacher" and honest.num_correct > honest.num_guesses / 2
 
 

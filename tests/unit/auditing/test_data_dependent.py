@@ -48,13 +48,13 @@ def test_a_candidate_certain_in_floats_still_costs_at_large_orders() -> None:
 
     At Renyi order 1e6, which multiplies this probability by e^1e5, the cost is large.
     """
-    cost = gap_selection_cost(
+    rdp_of_orders = gap_selection_cost(
         utilities=np.array([[1000.0, 0.0]]),
         event=pa.BoundedRangeEvent(epsilon=0.1),
         orders=[8.0, 1e6],
     ).rdp
-    assert cost[0] < 1e-200
-    assert cost[1] == pytest.approx((1e5 - 1000) / 1e6, rel=1e-3)
+    assert rdp_of_orders[0] < 1e-200
+    assert rdp_of_orders[1] == pytest.approx((1e5 - 1000) / 1e6, rel=1e-3)
 
 
 def test_a_bit_that_is_certain_somewhere_costs_infinity_only_within_reach() -> None:
@@ -65,13 +65,13 @@ def test_a_bit_that_is_certain_somewhere_costs_infinity_only_within_reach() -> N
     count 4.
     """
     event = pa.OneBitEvent(logits=(-np.inf, -np.inf, -np.inf, 0.0, 1.0), reach=1)
-    each = [
-        one_bit_cost(statistics=np.array([level]), event=event, orders=[2.0]).rdp[0]
-        for level in range(5)
+    rdp_of_counts = [
+        one_bit_cost(statistics=np.array([count]), event=event, orders=[2.0]).rdp[0]
+        for count in range(5)
     ]
-    assert each[:2] == [0.0, 0.0]
-    assert np.isposinf(each[2:4]).all()
-    assert 0 < each[4] < 1
+    assert rdp_of_counts[:2] == [0.0, 0.0]
+    assert np.isposinf(rdp_of_counts[2:4]).all()
+    assert 0 < rdp_of_counts[4] < 1
 
 
 @pytest.mark.parametrize(
@@ -135,11 +135,11 @@ def test_bound_equals_the_formula_of_the_proof(std: float) -> None:
     rng = np.random.default_rng(1)
     log_q = -rng.uniform(low=0.3, high=60, size=40)
     orders = 1 + np.r_[rng.exponential(scale=10, size=12), 0.01, 150.0]
-    ours = gnmax_rdp(log_q, noise_std=std, orders=orders)
-    theirs = np.array(
+    rdp_of_code = gnmax_rdp(log_q, noise_std=std, orders=orders)
+    rdp_of_proof = np.array(
         [[float(bound_of_proof(log_q=value, std=std, order=a)) for a in orders] for value in log_q]
     )
-    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(rdp_of_code, rdp_of_proof, rtol=1e-9, atol=1e-13)
 
 
 def bound_of_proof(log_q: float, std: float, order: float) -> mpmath.mpf:
@@ -171,19 +171,28 @@ def histograms_and_neighbors(
     num_teachers: int, num_classes: int
 ) -> tuple[IntArray, list[list[int]]]:
     """Returns all histograms with one vote per teacher, and for each the indices of those where one vote is moved."""
-    rows = [
-        row
-        for row in product(range(num_teachers + 1), repeat=num_classes)
-        if sum(row) == num_teachers
+    histograms = [
+        histogram
+        for histogram in product(range(num_teachers + 1), repeat=num_classes)
+        if sum(histogram) == num_teachers
     ]
-    index = {row: i for i, row in enumerate(rows)}
+    index_of_histogram = {histogram: i for i, histogram in enumerate(histograms)}
     moves = [
         move
         for move in product((-1, 0, 1), repeat=num_classes)
         if sorted(move) == [-1, *[0] * (len(move) - 2), 1]
     ]
-    near = [[tuple(np.add(row, move).tolist()) for move in moves] for row in rows]
-    return np.array(rows), [[index[row] for row in some if row in index] for some in near]
+    neighbors = [
+        [tuple(np.add(histogram, move).tolist()) for move in moves] for histogram in histograms
+    ]
+    return np.array(histograms), [
+        [
+            index_of_histogram[histogram]
+            for histogram in neighbors_of_one
+            if histogram in index_of_histogram
+        ]
+        for neighbors_of_one in neighbors
+    ]
 
 
 @pytest.mark.parametrize("beta", [0.05, 0.4])
@@ -197,17 +206,24 @@ def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
 
     Neighboring votes change it by at most a factor of exp(beta).
     """
-    votes, near = histograms_and_neighbors(num_teachers=num_teachers, num_classes=num_classes)
-    cost = np.array(
+    histograms, neighbor_indices = histograms_and_neighbors(
+        num_teachers=num_teachers, num_classes=num_classes
+    )
+    rdp_of_histograms = np.array(
         [
             gnmax_cost(
                 votes=histogram[None], orders=2.0, noise_std=std, num_teachers=num_teachers
             ).rdp[0]
-            for histogram in votes
+            for histogram in histograms
         ]
     )
-    local = np.array([np.abs(cost[i] - cost[some]).max() for i, some in enumerate(near)])
-    smooth = np.array(
+    local_sensitivities = np.array(
+        [
+            np.abs(rdp_of_histograms[i] - rdp_of_histograms[indices]).max()
+            for i, indices in enumerate(neighbor_indices)
+        ]
+    )
+    smooth_sensitivities = np.array(
         [
             gnmax_smooth_sensitivity(
                 votes=histogram[None],
@@ -216,13 +232,14 @@ def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
                 noise_std=std,
                 num_teachers=num_teachers,
             )
-            for histogram in votes
+            for histogram in histograms
         ]
     )
-    assert (local <= smooth).all()
-    assert max((smooth[i] / smooth[some]).max() for i, some in enumerate(near)) <= math.exp(
-        beta
-    ) * (1 + 1e-12)
+    assert (local_sensitivities <= smooth_sensitivities).all()
+    assert max(
+        (smooth_sensitivities[i] / smooth_sensitivities[indices]).max()
+        for i, indices in enumerate(neighbor_indices)
+    ) <= math.exp(beta) * (1 + 1e-12)
 
 
 def normal_divergences(multiplier: float, beta: float, order: float) -> FloatArray:
@@ -231,12 +248,13 @@ def normal_divergences(multiplier: float, beta: float, order: float) -> FloatArr
     The ratios go from exp(-2 beta) to exp(2 beta), evenly in their logarithm. The means differ by the smaller standard
     deviation divided by `multiplier`.
     """
-    log_ratio = np.linspace(-2 * beta, 2 * beta, 2001)  # of the second variance to the first
-    second = np.exp(log_ratio)
-    shift = np.minimum(1.0, np.sqrt(second)) / multiplier
-    mixed = order * second + (1 - order)
-    moment = 0.5 * order * np.log(second) - 0.5 * np.log(mixed)
-    return np.asarray(order * shift**2 / (2 * mixed) + moment / (order - 1))
+    # of the second variance to the first
+    log_variance_ratio = np.linspace(-2 * beta, 2 * beta, 2001)
+    variance_ratio = np.exp(log_variance_ratio)
+    shift = np.minimum(1.0, np.sqrt(variance_ratio)) / multiplier
+    mixed_variance = order * variance_ratio + (1 - order)
+    moment = 0.5 * order * np.log(variance_ratio) - 0.5 * np.log(mixed_variance)
+    return np.asarray(order * shift**2 / (2 * mixed_variance) + moment / (order - 1))
 
 
 @pytest.mark.parametrize(

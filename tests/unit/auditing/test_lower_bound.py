@@ -45,10 +45,10 @@ def test_prices_are_between_the_lower_bound_and_a_little_more(name: str) -> None
     The lower bound comes from a search over neighboring votes.
     """
     aggregator, most = TIGHT[name]
-    found = lower_bound_of(aggregator, shape=SHAPE, target_delta=1e-5)
-    assert found is not None
+    lower_bound = lower_bound_of(aggregator, shape=SHAPE, target_delta=1e-5)
+    assert lower_bound is not None
     price = RdpAccountant().compose(aggregator.event(SHAPE)).get_epsilon(target_delta=1e-5)
-    assert found.epsilon <= price <= most * found.epsilon
+    assert lower_bound.epsilon <= price <= most * lower_bound.epsilon
 
 
 def test_what_no_search_is_known_for_has_no_bound() -> None:
@@ -72,16 +72,19 @@ def test_a_price_10_percent_too_small_is_refuted_and_a_looser_one_noticed() -> N
     The price is compared with its lower bound and with the recorded ratio of both. The right price gives no fault.
     """
     aggregator = FixedTopK(k=1, epsilon=0.2, mechanism="joint")
-    found = lower_bound_of(aggregator, shape=SHAPE, target_delta=1e-5)
-    assert found is not None
+    lower_bound = lower_bound_of(aggregator, shape=SHAPE, target_delta=1e-5)
+    assert lower_bound is not None
     price = AutoAccountant().compose(aggregator.event(SHAPE)).get_epsilon(target_delta=1e-5)
-    recorded = {"auto": price / found.epsilon}
-    assert find_faults(found.epsilon, prices={"auto": price}, recorded=recorded) == []
-    assert (
-        "refuted" in find_faults(found.epsilon, prices={"auto": 0.9 * price}, recorded=recorded)[0]
+    recorded_ratios = {"auto": price / lower_bound.epsilon}
+    right_price, small_price, large_price = (
+        {"auto": price},
+        {"auto": 0.9 * price},
+        {"auto": 1.1 * price},
     )
-    assert (
-        "times its lower bound"
-        in find_faults(found.epsilon, prices={"auto": 1.1 * price}, recorded=recorded)[0]
-    )
-    assert "no recorded ratio" in find_faults(found.epsilon, prices={"auto": price}, recorded={})[0]
+    assert find_faults(lower_bound.epsilon, prices=right_price, recorded=recorded_ratios) == []
+    [fault] = find_faults(lower_bound.epsilon, prices=small_price, recorded=recorded_ratios)
+    assert "refuted" in fault
+    [fault] = find_faults(lower_bound.epsilon, prices=large_price, recorded=recorded_ratios)
+    assert "times its lower bound" in fault
+    [fault] = find_faults(lower_bound.epsilon, prices=right_price, recorded={})
+    assert "no recorded ratio" in fault

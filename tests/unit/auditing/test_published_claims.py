@@ -24,12 +24,12 @@ from pate.votes.imported import ImportedVotes
 from tests.refusals import Refusal, refused_parameter
 
 VOTE_COUNTS = np.tile(np.arange(40) * 20, (600, 1))
-TEACHER_VOTES = ImportedVotes(
+IMPORTED_TEACHER_VOTES = ImportedVotes(
     layout="teacher_votes", counts=VOTE_COUNTS, num_teachers=800, max_votes=9
 )
 UNKNOWN_PARAMETERS = ReleaseParameters()
-CLIPPED = ClippedVotes(noise_std=1.0, vote_clip=1, threshold_share=0.4)
-CLASS_VOTES = ImportedVotes(
+CLIPPED_VOTES = ClippedVotes(noise_std=1.0, vote_clip=1, threshold_share=0.4)
+IMPORTED_CLASS_VOTES = ImportedVotes(
     layout="classes", counts=np.tile([240, 6, 4], (500, 1)), num_teachers=250, max_votes=1
 )
 
@@ -75,14 +75,14 @@ def findings_of(
 @pytest.mark.slow
 def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
     """The audit's price of clipped votes is that of an aggregator with the known noise std and clip."""
-    prices = findings_of(
-        votes=TEACHER_VOTES, parameters=ReleaseParameters(noise_std=40.0, vote_clip=3)
+    findings = findings_of(
+        votes=IMPORTED_TEACHER_VOTES, parameters=ReleaseParameters(noise_std=40.0, vote_clip=3)
     )
     for adjacency in Adjacency:
         aggregator = ClippedVotes(noise_std=40.0, vote_clip=3, adjacency=adjacency)
         event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
         expected = RdpAccountant().compose(event).get_epsilon(target_delta=1e-6)
-        assert prices["clipped_votes"].epsilon[adjacency] == expected
+        assert findings["clipped_votes"].epsilon[adjacency] == expected
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_the_papers_claim_and_its_true_price() -> None:
     The claim and the bound of 7.71 are for add-remove; the bound of 17.78 is for replace-one.
     """
     finding = findings_of(
-        votes=TEACHER_VOTES,
+        votes=IMPORTED_TEACHER_VOTES,
         parameters=ReleaseParameters(noise_std=50.0, screening_std=60.0),
         accountant=AutoAccountant,
     )["stable_top_k"]
@@ -108,7 +108,7 @@ def test_data_dependent_and_expected_claims_are_below_the_bound_and_marked_priva
     Their claims are marked as private.
     """
     gnmax, confident = findings_of(
-        votes=CLASS_VOTES,
+        votes=IMPORTED_CLASS_VOTES,
         parameters=ReleaseParameters(noise_std=20.0, screening_std=100.0, threshold_share=0.95),
     ).values()
     for finding in (gnmax, confident):
@@ -124,13 +124,15 @@ def test_no_noise_is_infinite_whatever_is_claimed() -> None:
     screening.
     """
     for finding in findings_of(
-        votes=TEACHER_VOTES, parameters=ReleaseParameters(noise_std=0.0)
+        votes=IMPORTED_TEACHER_VOTES, parameters=ReleaseParameters(noise_std=0.0)
     ).values():
         assert set(finding.epsilon.values()) == {math.inf}
         assert finding.paper_epsilon == 0
-    checked = findings_of(votes=TEACHER_VOTES, parameters=ReleaseParameters(screening_std=0.0))
-    assert checked["confident_votes"].epsilon["replace_one"] == math.inf
-    assert checked["gaussian_votes"].epsilon["replace_one"] < math.inf
+    findings = findings_of(
+        votes=IMPORTED_TEACHER_VOTES, parameters=ReleaseParameters(screening_std=0.0)
+    )
+    assert findings["confident_votes"].epsilon["replace_one"] == math.inf
+    assert findings["gaussian_votes"].epsilon["replace_one"] < math.inf
 
 
 @pytest.mark.slow
@@ -143,14 +145,16 @@ def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
     first = next(
         iter(
             findings_of(
-                votes=TEACHER_VOTES, aggregator=known_aggregator, accountant=AutoAccountant
+                votes=IMPORTED_TEACHER_VOTES, aggregator=known_aggregator, accountant=AutoAccountant
             ).values()
         )
     )
     assert (first.aggregator, first.paper_epsilon) == ("stable_top_k", None)
     assert first.epsilon["replace_one"] == pytest.approx(7.59, abs=0.02)
     assert (
-        list(findings_of(votes=TEACHER_VOTES, aggregator=known_aggregator)).count("stable_top_k")
+        list(findings_of(votes=IMPORTED_TEACHER_VOTES, aggregator=known_aggregator)).count(
+            "stable_top_k"
+        )
         == 1
     )
 
@@ -160,20 +164,22 @@ def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
     [
         (
             refused_parameter("aggregator", value="gnmax", rule_words="releases several"),
-            lambda: findings_of(votes=TEACHER_VOTES, aggregator=GNMax(noise_std=1.0)),
+            lambda: findings_of(votes=IMPORTED_TEACHER_VOTES, aggregator=GNMax(noise_std=1.0)),
         ),
         (
             refused_parameter("aggregator", value="clipped_votes"),
-            lambda: findings_of(votes=CLASS_VOTES, aggregator=CLIPPED),
+            lambda: findings_of(votes=IMPORTED_CLASS_VOTES, aggregator=CLIPPED_VOTES),
         ),
         (
             refused_parameter("noise_std", value=-1.0),
-            lambda: findings_of(votes=TEACHER_VOTES, parameters=ReleaseParameters(noise_std=-1.0)),
+            lambda: findings_of(
+                votes=IMPORTED_TEACHER_VOTES, parameters=ReleaseParameters(noise_std=-1.0)
+            ),
         ),
         (
             refused_parameter("screening_std", value=-1.0),
             lambda: findings_of(
-                votes=TEACHER_VOTES, parameters=ReleaseParameters(screening_std=-1.0)
+                votes=IMPORTED_TEACHER_VOTES, parameters=ReleaseParameters(screening_std=-1.0)
             ),
         ),
     ],
@@ -189,8 +195,8 @@ def test_an_aggregator_of_one_label_takes_votes_for_several_where_its_price_does
     """An audit of boundary max, which releases one label, accepts votes for one class and votes for several labels."""
     known_aggregator = BoundaryMax(selection_scale=20.0, target_hits=5)
     assert (
-        next(iter(findings_of(votes=TEACHER_VOTES, aggregator=known_aggregator)))
-        == next(iter(findings_of(votes=CLASS_VOTES, aggregator=known_aggregator)))
+        next(iter(findings_of(votes=IMPORTED_TEACHER_VOTES, aggregator=known_aggregator)))
+        == next(iter(findings_of(votes=IMPORTED_CLASS_VOTES, aggregator=known_aggregator)))
         == "boundary_max"
     )
 
@@ -200,7 +206,7 @@ def test_json_has_the_first_finding_at_the_top_and_no_infinity() -> None:
     names the votes' layout and the assumed parameters.
     """
     audit = audit_of(
-        votes=TEACHER_VOTES,
+        votes=IMPORTED_TEACHER_VOTES,
         aggregator=StableTopK(selection_scale=39.0, test_std=60.0),
         parameters=ReleaseParameters(screening_std=0.0),
     )
@@ -225,26 +231,26 @@ def test_json_has_the_first_finding_at_the_top_and_no_infinity() -> None:
 def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
     """A user's subclass has the claim of its base class, unless the subclass defines `paper_epsilon`."""
 
-    class Mine(GaussianVotes):
+    class SubclassWithoutClaim(GaussianVotes):
         pass
 
-    class Other(StableTopK):
+    class SubclassWithClaim(StableTopK):
         def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float:
             return num_queries * target_delta
 
-    mine, its_base = (
+    claim_of_subclass, claim_of_base_class = (
         published_claim(
             aggregator=aggregator_class(noise_std=40.0),
-            imported_votes=TEACHER_VOTES,
+            imported_votes=IMPORTED_TEACHER_VOTES,
             target_delta=1e-6,
         )
-        for aggregator_class in (Mine, GaussianVotes)
+        for aggregator_class in (SubclassWithoutClaim, GaussianVotes)
     )
-    assert mine == its_base
+    assert claim_of_subclass == claim_of_base_class
     assert (
         published_claim(
-            aggregator=Other(selection_scale=1.0, test_std=1.0),
-            imported_votes=TEACHER_VOTES,
+            aggregator=SubclassWithClaim(selection_scale=1.0, test_std=1.0),
+            imported_votes=IMPORTED_TEACHER_VOTES,
             target_delta=1e-6,
         )[0]
         == 600 * 1e-6
@@ -257,15 +263,17 @@ def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
 
     Votes of single teachers have one. As the audited aggregator, powerset GNMax is refused for counts of labels.
     """
-    counts = ImportedVotes(layout="histogram", counts=VOTE_COUNTS, num_teachers=800, max_votes=None)
+    imported_counts = ImportedVotes(
+        layout="histogram", counts=VOTE_COUNTS, num_teachers=800, max_votes=None
+    )
     assert "powerset_gnmax" in findings_of(
-        votes=TEACHER_VOTES, parameters=ReleaseParameters(noise_std=40.0)
+        votes=IMPORTED_TEACHER_VOTES, parameters=ReleaseParameters(noise_std=40.0)
     )
     assert "powerset_gnmax" not in findings_of(
-        votes=counts, parameters=ReleaseParameters(noise_std=40.0)
+        votes=imported_counts, parameters=ReleaseParameters(noise_std=40.0)
     )
     with refused_parameter("aggregator", value="powerset_gnmax", rule_words="layout teacher_votes"):
-        findings_of(votes=counts, aggregator=PowersetGNMax(noise_std=40.0))
+        findings_of(votes=imported_counts, aggregator=PowersetGNMax(noise_std=40.0))
 
 
 @pytest.mark.slow
@@ -280,7 +288,10 @@ def test_given_only_leaves_out_releases_with_assumed_parameters() -> None:
         parameters: ReleaseParameters = UNKNOWN_PARAMETERS, aggregator: Aggregator | None = None
     ) -> dict[str, tuple[str, ...]]:
         findings = findings_of(
-            votes=TEACHER_VOTES, aggregator=aggregator, parameters=parameters, given_only=True
+            votes=IMPORTED_TEACHER_VOTES,
+            aggregator=aggregator,
+            parameters=parameters,
+            given_only=True,
         )
         return {name: finding.assumed for name, finding in findings.items()}
 
@@ -300,10 +311,11 @@ def test_given_only_leaves_out_releases_with_assumed_parameters() -> None:
     assert both["stable_top_k"] == ()
     assert "confident_votes" not in both
     finding = findings_of(
-        votes=TEACHER_VOTES, parameters=ReleaseParameters(noise_std=40.0, screening_std=60.0)
+        votes=IMPORTED_TEACHER_VOTES,
+        parameters=ReleaseParameters(noise_std=40.0, screening_std=60.0),
     )["stable_top_k"]
     assert finding.parameters == {"noise_std": 40.0, "screening_std": 60.0}
-    assert findings_of(votes=TEACHER_VOTES, parameters=ReleaseParameters(noise_std=40.0))[
+    assert findings_of(votes=IMPORTED_TEACHER_VOTES, parameters=ReleaseParameters(noise_std=40.0))[
         "confident_votes"
     ].assumed == (
         "screening_std",
@@ -317,7 +329,7 @@ def test_known_parameters_replace_those_of_an_aggregator() -> None:
     Other fields stay, and unknown parameters are listed as assumed.
     """
     parameters = ReleaseParameters(noise_std=40.0, vote_clip=3, max_size=4)
-    known_release = parameters.applied(CLIPPED)
+    known_release = parameters.applied(aggregator=CLIPPED_VOTES)
     assert known_release.aggregator == ClippedVotes(
         noise_std=40.0, vote_clip=3, threshold_share=0.4
     )
@@ -329,14 +341,16 @@ def test_known_parameters_replace_those_of_an_aggregator() -> None:
 def test_known_noise_takes_the_names_of_a_stable_aggregator() -> None:
     """For stable top-k, `noise_std` becomes the `selection_scale`, and `screening_std` the `test_std`."""
     stable = StableTopK(selection_scale=1.0, test_std=2.0)
-    known_release = ReleaseParameters(noise_std=40.0, screening_std=60.0).applied(stable)
+    known_release = ReleaseParameters(noise_std=40.0, screening_std=60.0).applied(aggregator=stable)
     assert known_release.aggregator == StableTopK(selection_scale=40.0, test_std=60.0)
     assert not known_release.is_noiseless
-    assert ReleaseParameters().applied(stable).aggregator == stable
+    assert ReleaseParameters().applied(aggregator=stable).aggregator == stable
 
 
 def test_a_release_is_noiseless_where_a_noise_of_its_own_is_zero() -> None:
     """A screening std of 0 makes stable top-k noiseless, as its test has this noise, and leaves clipped votes noisy."""
     no_screening = ReleaseParameters(screening_std=0.0)
-    assert no_screening.applied(StableTopK(selection_scale=1.0, test_std=2.0)).is_noiseless
-    assert not no_screening.applied(CLIPPED).is_noiseless
+    assert no_screening.applied(
+        aggregator=StableTopK(selection_scale=1.0, test_std=2.0)
+    ).is_noiseless
+    assert not no_screening.applied(aggregator=CLIPPED_VOTES).is_noiseless
