@@ -48,13 +48,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Creates a repository, accepts the names of files, or stores the files of a commit."""
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        parts = self._parts
-        if parts == ["api", "repos", "create"]:
-            request = json.loads(body)
-            repository_name = (
-                f"{request.get('organization') or 'me'}/{request['name'].split('/')[-1]}"
-            )
+        request_body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        path_parts = self._parts
+        if path_parts == ["api", "repos", "create"]:
+            repository_request = json.loads(request_body)
+            owner = repository_request.get("organization") or "me"
+            repository_name = f"{owner}/{repository_request['name'].split('/')[-1]}"
             self.models.setdefault(repository_name, {})
             self._send_json(
                 {
@@ -63,21 +62,21 @@ class _Handler(BaseHTTPRequestHandler):
                     "name": repository_name,
                 }
             )
-        elif parts[-2:-1] == ["preupload"]:
-            files = json.loads(body)["files"]
+        elif path_parts[-2:-1] == ["preupload"]:
+            files = json.loads(request_body)["files"]
             upload_modes = [
                 {"path": file["path"], "uploadMode": "regular", "shouldIgnore": False}
                 for file in files
             ]
             self._send_json({"files": upload_modes})
-        elif parts[-2:-1] == ["commit"]:
-            for line in body.decode().splitlines():
+        elif path_parts[-2:-1] == ["commit"]:
+            for line in request_body.decode().splitlines():
                 entry = json.loads(line)
                 if entry["key"] == "file":
-                    value = entry["value"]
-                    content = base64.b64decode(value["content"])
-                    self.models["/".join(parts[2:4])][value["path"]] = content
-            commit_url = f"{self._address}/{'/'.join(parts[2:4])}/commit/{COMMIT}"
+                    uploaded_file = entry["value"]
+                    content = base64.b64decode(uploaded_file["content"])
+                    self.models["/".join(path_parts[2:4])][uploaded_file["path"]] = content
+            commit_url = f"{self._address}/{'/'.join(path_parts[2:4])}/commit/{COMMIT}"
             self._send_json({"success": True, "commitOid": COMMIT, "commitUrl": commit_url})
         else:
             # Other requests, such as the check of a model card, have nothing to complain about.
@@ -85,12 +84,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_file_or_list(self) -> None:
         """Sends a file of a repository, or the list of the repository's files."""
-        parts = self._parts
-        if parts[:2] == ["api", "models"]:
-            files = self.models.get("/".join(parts[2:4]))
+        path_parts = self._parts
+        if path_parts[:2] == ["api", "models"]:
+            files = self.models.get("/".join(path_parts[2:4]))
             if files is None:
                 self._send_not_found(error_code="RepoNotFound")
-            elif parts[4:5] == ["tree"]:
+            elif path_parts[4:5] == ["tree"]:
                 entries = [
                     {
                         "type": "file",
@@ -103,9 +102,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send_json(entries)
             else:
                 siblings = [{"rfilename": path} for path in files]
-                self._send_json({"id": "/".join(parts[2:4]), "sha": COMMIT, "siblings": siblings})
-        elif parts[2:3] == ["resolve"]:
-            content = self.models.get("/".join(parts[:2]), {}).get("/".join(parts[4:]))
+                self._send_json(
+                    {"id": "/".join(path_parts[2:4]), "sha": COMMIT, "siblings": siblings}
+                )
+        elif path_parts[2:3] == ["resolve"]:
+            content = self.models.get("/".join(path_parts[:2]), {}).get("/".join(path_parts[4:]))
             if content is None:
                 self._send_not_found(error_code="EntryNotFound")
             else:
@@ -123,9 +124,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Returns the address of this server, as the request names it."""
         return f"http://{self.headers['Host']}"
 
-    def _send_json(self, value: Any) -> None:
+    def _send_json(self, json_value: Any) -> None:
         """Sends a value as JSON."""
-        self._send(json.dumps(value).encode(), content_type="application/json")
+        self._send(json.dumps(json_value).encode(), content_type="application/json")
 
     def _send_not_found(self, error_code: str) -> None:
         """Sends the status 404 with an error code of the hub."""

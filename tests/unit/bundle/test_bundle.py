@@ -29,19 +29,19 @@ from tests.refusals import ANY, refused_parameter
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyarrow.csv")
-TABLE = {"age": [20.0, 40.0, None, 60.0] * 10, "sex": ["F", "M", "", "M"] * 10}
+CELLS_OF_COLUMNS = {"age": [20.0, 40.0, None, 60.0] * 10, "sex": ["F", "M", "", "M"] * 10}
 LABELS = ("old", "male")
 
 
 def write_bundle(release_folder: Path, student: Student | None = None) -> Path:
-    """Trains a student on `TABLE`, writes the folder that a run would publish of it, and returns the folder.
+    """Trains a student on `CELLS_OF_COLUMNS`, writes the folder that a run would publish of it, and returns the folder.
 
     Args:
         release_folder: the folder to write.
         student: the recipe of the student; None for a linear one.
     """
-    schema = TableSchema.fit(pa.table(TABLE))
-    inputs = schema.inputs(TABLE)
+    schema = TableSchema.fit(pa.table(CELLS_OF_COLUMNS))
+    inputs = schema.inputs(CELLS_OF_COLUMNS)
     labels = np.stack([inputs[:, 0] > 0.1, inputs[:, 3] > 0], axis=1)
     model = (student or LinearStudent()).fit(inputs, labels, seed=0)
     model.save(release_folder / "student")
@@ -90,13 +90,15 @@ STUDENTS = (
 def test_every_student_predicts_the_same_after_it_is_read(tmp_path: Path, student: Student) -> None:
     """A bundle that is written and loaded predicts the same probabilities and labels as the trained student."""
     bundle = pate.load(write_bundle(release_folder=tmp_path / "release", student=student))
-    inputs = TableSchema.fit(pa.table(TABLE)).inputs(TABLE)
+    inputs = TableSchema.fit(pa.table(CELLS_OF_COLUMNS)).inputs(CELLS_OF_COLUMNS)
     trained = student.fit(inputs, np.stack([inputs[:, 0] > 0.1, inputs[:, 3] > 0], axis=1), seed=0)
-    assert np.array_equal(bundle.predict_proba(TABLE), trained.predict_proba(inputs))
-    assert np.array_equal(bundle.predict(TABLE), trained.predict(inputs))
+    assert np.array_equal(bundle.predict_proba(CELLS_OF_COLUMNS), trained.predict_proba(inputs))
+    assert np.array_equal(bundle.predict(CELLS_OF_COLUMNS), trained.predict(inputs))
     thresholds = np.float32(bundle.form.threshold)
     assert thresholds.shape == ((2,) if getattr(student, "threshold_each_label", False) else ())
-    assert np.array_equal(bundle.predict(TABLE), bundle.predict_proba(TABLE) >= thresholds)
+    assert np.array_equal(
+        bundle.predict(CELLS_OF_COLUMNS), bundle.predict_proba(CELLS_OF_COLUMNS) >= thresholds
+    )
 
 
 def test_tables_arrays_and_frames_give_the_same(release_folder: Path) -> None:
@@ -115,11 +117,16 @@ def test_tables_arrays_and_frames_give_the_same(release_folder: Path) -> None:
         "sex=other",
         "sex=missing",
     )
-    frame = pandas.DataFrame(TABLE)
-    expected = bundle.predict_proba(TABLE)
+    frame = pandas.DataFrame(CELLS_OF_COLUMNS)
+    expected = bundle.predict_proba(CELLS_OF_COLUMNS)
     shuffled = frame[["sex", "age"]].assign(remark="x")
     categorical = frame.astype({"sex": "category"})
-    for records in (shuffled, categorical, pa.table(TABLE), bundle.inputs(TABLE)):
+    for records in (
+        shuffled,
+        categorical,
+        pa.table(CELLS_OF_COLUMNS),
+        bundle.inputs(CELLS_OF_COLUMNS),
+    ):
         assert np.allclose(bundle.predict_proba(records), expected)
     assert bundle.predict_proba(frame[:0]).shape == (0, 2)
     frame.to_csv(release_folder.parent / "new.csv", index=False)
@@ -156,9 +163,15 @@ TEXT_VIEWS = [pa.string_view()] if hasattr(pa, "string_view") else []
 def test_frames_with_the_arrow_capsule_are_read(text_type: Any, release_folder: Path) -> None:
     """A frame with the PyCapsule interface, for each Arrow type of text, gives the predictions of the table."""
     bundle = pate.load(release_folder)
-    table = pa.table({"sex": pa.array(TABLE["sex"], type=text_type), "age": TABLE["age"]})
-    for frame in (ArrowStream(table), table.to_batches()[0], table.to_reader()):
-        np.testing.assert_array_equal(bundle.predict(frame), bundle.predict(TABLE))
+    arrow_table = pa.table(
+        {"sex": pa.array(CELLS_OF_COLUMNS["sex"], type=text_type), "age": CELLS_OF_COLUMNS["age"]}
+    )
+    for arrow_data in (
+        ArrowStream(arrow_table),
+        arrow_table.to_batches()[0],
+        arrow_table.to_reader(),
+    ):
+        np.testing.assert_array_equal(bundle.predict(arrow_data), bundle.predict(CELLS_OF_COLUMNS))
 
 
 @pytest.mark.parametrize("text_type", [pa.string(), *TEXT_VIEWS], ids=str)
@@ -168,12 +181,14 @@ def test_categories_with_the_arrow_capsule_are_words(text_type: Any, release_fol
     Polars exports categories as dictionaries of text views.
     """
     bundle = pate.load(release_folder)
-    categories = pa.array(TABLE["sex"]).dictionary_encode()
+    categories = pa.array(CELLS_OF_COLUMNS["sex"]).dictionary_encode()
     categories = pa.DictionaryArray.from_arrays(
         categories.indices, categories.dictionary.cast(text_type)
     )
-    table = pa.table({"sex": categories, "age": TABLE["age"]})
-    np.testing.assert_array_equal(bundle.predict(ArrowStream(table)), bundle.predict(TABLE))
+    table = pa.table({"sex": categories, "age": CELLS_OF_COLUMNS["age"]})
+    np.testing.assert_array_equal(
+        bundle.predict(ArrowStream(table)), bundle.predict(CELLS_OF_COLUMNS)
+    )
 
 
 def test_advice_on_cells_of_a_frame_names_no_setting_for_files(release_folder: Path) -> None:
@@ -284,7 +299,7 @@ def test_records_unlike_the_public_file_are_reported(release_folder: Path, capsy
 
     The command prints the line with which the library warns. Usual records give no warning.
     """
-    words = {"age": TABLE["age"] * 3, "sex": ["f", "m", "x", "x"] * 30}
+    words = {"age": CELLS_OF_COLUMNS["age"] * 3, "sex": ["f", "m", "x", "x"] * 30}
     strange = [("data.sex: 120 cells, 120 with a word that the public file does not have", words)]
     for rows in (1, 50, 200):
         line = f"data.age: {rows} cells, {rows} outside the public range 20 to 60"

@@ -212,47 +212,58 @@ def is_refused(release_folder: Path) -> bool:
 def count_refused_copies(kind: str, release_folder: Path) -> int:
     """Writes a bundle of a kind, and returns how many changed copies of its JSON files are refused."""
     write_bundle_of_kind(kind=kind, release_folder=release_folder)
-    valid_texts = {name: (release_folder / name).read_text() for name in (SCHEMA, CARD, MANIFEST)}
-    valid_values = {name: json.loads(text) for name, text in valid_texts.items()}
+    valid_texts_of_files = {
+        file_name: (release_folder / file_name).read_text()
+        for file_name in (SCHEMA, CARD, MANIFEST)
+    }
+    valid_json_of_files = {
+        file_name: json.loads(text) for file_name, text in valid_texts_of_files.items()
+    }
 
-    def is_change_refused(changed_values: dict[str, Any]) -> bool:
+    def is_change_refused(changed_json_of_files: dict[str, Any]) -> bool:
         """Writes the JSON files with changed values by their names, and returns whether the bundle is refused."""
-        for name, text in valid_texts.items():
-            (release_folder / name).write_text(
-                json.dumps(changed_values[name]) if name in changed_values else text
+        for file_name, text in valid_texts_of_files.items():
+            (release_folder / file_name).write_text(
+                json.dumps(changed_json_of_files[file_name])
+                if file_name in changed_json_of_files
+                else text
             )
-        if MANIFEST not in changed_values:
+        if MANIFEST not in changed_json_of_files:
             write_quick_manifest(release_folder)
         return is_refused(release_folder)
 
-    changed_names = valid_texts if kind == "table" else (SCHEMA, CARD)
+    changed_file_names = valid_texts_of_files if kind == "table" else (SCHEMA, CARD)
     num_refused = sum(
-        is_change_refused(changed_values={name: changed_value})
-        for name in changed_names
-        for changed_value in changed_copies(valid_values[name])
+        is_change_refused(changed_json_of_files={file_name: changed_json})
+        for file_name in changed_file_names
+        for changed_json in changed_copies(valid_json_of_files[file_name])
     )
     num_refused += sum(
         map(
             is_change_refused,
-            copies_with_larger_sizes({SCHEMA: valid_values[SCHEMA], CARD: valid_values[CARD]}),
+            copies_with_larger_sizes(
+                {SCHEMA: valid_json_of_files[SCHEMA], CARD: valid_json_of_files[CARD]}
+            ),
         )
     )
     if kind == "extracted":
         extractor_arrays = load_file(release_folder / EXTRACTOR)
         with safe_open(release_folder / EXTRACTOR, framework="numpy") as file:
-            settings = json.loads(file.metadata()["extractor"])
-        for changed_value in changed_copies(settings):
+            extractor_settings = json.loads(file.metadata()["extractor"])
+        for changed_json in changed_copies(extractor_settings):
             save_file(
                 extractor_arrays,
                 release_folder / EXTRACTOR,
-                metadata={"extractor": json.dumps(changed_value)},
+                metadata={"extractor": json.dumps(changed_json)},
             )
             manifest = Manifest.from_files(
                 release_folder, file_names=[EXTRACTOR], missing_file_remedy="none"
             )
             digest = manifest.sha256[EXTRACTOR]
-            valid_values[SCHEMA]["preprocessing"]["extractor"]["sha256"] = digest
-            num_refused += is_change_refused(changed_values={SCHEMA: valid_values[SCHEMA]})
+            valid_json_of_files[SCHEMA]["preprocessing"]["extractor"]["sha256"] = digest
+            num_refused += is_change_refused(
+                changed_json_of_files={SCHEMA: valid_json_of_files[SCHEMA]}
+            )
     return num_refused
 
 
