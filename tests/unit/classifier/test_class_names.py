@@ -31,15 +31,15 @@ def fitted_classifier(labels: Any, classes: Any = None) -> PATEClassifier:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "labels",
+    "label_of_each_record",
     [CLASS_NAMES, [{"ill"} if is_ill else {"healthy"} for is_ill in IS_POSITIVE]],
     ids=["classes", "sets of words"],
 )
 def test_names_that_are_read_from_labels_are_published_by_statement_alone(
-    labels: Any, tmp_path: Path
+    label_of_each_record: Any, tmp_path: Path
 ) -> None:
     """A fit that reads its classes from y is published with `public_classes=True`, and refused without."""
-    model = fitted_classifier(labels=labels)
+    model = fitted_classifier(labels=label_of_each_record)
     with refused_parameter("public_classes", value=False, rule_words="classes"):
         model.publish(tmp_path / "release")
     assert not (tmp_path / "release").exists()

@@ -651,9 +651,9 @@ def test_a_search_without_metadata_routing_warns_of_missing_groups(
     for message in messages:
         assert "its epsilon is for one row" in message
         assert "enable_metadata_routing=True" in message
-    best = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
-    assert best.unit_ == "one row"
-    assert repr(best).endswith("(replace_one, unit: one row)")
+    best_classifier = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
+    assert best_classifier.unit_ == "one row"
+    assert repr(best_classifier).endswith("(replace_one, unit: one row)")
 
 
 @pytest.mark.slow
@@ -684,9 +684,9 @@ def test_with_metadata_routing_a_search_protects_groups(
                 error_score="raise",
             )
     assert not messages
-    best = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
-    assert best.unit_ == ONE_PERSON
-    assert repr(best).endswith(f"(replace_one, unit: {ONE_PERSON})")
+    best_classifier = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
+    assert best_classifier.unit_ == ONE_PERSON
+    assert repr(best_classifier).endswith(f"(replace_one, unit: {ONE_PERSON})")
 
 
 @pytest.mark.slow

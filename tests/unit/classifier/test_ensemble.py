@@ -57,7 +57,7 @@ def source_of_votes(
         num_jobs: the number of workers.
         keep_confidences: whether confidences are kept beside the votes.
     """
-    pools = Pools(
+    private_and_public_records = Pools(
         private_inputs=inputs,
         private_targets=label_bits,
         private_group_ids=groups,
@@ -70,7 +70,7 @@ def source_of_votes(
     )
     return train_and_vote(
         learner,
-        pools,
+        private_and_public_records,
         partition=Partition.draw(groups, num_teachers=10, rng=streams.generator("partition")),
         query_inputs=QUERIES,
         seeds=streams.seeds("teachers", num_seeds=10),
@@ -115,9 +115,8 @@ def test_replacing_one_group_changes_the_votes_of_one_teacher(
 def test_a_teacher_with_one_class_votes_for_that_class() -> None:
     """Teachers whose records all have class 1 vote for class 1 on all queries."""
     bits_of_class_1 = np.array([False, True, False])
-    votes = votes_of_teachers(
-        label_task=ONE_CLASS, label_bits=np.tile(bits_of_class_1, reps=(240, 1))
-    )
+    bits_of_records = np.tile(bits_of_class_1, reps=(240, 1))
+    votes = votes_of_teachers(label_task=ONE_CLASS, label_bits=bits_of_records)
     assert (votes == bits_of_class_1).all()
     assert votes.shape == (10, 50, 3)
 

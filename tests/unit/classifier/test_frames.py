@@ -116,14 +116,14 @@ def test_an_estimator_without_support_for_words_is_refused_before_the_charge(
 ) -> None:
     """An estimator of teachers or student that cannot read words is refused, and the ledger stays empty."""
     frame, survived = table_of_passengers()
-    with refused_parameter("estimator", value="LogisticRegression"):
+    with refused_parameter("estimator", value=LogisticRegression.__name__):
         fitted_classifier(
             estimator=LogisticRegression(),
             frame=frame,
             labels=survived,
             ledger=tmp_path / "ledger.db",
         )
-    with refused_parameter("student", value="LogisticRegression"):
+    with refused_parameter("student", value=LogisticRegression.__name__):
         fitted_classifier(
             estimator=mixed_types_pipeline(),
             frame=frame,

@@ -53,13 +53,13 @@ def table_of_patients(num_rows: int = 4000) -> tuple[pd.DataFrame, pd.DataFrame]
     ages = rng.normal(loc=50, scale=18, size=num_rows)
     ages[rng.random(num_rows) < 0.1] = np.nan
     wards = rng.choice(["a", "b", "c"], size=num_rows)
-    codes = rng.choice([401, 402], size=num_rows)
+    diagnosis_codes = rng.choice([401, 402], size=num_rows)
     days_after_new_year = rng.integers(low=0, high=99, size=num_rows)
     frame = pd.DataFrame(
         {
             "age": ages,
             "ward": wards,
-            "code": pd.Categorical(codes),
+            "code": pd.Categorical(diagnosis_codes),
             "admitted": pd.Timestamp("2024-01-01") + pd.to_timedelta(days_after_new_year, unit="D"),
             "note": [" ".join(WORDS[indices]) for indices in words_of_note],
         }
@@ -240,7 +240,7 @@ def test_only_classes_that_are_read_from_private_labels_warn() -> None:
     There is no warning if `classes` is passed, or if labels are booleans or bits.
     """
     inputs, labels = inputs_and_labels()
-    one_label = labels[:2000, 0]
+    bits_of_label = labels[:2000, 0]
 
     def fit_to_labels(training_labels: Any, classes: list[int] | None = None) -> PATEClassifier:
         """Fits a classifier to labels of 2,000 records; `classes` are all classes, or None to read them."""
@@ -248,11 +248,11 @@ def test_only_classes_that_are_read_from_private_labels_warn() -> None:
         return model.fit(inputs[:2000], training_labels, X_public=inputs[2000:2200])
 
     with pytest.warns(ClassesFromLabels, match=r"set of classes was read from the private y"):
-        fit_to_labels(training_labels=one_label)
+        fit_to_labels(training_labels=bits_of_label)
     with pytest.warns(ClassesFromLabels, match=r"set of words was read"):
-        fit_to_labels(training_labels=[{"flu"} if bit else set() for bit in one_label])
-    assert fit_to_labels(training_labels=one_label, classes=[0, 1]).classes_.tolist() == [0, 1]
-    assert fit_to_labels(training_labels=one_label == 1).classes_.tolist() == [False, True]
+        fit_to_labels(training_labels=[{"flu"} if bit else set() for bit in bits_of_label])
+    assert fit_to_labels(training_labels=bits_of_label, classes=[0, 1]).classes_.tolist() == [0, 1]
+    assert fit_to_labels(training_labels=bits_of_label == 1).classes_.tolist() == [False, True]
     fit_to_labels(training_labels=labels[:2000])
 
 

@@ -131,13 +131,13 @@ def test_pools_that_cannot_be_cut_are_refused(
         )
 
 
-def pools_with_private_person(num_rows: int) -> Pools:
-    """Returns the private and public records of 100 people; person 8, who is private, has `num_rows` rows.
+def pools_with_private_person(num_rows_of_person: int) -> Pools:
+    """Returns the private and public records of 100 people; person 8, who is private, has `num_rows_of_person` rows.
 
     Everybody else has 10 rows. The input of a row is the number of its person.
     """
     rows_of_person = np.full(100, 10)
-    rows_of_person[8] = num_rows
+    rows_of_person[8] = num_rows_of_person
     people = np.repeat(np.arange(100), repeats=rows_of_person)
     return Pools.cut(
         inputs=people[:, None].astype(np.float32),
@@ -148,12 +148,12 @@ def pools_with_private_person(num_rows: int) -> Pools:
     )
 
 
-@pytest.mark.parametrize("num_rows", [1, 8, 10, 300])
-def test_the_number_of_public_rows_does_not_depend_on_private_rows(num_rows: int) -> None:
+@pytest.mark.parametrize("num_rows_of_person", [1, 8, 10, 300])
+def test_the_number_of_public_rows_does_not_depend_on_private_rows(num_rows_of_person: int) -> None:
     """The public rows are those of the last 30 of 100 people, whether a private person has 1 row or 300."""
-    pools = pools_with_private_person(num_rows=num_rows)
+    pools = pools_with_private_person(num_rows_of_person=num_rows_of_person)
     assert pools.public_inputs[:, 0].tolist() == np.repeat(np.arange(70, 100), repeats=10).tolist()
-    assert len(pools.private_inputs) == 690 + num_rows
+    assert len(pools.private_inputs) == 690 + num_rows_of_person
 
 
 def test_all_rows_of_a_public_group_are_public() -> None:

@@ -17,19 +17,19 @@ from pate.report.console import PlainConsole, print_lines, print_page
 codecs.register_error(_PLAIN_LETTERS, plain_letters)
 
 
-def stream_of_encoding(encoding: str) -> io.TextIOWrapper:
+def stream_of_encoding(text_encoding: str) -> io.TextIOWrapper:
     """Returns a stream of this encoding that replaces letters as the commands do."""
-    return io.TextIOWrapper(io.BytesIO(), encoding, errors=_PLAIN_LETTERS, write_through=True)
+    return io.TextIOWrapper(io.BytesIO(), text_encoding, errors=_PLAIN_LETTERS, write_through=True)
 
 
-def written_bytes(stream: Any) -> bytes:
+def written_bytes(text_stream: Any) -> bytes:
     """Returns the bytes that were written to a stream."""
-    content: bytes = stream.buffer.getvalue()
+    content: bytes = text_stream.buffer.getvalue()
     return content
 
 
 @pytest.mark.parametrize(
-    ("encoding", "content"),
+    ("text_encoding", "content"),
     [
         ("ascii", rb"Gr\xfc\xdfe ... 3 +- 1 \u65e5"),
         ("latin-1", "Grüße ... 3 ± 1 \\u65e5".encode("latin-1")),
@@ -37,22 +37,22 @@ def written_bytes(stream: Any) -> bytes:
         ("utf-8", "Grüße … 3 ± 1 日".encode()),
     ],
 )
-def test_letters_missing_in_an_encoding_are_replaced(encoding: str, content: bytes) -> None:
+def test_letters_missing_in_an_encoding_are_replaced(text_encoding: str, content: bytes) -> None:
     """A stream replaces the letters that its encoding lacks by similar letters or by escapes."""
-    stream = stream_of_encoding(encoding)
-    stream.write("Grüße … 3 ± 1 日")
-    assert written_bytes(stream) == content
+    text_stream = stream_of_encoding(text_encoding)
+    text_stream.write("Grüße … 3 ± 1 日")
+    assert written_bytes(text_stream) == content
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "koi8-r"])
+@pytest.mark.parametrize("text_encoding", ["ascii", "latin-1", "cp1252", "koi8-r"])
 def test_tables_and_bars_are_printed_in_any_encoding(
-    encoding: str, monkeypatch: pytest.MonkeyPatch
+    text_encoding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages, bars and lines with foreign letters are printed in an encoding without them, and no error is raised."""
-    stream = stream_of_encoding(encoding)
-    monkeypatch.setattr(sys, "stdout", stream)
+    text_stream = stream_of_encoding(text_encoding)
+    monkeypatch.setattr(sys, "stdout", text_stream)
     print_lines("Fieber … é 日")
-    console = PlainConsole(file=stream, force_terminal=True, width=80)
+    console = PlainConsole(file=text_stream, force_terminal=True, width=80)
     column = {"name": "Größe 日", "kind": "number", "feature_names": ("a",), "missing": True}
     print_page(
         template_path="cli/schema.txt",
@@ -67,9 +67,9 @@ def test_tables_and_bars_are_printed_in_any_encoding(
     )
     monitor = ConsoleMonitor(console)
     with monitor.stage("Größe … 日", total=3) as advance:
-        advance(1, "±")
+        advance(1, note="±")
     monitor.say("… 日")
-    assert rb"\u65e5" in written_bytes(stream)
+    assert rb"\u65e5" in written_bytes(text_stream)
 
 
 PROGRAM = """

@@ -52,14 +52,16 @@ def started_process(
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+    ("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
-def test_each_signal_prints_one_line_and_sets_the_code(number: signal.Signals, code: int) -> None:
+def test_each_signal_prints_one_line_and_sets_the_code(
+    signal_number: signal.Signals, code: int
+) -> None:
     """SIGINT, SIGTERM and SIGHUP end a process with one line and the code 128 + signal."""
     process = started_process()
-    process.send_signal(number)
+    process.send_signal(signal_number)
     _, errors = process.communicate(timeout=60)
-    reason = "interrupted" if number == signal.SIGINT else f"ended by {number.name}"
+    reason = "interrupted" if signal_number == signal.SIGINT else f"ended by {signal_number.name}"
     assert (process.returncode, errors) == (code, reason + LINE)
 
 

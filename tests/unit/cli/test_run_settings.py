@@ -137,7 +137,7 @@ def test_nested_stage_is_shown_with_its_parent() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     monitor = ConsoleMonitor(console)
     with monitor.stage("outer"), monitor.stage("inner", total=3) as advance:
-        advance(3, "done")
+        advance(3, note="done")
     with monitor.stage("next", total=1) as advance:
         advance(1)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
@@ -544,11 +544,11 @@ def test_invalid_entries_of_a_comparison_are_refused(
 
 def test_a_number_of_teachers_that_no_entry_uses_is_refused() -> None:
     """`teacher.num_teachers=` is refused if every entry has a number of its own or is an experiment."""
-    part_overrides = ["teacher=mlp", "teacher.num_teachers=800"]
-    _require_used(part_overrides, aggregator_entries=("peeling@7", "gaussian_votes"))
-    _require_used(part_overrides[:1], aggregator_entries=("peeling@7",))
+    part_override_words = ["teacher=mlp", "teacher.num_teachers=800"]
+    _require_used(part_override_words, aggregator_entries=("peeling@7", "gaussian_votes"))
+    _require_used(part_override_words[:1], aggregator_entries=("peeling@7",))
     with refused_parameter("teacher.num_teachers", value=800):
-        _require_used(part_overrides, aggregator_entries=("peeling@7", "centered_votes"))
+        _require_used(part_override_words, aggregator_entries=("peeling@7", "centered_votes"))
 
 
 def test_epsilons_in_words_are_refused() -> None:
@@ -605,37 +605,37 @@ def test_experiment_brings_its_teachers_and_aggregator_takes_given_ones(
     An entry that names an aggregator has the teachers of the settings, or as many as the number after @ says.
     """
     config = composed(arguments=["adjacency=add_remove"], command="compare")
-    part_overrides = ["teacher.num_teachers=50", "teacher.penalty=2"]
-    centered, small = (
-        _pate_method(name, config=config, part_overrides=part_overrides)
+    part_override_words = ["teacher.num_teachers=50", "teacher.penalty=2"]
+    method_of_experiment, method_of_400_teachers = (
+        _pate_method(name, config=config, part_overrides=part_override_words)
         for name in ("centered_votes", "centered_votes@400")
     )
-    assert isinstance(centered.teacher, KernelTeacher)
-    assert isinstance(centered.student, LowRankStudent)
-    assert (centered.num_teachers, small.num_teachers) == (None, 400)
-    plain, numbered = (
-        _pate_method(name, config=config, part_overrides=part_overrides)
+    assert isinstance(method_of_experiment.teacher, KernelTeacher)
+    assert isinstance(method_of_experiment.student, LowRankStudent)
+    assert (method_of_experiment.num_teachers, method_of_400_teachers.num_teachers) == (None, 400)
+    plain_method, numbered_method = (
+        _pate_method(name, config=config, part_overrides=part_override_words)
         for name in ("peeling", "peeling@7")
     )
-    assert plain.teacher == numbered.teacher == LinearTeacher(penalty=2)
-    assert (plain.num_teachers, numbered.num_teachers) == (50, 7)
-    assert str(plain.aggregator.adjacency) == "add_remove"
-    prefixed = _pate_method(
-        "aggregator:centered_votes@50", config=config, part_overrides=part_overrides
+    assert plain_method.teacher == numbered_method.teacher == LinearTeacher(penalty=2)
+    assert (plain_method.num_teachers, numbered_method.num_teachers) == (50, 7)
+    assert str(plain_method.aggregator.adjacency) == "add_remove"
+    prefixed_method = _pate_method(
+        "aggregator:centered_votes@50", config=config, part_overrides=part_override_words
     )
-    assert isinstance(prefixed.aggregator, CenteredVotes)
-    assert (prefixed.name, prefixed.teacher, prefixed.num_teachers) == (
+    assert isinstance(prefixed_method.aggregator, CenteredVotes)
+    assert (prefixed_method.name, prefixed_method.teacher, prefixed_method.num_teachers) == (
         "aggregator-centered_votes",
-        plain.teacher,
+        plain_method.teacher,
         50,
     )
     assert (
-        _pate_method("aggregator:peeling", config=config, part_overrides=part_overrides).name
+        _pate_method("aggregator:peeling", config=config, part_overrides=part_override_words).name
         == "peeling"
     )
     assert (
         _pate_method(
-            "experiment:centered_votes", config=config, part_overrides=part_overrides
+            "experiment:centered_votes", config=config, part_overrides=part_override_words
         ).teacher
-        == centered.teacher
+        == method_of_experiment.teacher
     )
