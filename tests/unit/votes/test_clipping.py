@@ -25,37 +25,41 @@ def test_only_votes_longer_than_the_clip_are_scaled() -> None:
     np.testing.assert_allclose(as_long_as_clip, [[3, 4]], atol=1e-3)
     twice_as_long = clipped_total(clipped=clipped, votes=np.array([[[6.0, 8.0]]]), num_teachers=1)
     np.testing.assert_allclose(twice_as_long, [[3, 4]], atol=1e-3)
-    of_two_teachers = clipped_total(
+    total_of_two_teachers = clipped_total(
         clipped=clipped, votes=np.array([[[1.0, 0.0]], [[0.0, 2.0]]]), num_teachers=2
     )
-    np.testing.assert_allclose(of_two_teachers, [[1, 2]], atol=1e-3)
+    np.testing.assert_allclose(total_of_two_teachers, [[1, 2]], atol=1e-3)
 
 
 def test_center_is_subtracted_before_the_clip() -> None:
     """Votes less the center are shortened to length 1, for one center of all labels or a center of each label."""
     clipped = ClippedSum(clip=1.0, sum_shape=(2, 2))
     votes = np.array([[[True, False], [True, True]]])
-    around_half = clipped_total(clipped=clipped, votes=votes, num_teachers=1, center=0.5)
-    np.testing.assert_allclose(around_half, np.array([[1, -1], [1, 1]]) / 2, atol=1e-3)
-    around_labels = clipped_total(clipped=clipped, votes=votes, num_teachers=1, center=[1.0, 0.0])
-    np.testing.assert_allclose(around_labels, [[0, 0], [0, 1]], atol=1e-3)
+    total_around_half = clipped_total(clipped=clipped, votes=votes, num_teachers=1, center=0.5)
+    np.testing.assert_allclose(total_around_half, np.array([[1, -1], [1, 1]]) / 2, atol=1e-3)
+    total_around_labels = clipped_total(
+        clipped=clipped, votes=votes, num_teachers=1, center=[1.0, 0.0]
+    )
+    np.testing.assert_allclose(total_around_labels, [[0, 0], [0, 1]], atol=1e-3)
 
 
 def test_low_rank_votes_sum_like_their_products() -> None:
     """Votes given as a span and weights sum like the matrices that they stand for, in one block and in two."""
-    weights = np.random.default_rng(1).normal(size=(20, 2, 3))
-    block = LowRankVotes(span=SPAN, weights=weights)
+    weights_of_teachers = np.random.default_rng(1).normal(size=(20, 2, 3))
+    block = LowRankVotes(span=SPAN, weights=weights_of_teachers)
     clipped = ClippedSum(clip=1.5, sum_shape=(3, 3))
     assert len(block) == 20
-    of_products = clipped_total(clipped=clipped, votes=block.span @ block.weights, num_teachers=20)
-    of_one_block = clipped_total(clipped=clipped, votes=block, num_teachers=20)
-    np.testing.assert_allclose(of_one_block, of_products, atol=1e-2)
-    first_block = LowRankVotes(span=SPAN, weights=weights[:7])
-    second_block = LowRankVotes(span=SPAN.copy(), weights=weights[7:])
-    of_two_blocks = clipped_total(
+    total_of_products = clipped_total(
+        clipped=clipped, votes=block.span @ block.weights, num_teachers=20
+    )
+    total_of_one_block = clipped_total(clipped=clipped, votes=block, num_teachers=20)
+    np.testing.assert_allclose(total_of_one_block, total_of_products, atol=1e-2)
+    first_block = LowRankVotes(span=SPAN, weights=weights_of_teachers[:7])
+    second_block = LowRankVotes(span=SPAN.copy(), weights=weights_of_teachers[7:])
+    total_of_two_blocks = clipped_total(
         clipped=clipped, votes=iter([first_block, second_block]), num_teachers=20
     )
-    np.testing.assert_array_equal(of_two_blocks, of_one_block)
+    np.testing.assert_array_equal(total_of_two_blocks, total_of_one_block)
 
 
 def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
@@ -115,14 +119,14 @@ def test_most_queries_are_summed_exactly(clip: float) -> None:
     Twice as many are refused.
     """
     num_teachers = 2**26
-    most = ClippedSum.most_queries(num_teachers, num_labels=40)
-    assert most > 8
-    exact_sum = ClippedSum(clip=clip, sum_shape=(most, 40))
+    most_queries = ClippedSum.most_queries(num_teachers, num_labels=40)
+    assert most_queries > 8
+    exact_sum = ClippedSum(clip=clip, sum_shape=(most_queries, 40))
     with refused_parameter(
         "votes.shape", value=(0,)
     ):  # The sum would be exact, but there are no votes.
         exact_sum.total([], center=0.0, num_teachers=num_teachers)
-    inexact_sum = ClippedSum(clip=clip, sum_shape=(2 * most, 40))
+    inexact_sum = ClippedSum(clip=clip, sum_shape=(2 * most_queries, 40))
     with refused_parameter("num_teachers", value=num_teachers):
         inexact_sum.total([], center=0.0, num_teachers=num_teachers)
 

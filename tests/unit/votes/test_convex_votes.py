@@ -14,7 +14,7 @@ RNG = np.random.default_rng(0)
 FEATURES = RNG.normal(size=(60, 4))
 FEATURES /= np.linalg.norm(FEATURES, axis=1, keepdims=True)
 TARGETS = RNG.normal(size=(60, 3)) * RNG.exponential(size=(60, 1)) * 3
-COUNTS = RNG.uniform(low=0.2, high=2, size=60)
+RECORD_WEIGHTS = RNG.uniform(low=0.2, high=2, size=60)
 LIMITS = RNG.uniform(low=0.5, high=2, size=60)
 RIDGE = 0.7
 NO_LIMIT = 1e9
@@ -24,7 +24,7 @@ def fit(
     features: FloatArray = FEATURES,
     targets: FloatArray = TARGETS,
     *,
-    record_weights: FloatArray = COUNTS,
+    record_weights: FloatArray = RECORD_WEIGHTS,
     limits: FloatArray = LIMITS,
     ridge: float = RIDGE,
     tolerance: float = 1e-9,
@@ -48,7 +48,7 @@ def loss(flat_weights: Any) -> float:
     distances = np.linalg.norm(TARGETS - FEATURES @ weights, axis=1)
     lines = LIMITS * distances - LIMITS**2 / 2
     huber = np.where(distances <= LIMITS, distances**2 / 2, lines)
-    return float(COUNTS @ huber + RIDGE / 2 * (weights**2).sum())
+    return float(RECORD_WEIGHTS @ huber + RIDGE / 2 * (weights**2).sum())
 
 
 def test_fit_ends_at_the_minimum_of_hubers_loss() -> None:
@@ -62,8 +62,10 @@ def test_fit_ends_at_the_minimum_of_hubers_loss() -> None:
 
 def test_fit_without_limits_equals_ridge_regression() -> None:
     """With limits that no record reaches, the weights are those of weighted ridge regression."""
-    weighted = FEATURES.T * COUNTS
-    expected = np.linalg.solve(weighted @ FEATURES + RIDGE * np.eye(4), weighted @ TARGETS)
+    weighted_features = FEATURES.T * RECORD_WEIGHTS
+    expected = np.linalg.solve(
+        weighted_features @ FEATURES + RIDGE * np.eye(4), weighted_features @ TARGETS
+    )
     np.testing.assert_allclose(fit(limits=np.full(60, NO_LIMIT)), expected, atol=1e-8)
 
 
@@ -108,12 +110,15 @@ def test_steps_to_minimum_reach_the_minimum(
     monkeypatch.setattr("pate.votes.convex_fit._CURVATURE_MARGIN", curvature_margin)
     features = FEATURES[:40]
     targets = TARGETS[:40]
+    record_weight = 9.0
+    ridge = 3.0
     exact_weights = np.linalg.solve(
-        features.T @ features * 9 + 3 * np.eye(4), features.T @ targets * 9
+        record_weight * features.T @ features + ridge * np.eye(4),
+        record_weight * features.T @ targets,
     )
-    max_gradient_length = float(9 * np.linalg.norm(targets, axis=1).sum())
+    max_gradient_length = float(record_weight * np.linalg.norm(targets, axis=1).sum())
     num_steps = int(
-        steps_to_minimum(max_gradient_length, max_curvature=360.0, ridge=3.0, tolerance=1e-9)
+        steps_to_minimum(max_gradient_length, max_curvature=360.0, ridge=ridge, tolerance=1e-9)
     )
     assert num_steps == math.ceil(121 * math.log(2e9 * max_gradient_length))
 
@@ -121,9 +126,9 @@ def test_steps_to_minimum_reach_the_minimum(
         weights = fit(
             features,
             targets,
-            record_weights=np.full(40, 9.0),
+            record_weights=np.full(40, record_weight),
             limits=np.full(40, NO_LIMIT),
-            ridge=3.0,
+            ridge=ridge,
             tolerance=1e-9,
             max_steps=max_steps,
         )
@@ -131,7 +136,7 @@ def test_steps_to_minimum_reach_the_minimum(
 
     assert (
         distance_to_minimum(max_steps=num_steps)
-        <= 1e-9 / 3
+        <= 1e-9 / ridge
         < distance_to_minimum(max_steps=num_steps // 200)
     )
 

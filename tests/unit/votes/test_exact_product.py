@@ -6,7 +6,7 @@ import pytest
 from pate.votes.exact_product import ExactMatrix
 
 RNG = np.random.default_rng(0)
-ROWS = RNG.normal(size=(50, 30)) * 10.0 ** RNG.integers(low=-9, high=9, size=(50, 1))
+ROW_VECTORS = RNG.normal(size=(50, 30)) * 10.0 ** RNG.integers(low=-9, high=9, size=(50, 1))
 MATRIX = RNG.normal(size=(30, 7))
 
 
@@ -15,8 +15,10 @@ def test_product_is_accurate_to_26_bits_of_each_rows_length() -> None:
 
     It differs by at most 30 * 2^-25 times the row's length and the longest column's length, for 30 terms in each sum.
     """
-    errors = np.abs(ExactMatrix.from_matrix(MATRIX).product(ROWS) - ROWS @ MATRIX)
-    lengths = np.linalg.norm(ROWS, axis=1, keepdims=True) * np.linalg.norm(MATRIX, axis=0).max()
+    errors = np.abs(ExactMatrix.from_matrix(MATRIX).product(ROW_VECTORS) - ROW_VECTORS @ MATRIX)
+    lengths = (
+        np.linalg.norm(ROW_VECTORS, axis=1, keepdims=True) * np.linalg.norm(MATRIX, axis=0).max()
+    )
     assert (errors <= lengths * 30 * 2.0**-25).all()
     assert errors.max() > 0
 
@@ -25,16 +27,21 @@ def test_product_is_accurate_to_26_bits_of_each_rows_length() -> None:
 def test_product_of_a_row_does_not_depend_on_other_rows(num_rows: int) -> None:
     """The product of a row is the same to the last bit at several positions among other rows."""
     matrix = ExactMatrix.from_matrix(MATRIX)
-    product = matrix.product(ROWS[:1])[0]
+    first_row_vector = ROW_VECTORS[:1]
+    product = matrix.product(first_row_vector)[0]
     for position in range(0, num_rows, 3):
-        rows = RNG.normal(size=(num_rows, 30))
-        rows[position] = ROWS[0]
-        np.testing.assert_array_equal(matrix.product(rows)[position], product)
+        row_vectors = RNG.normal(size=(num_rows, 30))
+        row_vectors[position] = ROW_VECTORS[0]
+        np.testing.assert_array_equal(matrix.product(row_vectors)[position], product)
 
 
 def test_the_order_of_the_sum_makes_no_difference() -> None:
     """The exact product is the same to the last bit if the terms of each sum are permuted; a plain product changes."""
-    order = RNG.permutation(30)
-    shuffled = ExactMatrix.from_matrix(MATRIX[order]).product(ROWS[:, order])
-    np.testing.assert_array_equal(shuffled, ExactMatrix.from_matrix(MATRIX).product(ROWS))
-    assert (ROWS[:, order] @ MATRIX[order] != ROWS @ MATRIX).any()
+    term_order = RNG.permutation(len(MATRIX))
+    product_of_permuted_terms = ExactMatrix.from_matrix(MATRIX[term_order]).product(
+        ROW_VECTORS[:, term_order]
+    )
+    np.testing.assert_array_equal(
+        product_of_permuted_terms, ExactMatrix.from_matrix(MATRIX).product(ROW_VECTORS)
+    )
+    assert (ROW_VECTORS[:, term_order] @ MATRIX[term_order] != ROW_VECTORS @ MATRIX).any()

@@ -69,7 +69,8 @@ def test_log_odds_become_probabilities_in_blocks_of_any_size(
     )
     assert votes.shape.num_teachers == 7
     assert {len(block) for block in votes.confidences()} <= {1, 2, 7}
-    np.testing.assert_allclose(votes.label_shares(), EXPERT_PROBABILITIES.mean(axis=1), atol=1e-3)
+    means_over_queries = EXPERT_PROBABILITIES.mean(axis=1)
+    np.testing.assert_allclose(votes.label_shares(), means_over_queries, atol=1e-3)
 
 
 def test_bits_are_read_as_certain_answers(tmp_path: Path) -> None:
@@ -83,8 +84,10 @@ def test_bits_are_read_as_certain_answers(tmp_path: Path) -> None:
 def test_an_unanswered_question_counts_as_the_center(tmp_path: Path) -> None:
     """A question that an expert did not answer counts as the center, and its log-odds may be NaN."""
     answered = EXPERT_LOG_ODDS > -1
-    log_odds = np.where(answered, EXPERT_LOG_ODDS, np.nan)
-    votes = read_expert_answers(folder=tmp_path, arrays={"answers": log_odds, "answered": answered})
+    expert_log_odds = np.where(answered, EXPERT_LOG_ODDS, np.nan)
+    votes = read_expert_answers(
+        folder=tmp_path, arrays={"answers": expert_log_odds, "answered": answered}
+    )
     expected = np.where(answered, EXPERT_PROBABILITIES, PUBLIC_PROBABILITIES)
     np.testing.assert_allclose(all_confidences(votes=votes), expected, atol=1e-7)
     blocks = votes.votes_around(np.float64(0.25), noise_multiplier=1.0)
@@ -93,13 +96,13 @@ def test_an_unanswered_question_counts_as_the_center(tmp_path: Path) -> None:
 
 def test_several_files_are_one_source_in_order_of_their_names(tmp_path: Path) -> None:
     """Two files of different experts are read one after the other, and the digest is that of both."""
-    public = read_public_answers(folder=tmp_path)
+    public_answers = read_public_answers(folder=tmp_path)
     np.savez(tmp_path / "b.npz", answers=EXPERT_LOG_ODDS[3:])
     np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS[:3])
-    votes = ExpertAnswers([tmp_path / "b.npz", tmp_path / "a.npz"], public=public)
+    votes = ExpertAnswers([tmp_path / "b.npz", tmp_path / "a.npz"], public=public_answers)
     np.testing.assert_allclose(all_confidences(votes=votes), EXPERT_PROBABILITIES, atol=1e-7)
     assert votes.num_teachers == 7
-    assert votes.digest != ExpertAnswers([tmp_path / "a.npz"], public=public).digest
+    assert votes.digest != ExpertAnswers([tmp_path / "a.npz"], public=public_answers).digest
 
 
 def test_names_are_those_of_the_public_answers(tmp_path: Path) -> None:
@@ -107,18 +110,18 @@ def test_names_are_those_of_the_public_answers(tmp_path: Path) -> None:
 
     Without label names, they are label_0, label_1 and label_2.
     """
-    public = read_public_answers(
+    public_answers = read_public_answers(
         folder=tmp_path, arrays={"record_ids": RECORD_IDS, "label_names": LABEL_NAMES}
     )
-    assert public.label_names == ("a", "b", "c")
-    assert public.record_ids.tolist() == [5, 6, 7, 9]
+    assert public_answers.label_names == ("a", "b", "c")
+    assert public_answers.record_ids.tolist() == [5, 6, 7, 9]
     np.savez(
         tmp_path / "answers.npz",
         answers=EXPERT_LOG_ODDS,
         record_ids=RECORD_IDS,
         label_names=LABEL_NAMES,
     )
-    votes = ExpertAnswers([tmp_path / "answers.npz"], public=public)
+    votes = ExpertAnswers([tmp_path / "answers.npz"], public=public_answers)
     assert votes.label_names == ("a", "b", "c")
     assert read_expert_answers(folder=tmp_path).label_names == ("label_0", "label_1", "label_2")
 
@@ -159,10 +162,10 @@ def test_log_odds_that_are_not_finite_are_refused(tmp_path: Path, value: float) 
     answers[5, 2, 1] = value
     with refused_parameter("votes[5, 2, 1]", value=ANY, rule_words="finite log-odds"):
         all_confidences(votes=read_expert_answers(folder=tmp_path, arrays={"answers": answers}))
-    public = PUBLIC_LOG_ODDS.copy()
-    public[2, 1] = value
+    public_log_odds = PUBLIC_LOG_ODDS.copy()
+    public_log_odds[2, 1] = value
     with refused_parameter("public_answers[2, 1]", value=ANY, rule_words="finite log-odds"):
-        read_public_answers(folder=tmp_path, arrays={"answers": public})
+        read_public_answers(folder=tmp_path, arrays={"answers": public_log_odds})
 
 
 @pytest.mark.parametrize(
@@ -191,29 +194,29 @@ def test_compressed_and_repeated_files_are_refused(tmp_path: Path) -> None:
 
     A file that is given twice is refused, as its experts would count twice.
     """
-    public = read_public_answers(folder=tmp_path)
+    public_answers = read_public_answers(folder=tmp_path)
     np.savez_compressed(tmp_path / "small.npz", answers=EXPERT_LOG_ODDS)
     with refused_parameter("file", value=ANY, rule_words="a compressed array"):
-        ExpertAnswers([tmp_path / "small.npz"], public=public)
+        ExpertAnswers([tmp_path / "small.npz"], public=public_answers)
     np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS)
     (tmp_path / "b.npz").write_bytes((tmp_path / "a.npz").read_bytes())
     with refused_parameter("votes", value=ANY, rule_words="each file once"):
-        ExpertAnswers([tmp_path / "a.npz", tmp_path / "b.npz"], public=public)
+        ExpertAnswers([tmp_path / "a.npz", tmp_path / "b.npz"], public=public_answers)
 
 
 def test_a_group_in_two_prompts_is_refused(tmp_path: Path) -> None:
     """A group may be in one prompt several times, but not in two prompts, also of two files."""
-    groups = np.arange(14).reshape((7, 2))
-    groups[0] = 3_000
-    read_expert_answers(folder=tmp_path, arrays={"groups": groups})
-    shared_groups = groups.copy()
+    groups_of_experts = np.arange(14).reshape((7, 2))
+    groups_of_experts[0] = 3_000
+    read_expert_answers(folder=tmp_path, arrays={"groups": groups_of_experts})
+    shared_groups = groups_of_experts.copy()
     shared_groups[6, 1] = 3_000
-    for group_ids in (shared_groups, shared_groups.astype(np.str_)):
+    for shared_group_ids in (shared_groups, shared_groups.astype(np.str_)):
         with refused_parameter(
             "groups", value="a group in two prompts", rule_words="one prompt alone"
         ):
-            read_expert_answers(folder=tmp_path, arrays={"groups": group_ids})
-    np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS[:3], groups=groups[:3])
+            read_expert_answers(folder=tmp_path, arrays={"groups": shared_group_ids})
+    np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS[:3], groups=groups_of_experts[:3])
     np.savez(tmp_path / "b.npz", answers=EXPERT_LOG_ODDS[3:], groups=shared_groups[3:])
     with refused_parameter("groups", value="a group in two prompts", rule_words="one prompt alone"):
         ExpertAnswers(

@@ -5,7 +5,7 @@ import numpy as np
 from pate.votes.descent import Descent
 from pate.votes.fixed_times_descent import FixedTimesDescent
 
-NOISE_RATE = np.array([1e-4, 1e-3])
+GRADIENT_NOISE_VARIANCES = np.array([1e-4, 1e-3])
 
 
 def descent() -> Descent:
@@ -28,15 +28,15 @@ def test_learning_times_of_the_first_step_stay() -> None:
     """
     plain_descent = descent()
     fixed_times_descent = FixedTimesDescent(plain_descent)
-    times_and_speeds = plain_descent.learning_times(label_noise_rates=NOISE_RATE)
+    times_and_speeds = plain_descent.learning_times(label_noise_rates=GRADIENT_NOISE_VARIANCES)
     weights = expected_weights = plain_descent.initial_weights()
     gradient = np.full(weights.shape, 0.01)
-    for label_noise_rates in (NOISE_RATE, 100 * NOISE_RATE):
+    for gradient_noise_variances in (GRADIENT_NOISE_VARIANCES, 100 * GRADIENT_NOISE_VARIANCES):
         weights = fixed_times_descent.take_step(
             weights,
             probabilities=plain_descent.probabilities(weights),
             gradient=gradient,
-            label_noise_rates=label_noise_rates,
+            label_noise_rates=gradient_noise_variances,
         )
         expected_weights = plain_descent.take_step(
             expected_weights, gradient=gradient, times_and_speeds=times_and_speeds
@@ -44,12 +44,12 @@ def test_learning_times_of_the_first_step_stay() -> None:
     np.testing.assert_array_equal(weights, expected_weights)
     np.testing.assert_array_equal(
         fixed_times_descent.final_weights(
-            weights, label_noise_rates=NOISE_RATE, prevalence=plain_descent.prevalence
+            weights, label_noise_rates=GRADIENT_NOISE_VARIANCES, prevalence=plain_descent.prevalence
         ),
         plain_descent.final_weights(
             weights,
             times_and_speeds=times_and_speeds,
-            label_noise_rates=NOISE_RATE,
+            label_noise_rates=GRADIENT_NOISE_VARIANCES,
             prevalence=plain_descent.prevalence,
         ),
     )
@@ -61,12 +61,12 @@ def test_a_step_at_another_first_noise_differs() -> None:
     weights = plain_descent.initial_weights()
     gradient = np.full(weights.shape, 0.01)
     changes = []
-    for label_noise_rates in (NOISE_RATE, 100 * NOISE_RATE):
+    for gradient_noise_variances in (GRADIENT_NOISE_VARIANCES, 100 * GRADIENT_NOISE_VARIANCES):
         next_weights = FixedTimesDescent(plain_descent).take_step(
             weights,
             probabilities=plain_descent.probabilities(weights),
             gradient=gradient,
-            label_noise_rates=label_noise_rates,
+            label_noise_rates=gradient_noise_variances,
         )
         changes.append(np.abs(next_weights - weights)[:-1].max(axis=0))
     assert (changes[1] < changes[0]).all()

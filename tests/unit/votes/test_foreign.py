@@ -13,8 +13,8 @@ from tests.refusals import ANY, Refusal, refused_parameter
 
 BITS = np.random.default_rng(0).random(size=(9, 5, 4)) < 0.4
 COUNTS = BITS.sum(axis=0)
-CLASSES = np.array([[7, 2, 0], [3, 3, 3]])
-PAIRS = np.array([[[4, 5], [9, 0]], [[1, 2], [3, 3]]])
+CLASS_COUNTS = np.array([[7, 2, 0], [3, 3, 3]])
+NO_AND_YES_COUNTS = np.array([[[4, 5], [9, 0]], [[1, 2], [3, 3]]])
 
 
 def save_votes(folder: Path, array: Any, name: str = "votes.npy") -> Path:
@@ -93,7 +93,7 @@ def test_layouts_are_recognized_and_give_the_same_counts(
             ),
         ),
         (
-            CLASSES,
+            CLASS_COUNTS,
             "teacher_votes",
             None,
             refused_parameter("votes.shape", value=(2, 3), rule_words="[num_teachers, num_queries"),
@@ -119,13 +119,13 @@ def test_layouts_are_recognized_and_give_the_same_counts(
             refused_parameter("votes", value=ANY, rule_words=".npy or .npz file of numbers (dtyp"),
         ),
         (
-            CLASSES * [[1], [2]],
+            CLASS_COUNTS * [[1], [2]],
             "classes",
             None,
             refused_parameter("votes", value="2 different sums"),
         ),
         (
-            PAIRS,
+            NO_AND_YES_COUNTS,
             "pairs",
             None,
             refused_parameter("votes", value="3 different sums"),
@@ -159,7 +159,7 @@ def test_missing_file_error_lists_all_readable_formats(tmp_path: Path) -> None:
 
 def test_file_with_several_unnamed_arrays_is_refused(tmp_path: Path) -> None:
     """An .npz file with two unnamed arrays is refused."""
-    np.savez(tmp_path / "votes.npz", BITS, CLASSES)
+    np.savez(tmp_path / "votes.npz", BITS, CLASS_COUNTS)
     with refused_parameter("votes", value=ANY, rule_words="a file with"):
         ImportedVotes.read(tmp_path / "votes.npz")
 

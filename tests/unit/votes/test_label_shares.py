@@ -29,27 +29,27 @@ def test_teachers_of_one_record_have_its_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    "weights",
+    "teacher_weights",
     [None, np.linspace(start=0.1, stop=1, num=NUM_TEACHERS)],
     ids=["no weights", "weights"],
 )
 @pytest.mark.parametrize("block_records", [1, 40, 10_000])
 def test_sums_by_blocks_are_the_sums_of_all(
-    weights: np.ndarray | None, block_records: int, monkeypatch: pytest.MonkeyPatch
+    teacher_weights: np.ndarray | None, block_records: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lengths and clipped sums do not depend on the size of a block, with weights or without."""
     monkeypatch.setattr(label_shares, "_BLOCK_RECORDS", block_records)
     expected_shares = [labels_of(teacher=teacher).mean(axis=0) for teacher in range(NUM_TEACHERS)]
-    whole = TeacherShares(np.array(expected_shares), weights=weights)
-    by_block = RecordShares(
-        LABELS, teacher_of=TEACHER_OF, num_teachers=NUM_TEACHERS, weights=weights
+    shares_of_all = TeacherShares(np.array(expected_shares), weights=teacher_weights)
+    shares_by_block = RecordShares(
+        LABELS, teacher_of=TEACHER_OF, num_teachers=NUM_TEACHERS, weights=teacher_weights
     )
-    np.testing.assert_array_equal(by_block.lengths(), whole.lengths())
-    assert by_block.lengths().sum() > 0
+    np.testing.assert_array_equal(shares_by_block.lengths(), shares_of_all.lengths())
+    assert shares_by_block.lengths().sum() > 0
     clipped_sum = ClippedSum(clip=0.5, sum_shape=(1, 5))
     center = np.full(5, 0.3)
-    expected_total = whole.total(clipped_sum, center=center)
-    np.testing.assert_array_equal(by_block.total(clipped_sum, center=center), expected_total)
+    expected_total = shares_of_all.total(clipped_sum, center=center)
+    np.testing.assert_array_equal(shares_by_block.total(clipped_sum, center=center), expected_total)
 
 
 def labels_of(teacher: int) -> np.ndarray:

@@ -36,24 +36,26 @@ def public_features(num_rows: int = 2000) -> PublicFeatures:
     return PublicFeatures(np.append(rows, np.full((num_rows, 1), 0.2), axis=1).astype(np.float32))
 
 
-def drawn_labels(votes: PublicFeatures, num_rows: int, seed: int = 0) -> BoolArray:
+def drawn_labels(public_pool: PublicFeatures, num_rows: int, seed: int = 0) -> BoolArray:
     """Returns labels of the first rows, drawn by a logistic model with the weights `TRUE_WEIGHTS`."""
-    logits = votes.public_features[:num_rows, :-1] @ TRUE_WEIGHTS - 0.5
+    logits = public_pool.public_features[:num_rows, :-1] @ TRUE_WEIGHTS - 0.5
     return np.random.default_rng(seed).random(logits.shape) < expit(logits)
 
 
-def error_of_weights(votes: PublicFeatures, labels: BoolArray) -> float:
+def error_of_weights(public_pool: PublicFeatures, labels: BoolArray) -> float:
     """Returns the root mean squared error of the weights that are learned from labels."""
-    weights = LabeledRows(labels=labels).public_start(votes).weights
+    weights = LabeledRows(labels=labels).public_start(public_pool).weights
     return float(np.sqrt(((weights - TRUE_WEIGHTS) ** 2).mean()))
 
 
 @pytest.mark.slow
 def test_more_labeled_rows_come_nearer_to_the_weights_behind_the_labels() -> None:
     """The error of the weights falls with the number of labeled rows."""
-    votes = public_features()
+    public_pool = public_features()
     distances = [
-        error_of_weights(votes=votes, labels=drawn_labels(votes=votes, num_rows=num_rows))
+        error_of_weights(
+            public_pool=public_pool, labels=drawn_labels(public_pool=public_pool, num_rows=num_rows)
+        )
         for num_rows in (30, 300, 2000)
     ]
     assert distances[2] < 0.4 < distances[1] < distances[0]
@@ -62,9 +64,11 @@ def test_more_labeled_rows_come_nearer_to_the_weights_behind_the_labels() -> Non
 @pytest.mark.slow
 def test_stated_variances_are_about_the_squared_errors_of_weights() -> None:
     """Over repeated labels, squared errors of the weights are half to twice the variances that the start states."""
-    votes = public_features()
+    public_pool = public_features()
     starts = [
-        LabeledRows(labels=drawn_labels(votes=votes, num_rows=300, seed=seed)).public_start(votes)
+        LabeledRows(
+            labels=drawn_labels(public_pool=public_pool, num_rows=300, seed=seed)
+        ).public_start(public_pool)
         for seed in range(10)
     ]
     errors = np.mean([((start.weights - TRUE_WEIGHTS) ** 2).mean() for start in starts])
@@ -75,43 +79,47 @@ def test_stated_variances_are_about_the_squared_errors_of_weights() -> None:
 @pytest.mark.slow
 def test_labels_unrelated_to_the_inputs_give_small_weights() -> None:
     """Labels that do not depend on the inputs give small weights, with variances nearly as wide as without labels."""
-    votes = public_features()
+    public_pool = public_features()
     random_labels = np.random.default_rng(1).random((300, 2)) < 0.4
-    start = LabeledRows(labels=random_labels).public_start(votes)
+    start = LabeledRows(labels=random_labels).public_start(public_pool)
     assert np.abs(start.weights).max() < 0.5
-    without_labels = 2 / 3 / np.square(votes.public_features[:, :-1]).mean(axis=0)
+    without_labels = 2 / 3 / np.square(public_pool.public_features[:, :-1]).mean(axis=0)
     assert (start.variances > 0.7 * without_labels[:, None]).all()
 
 
 def test_rows_with_an_unknown_label_do_not_change_its_weights() -> None:
     """A label that 200 of 300 rows do not know is learned as from the other 100 rows alone."""
-    votes = public_features()
-    labels = drawn_labels(votes=votes, num_rows=300)
+    public_pool = public_features()
+    labels = drawn_labels(public_pool=public_pool, num_rows=300)
     known = np.ones_like(labels)
     known[100:, 1] = False
-    features = votes.public_features[:300, :-1].astype(np.float64)
-    prior_variances = np.ones(3)
+    features = public_pool.public_features[:300, :-1].astype(np.float64)
+    prior_weight_variances = np.ones(3)
     labels_with_unknown = labels_with_gaps(labels, known_label_mask=known)
-    fit = LabeledFeatures.from_labels(labels_with_unknown, features=features).fit(prior_variances)
+    fit = LabeledFeatures.from_labels(labels_with_unknown, features=features).fit(
+        prior_weight_variances
+    )
     first_rows = LabeledFeatures.from_labels(labels[:100], features=features[:100])
-    fit_of_100 = first_rows.fit(prior_variances)
-    np.testing.assert_allclose(fit.weights[:, 1], fit_of_100.weights[:, 1], atol=1e-3)
+    fit_of_100_rows = first_rows.fit(prior_weight_variances)
+    np.testing.assert_allclose(fit.weights[:, 1], fit_of_100_rows.weights[:, 1], atol=1e-3)
 
 
 def test_labels_of_rows_without_features_are_left_out() -> None:
     """The labels of 500 rows give the same weights as those of the 400 rows that have features."""
-    votes = public_features(num_rows=400)
-    labels = drawn_labels(votes=public_features(num_rows=500), num_rows=500)
-    all_rows = LabeledRows(labels=labels).public_start(votes)
-    first_rows = LabeledRows(labels=labels[:400]).public_start(votes)
+    public_pool = public_features(num_rows=400)
+    labels = drawn_labels(public_pool=public_features(num_rows=500), num_rows=500)
+    all_rows = LabeledRows(labels=labels).public_start(public_pool)
+    first_rows = LabeledRows(labels=labels[:400]).public_start(public_pool)
     np.testing.assert_array_equal(all_rows.weights, first_rows.weights)
 
 
 @pytest.mark.parametrize("num_rows", [1, 2, 5])
 def test_a_handful_of_labeled_rows_gives_finite_weights(num_rows: int) -> None:
     """One, two or five labeled rows give a start of finite numbers."""
-    votes = public_features()
-    start = LabeledRows(labels=drawn_labels(votes=votes, num_rows=num_rows)).public_start(votes)
+    public_pool = public_features()
+    start = LabeledRows(
+        labels=drawn_labels(public_pool=public_pool, num_rows=num_rows)
+    ).public_start(public_pool)
     assert np.isfinite(start.weights).all()
     assert (start.variances > 0).all()
 
@@ -130,7 +138,7 @@ def test_labels_need_four_times_the_root_of_their_number_of_directions(
 
 def test_identity_differs_between_different_labels() -> None:
     """Labels that differ in one entry have different identities, and equal labels have the same."""
-    labels = drawn_labels(votes=public_features(), num_rows=20)
+    labels = drawn_labels(public_pool=public_features(), num_rows=20)
     changed_labels = labels.copy()
     changed_labels[3, 1] ^= True
     assert LabeledRows(labels=labels).identity == LabeledRows(labels=labels.copy()).identity

@@ -22,19 +22,19 @@ def test_made_up_teachers_vote_for_as_many_labels_as_a_query_has(agreement: floa
     A teacher who misses a present label votes for an absent one instead, so each names 3 labels.
     """
     votes = made_up_votes(agreement=agreement)
-    bits = np.concatenate(list(votes.bits()))
-    np.testing.assert_array_equal(histogram(bits), votes.counts())
+    vote_bits = np.concatenate(list(votes.bits()))
+    np.testing.assert_array_equal(histogram(vote_bits), votes.counts())
     assert (votes.counts()[votes.labels] == round(50 * agreement)).all()
     assert (votes.counts().sum(axis=1) == 3 * 50).all()
-    assert (bits.sum(axis=2) == 3).all()
+    assert (vote_bits.sum(axis=2) == 3).all()
 
 
 def test_missed_labels_are_spread_over_all_teachers() -> None:
     """At agreement 0.9, five of 50 teachers miss each of the 3 labels, and none misses two."""
     votes = made_up_votes(agreement=0.9)
-    bits = np.concatenate(list(votes.bits()))
+    vote_bits = np.concatenate(list(votes.bits()))
     for query in range(9):
-        names_all_present = (bits[:, query] | ~votes.labels[query]).all(axis=1)
+        names_all_present = (vote_bits[:, query] | ~votes.labels[query]).all(axis=1)
         assert names_all_present.sum() == 50 - 3 * 5
 
 
@@ -47,9 +47,9 @@ def test_a_teachers_votes_can_be_limited() -> None:
 
 def test_counts_a_hand_worked_case():
     """`histogram` of the votes of two teachers on two queries is the sum of both, as int64."""
-    votes = np.array([[[1, 0, 1], [0, 0, 0]], [[1, 1, 1], [0, 0, 1]]], dtype=bool)
-    assert histogram(votes).tolist() == [[2, 1, 2], [0, 0, 1]]
-    assert histogram(votes).dtype == np.int64
+    vote_bits = np.array([[[1, 0, 1], [0, 0, 0]], [[1, 1, 1], [0, 0, 1]]], dtype=bool)
+    assert histogram(vote_bits).tolist() == [[2, 1, 2], [0, 0, 1]]
+    assert histogram(vote_bits).dtype == np.int64
 
 
 @pytest.mark.parametrize("num_teachers", [1, 255, 256, 511, 1000])

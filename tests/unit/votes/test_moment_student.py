@@ -79,6 +79,6 @@ def test_a_start_states_smaller_variances_with_less_noise() -> None:
 
 def test_variance_of_moments_grows_with_fewer_records() -> None:
     """Without noise, moments of a hundredth of the records have 100 times the variance, that of sampling the people."""
-    many = noisy_moments(noise_std=0.0, num_records=1e4).variances
-    few = noisy_moments(noise_std=0.0, num_records=1e2).variances
-    np.testing.assert_allclose(few, 100 * many)
+    variances_of_many_records = noisy_moments(noise_std=0.0, num_records=1e4).variances
+    variances_of_few_records = noisy_moments(noise_std=0.0, num_records=1e2).variances
+    np.testing.assert_allclose(variances_of_few_records, 100 * variances_of_many_records)

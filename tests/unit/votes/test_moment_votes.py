@@ -90,13 +90,15 @@ def length_of_vote(
 @pytest.mark.parametrize("num_records", [1, 4, 40])
 def test_mean_is_multiplied_by_the_root_of_its_records(num_records: int) -> None:
     """A teacher's vote is the mean over its records, times sqrt(number of records / expected number)."""
-    length_of_mean = length_of_vote(num_records=num_records, records_per_teacher=float(num_records))
+    length_of_mean_vote = length_of_vote(
+        num_records=num_records, records_per_teacher=float(num_records)
+    )
     with_one_expected = length_of_vote(num_records=num_records, records_per_teacher=1.0)
-    assert with_one_expected == pytest.approx(length_of_mean * np.sqrt(num_records), rel=1e-2)
+    assert with_one_expected == pytest.approx(length_of_mean_vote * np.sqrt(num_records), rel=1e-2)
     with_many_expected = length_of_vote(
         num_records=num_records, records_per_teacher=9.0 * num_records
     )
-    assert with_many_expected == pytest.approx(length_of_mean / 3, rel=1e-2)
+    assert with_many_expected == pytest.approx(length_of_mean_vote / 3, rel=1e-2)
 
 
 def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
@@ -106,11 +108,11 @@ def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
     """
 
     def mean_length(num_records: int) -> float:
-        lengths = [
+        vote_lengths = [
             length_of_vote(num_records=num_records, records_per_teacher=4.0, seed=seed)
             for seed in range(40)
         ]
-        return float(np.mean(lengths))
+        return float(np.mean(vote_lengths))
 
     mean_lengths = [mean_length(num_records=num_records) for num_records in (1, 4, 40)]
     assert max(mean_lengths) < 1.1 * min(mean_lengths)
@@ -118,11 +120,13 @@ def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
 
 def test_a_vote_of_copies_is_longer_by_the_root_of_their_number() -> None:
     """The vote of a teacher with n copies of one record is longer by the root of n than that of the record alone."""
-    lengths = [
+    vote_lengths = [
         length_of_vote(num_records=num_records, records_per_teacher=4.0, are_copies=True)
         for num_records in (1, 4, 40)
     ]
-    np.testing.assert_allclose(np.divide(lengths, lengths[0]), np.sqrt([1, 4, 40]), rtol=1e-2)
+    np.testing.assert_allclose(
+        np.divide(vote_lengths, vote_lengths[0]), np.sqrt([1, 4, 40]), rtol=1e-2
+    )
 
 
 @pytest.mark.parametrize("num_records", [1, 4, 40])
@@ -221,16 +225,16 @@ def test_constant_shift_of_confidences_changes_no_vote(
     labels: BoolArray, own_confidences: FloatArray, pool_confidences: FloatArray
 ) -> None:
     """A vote stays the same if a constant for each label is added to all confidences of its teacher."""
-    shift = np.array([0.3, -0.2])
-    shifted = vote_of_trained_teacher(
+    label_shifts = np.array([0.3, -0.2])
+    vote_of_shifted_confidences = vote_of_trained_teacher(
         labels=labels,
-        own_confidences=own_confidences + shift,
-        pool_confidences=pool_confidences + shift,
+        own_confidences=own_confidences + label_shifts,
+        pool_confidences=pool_confidences + label_shifts,
     )
     vote = vote_of_trained_teacher(
         labels=labels, own_confidences=own_confidences, pool_confidences=pool_confidences
     )
-    np.testing.assert_allclose(vote, shifted, atol=1e-4)
+    np.testing.assert_allclose(vote, vote_of_shifted_confidences, atol=1e-4)
 
 
 @pytest.mark.slow
@@ -246,7 +250,7 @@ def test_confident_teachers_have_votes_of_lower_variance() -> None:
 
     def error_of_votes(own_confidences: FloatArray, pool_confidences: FloatArray) -> float:
         rng = np.random.default_rng(1)
-        draws = [
+        drawn_votes = [
             vote_of_trained_teacher(
                 labels=rng.random(size=(20, 2)) < true_on_own,
                 own_confidences=own_confidences,
@@ -254,8 +258,8 @@ def test_confident_teachers_have_votes_of_lower_variance() -> None:
             )
             for _ in range(50)
         ]
-        squares = np.square(np.array(draws) - ideal_vote).sum(axis=(1, 2))
-        return float(np.sqrt(squares.mean()))
+        squared_distances = np.square(np.array(drawn_votes) - ideal_vote).sum(axis=(1, 2))
+        return float(np.sqrt(squared_distances.mean()))
 
     knowing = error_of_votes(own_confidences=true_on_own, pool_confidences=true_on_pool)
     constant = error_of_votes(

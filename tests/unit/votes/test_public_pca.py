@@ -55,27 +55,36 @@ def test_kernel_components_explain_nonlinear_labels() -> None:
     """
     rows = np.random.default_rng(1).normal(size=(1500, 4))
     signs = np.sign(rows[:, 0] * rows[:, 1])
-    explained = {}
-    for kernel_from in (None, 1.0):
-        public_pca = PublicPCA.fit(rows[:1000], max_directions=105, kernel_from=kernel_from)
+    correlations = {}
+    for multiple_of_linear_features in (None, 1.0):
+        public_pca = PublicPCA.fit(
+            rows[:1000], max_directions=105, kernel_from=multiple_of_linear_features
+        )
         features = public_pca.with_constant(rows)
-        assert features.shape[1] == public_pca.width + 1 == (6 if kernel_from is None else 26)
+        assert (
+            features.shape[1]
+            == public_pca.width + 1
+            == (6 if multiple_of_linear_features is None else 26)
+        )
         np.testing.assert_allclose(np.linalg.norm(features, axis=1), desired=1)
         fit = np.linalg.lstsq(features[:1000], signs[:1000], rcond=None)[0]
-        explained[kernel_from] = np.corrcoef(features[1000:] @ fit, signs[1000:])[0, 1]
-    assert abs(explained[None]) < 0.1 < 0.7 < explained[1.0]
+        predicted_signs = features[1000:] @ fit
+        correlations[multiple_of_linear_features] = np.corrcoef(predicted_signs, signs[1000:])[0, 1]
+    correlation_without_kernel = correlations[None]
+    correlation_with_kernel = correlations[1.0]
+    assert abs(correlation_without_kernel) < 0.1 < 0.7 < correlation_with_kernel
     linear = PublicPCA.fit(rows[:1000], max_directions=5).with_constant(rows)[:, :5]
     np.testing.assert_allclose(
         np.einsum("ij,ij->i", features[:, :5], linear) ** 2,
         (features[:, :5] ** 2).sum(axis=1) * (1 - CONSTANT**2),
     )
-    order = np.random.default_rng(2).permutation(1500)
-    np.testing.assert_array_equal(public_pca.with_constant(rows[order]), features[order])
+    row_order = np.random.default_rng(2).permutation(1500)
+    np.testing.assert_array_equal(public_pca.with_constant(rows[row_order]), features[row_order])
     np.testing.assert_array_equal(public_pca.with_constant(rows[7:8])[0], features[7])
 
 
 @pytest.mark.parametrize(
-    ("max_directions", "kernel_from", "width"),
+    ("max_directions", "multiple_of_linear_features", "width"),
     [
         (5, 1.0, 5),
         (6, 1.0, 7),
@@ -87,16 +96,19 @@ def test_kernel_components_explain_nonlinear_labels() -> None:
     ],
 )
 def test_components_need_room_and_a_pool(
-    max_directions: int, kernel_from: float, width: int
+    max_directions: int, multiple_of_linear_features: float, width: int
 ) -> None:
     """For `max_directions` features from 400 public rows of 6 numbers, `PublicPCA` makes `width` features.
 
     First come up to 6 directions. If there are all 6, the height follows, even as feature `max_directions` + 1. Kernel
-    components follow if `max_directions` is above 7 * `kernel_from`: as many as `max_directions` still allows, and at
-    most one for every 20 rows.
+    components follow if `max_directions` is above 7 * `multiple_of_linear_features`: as many as `max_directions` still
+    allows, and at most one for every 20 rows.
     """
     assert (
-        PublicPCA.fit(POOL, max_directions=max_directions, kernel_from=kernel_from).width == width
+        PublicPCA.fit(
+            POOL, max_directions=max_directions, kernel_from=multiple_of_linear_features
+        ).width
+        == width
     )
     linear_width = min(max_directions + (max_directions == 6), 7)
     assert PublicPCA.fit(POOL, max_directions=max_directions).width == linear_width

@@ -158,9 +158,9 @@ def test_each_step_spends_its_share_of_the_budget() -> None:
         recipe = Recipe(prevalence_split=prevalence_split)
         return CenteredVotes(noise_multiplier=2.0, recipe=recipe).prevalence._multipliers[0]
 
-    small_share = noise_of_first_step(prevalence_split=(0.1, 0.3, 0.6))
-    large_share = noise_of_first_step(prevalence_split=(0.4, 0.2, 0.4))
-    assert small_share == pytest.approx(2 * large_share)
+    noise_at_small_share = noise_of_first_step(prevalence_split=(0.1, 0.3, 0.6))
+    noise_at_large_share = noise_of_first_step(prevalence_split=(0.4, 0.2, 0.4))
+    assert noise_at_small_share == pytest.approx(2 * noise_at_large_share)
 
 
 def test_a_release_carries_its_recipe_to_the_student() -> None:

@@ -45,7 +45,7 @@ QUESTION = RoundQuestion(
     label_scale=np.array([0.7, 1.0, 1.9]),
     clipped_moments=ClippedMoments(clip=0.4, num_teachers=NUM_TEACHERS),
 )
-WEIGHTS = RNG.random(NUM_TEACHERS)
+TEACHER_WEIGHTS = RNG.random(NUM_TEACHERS)
 # The number of records of each teacher.
 TEACHER_SIZES = {
     "one record": np.ones(NUM_TEACHERS, dtype=np.int64),
@@ -73,7 +73,7 @@ def records_of(
         num_teachers=len(teacher_sizes),
         public_pca=DIRECTIONS,
         records_per_teacher=RECORDS_PER_TEACHER,
-        teacher_weights=WEIGHTS if are_weighted else None,
+        teacher_weights=TEACHER_WEIGHTS if are_weighted else None,
         storage=storage or FeatureStorage(),
     )
 
@@ -85,7 +85,7 @@ def plain_sum_of_votes(round_records: RoundRecords) -> IntArray:
     bits = 38 - int(np.frexp(np.linalg.norm(half_weights, axis=0).max())[1])
     half_logits = np.ldexp(features @ np.trunc(np.ldexp(half_weights, bits)), -bits)
     residuals = round_records.labels - 0.5 * (1 + np.tanh(half_logits.astype(np.float32)))
-    clipped = QUESTION.clipped_moments
+    clipped_moments = QUESTION.clipped_moments
     total = np.zeros(QUESTION.student_weights.shape, dtype=np.int64)
     for teacher in range(round_records.num_teachers):
         rows = np.flatnonzero(round_records.teacher_of == teacher)
@@ -94,22 +94,24 @@ def plain_sum_of_votes(round_records: RoundRecords) -> IntArray:
         scale = QUESTION.label_scale * np.sqrt(len(rows) / RECORDS_PER_TEACHER)
         own_features = features[rows]
         own_residuals = residuals[rows] * scale
-        weight = (
+        teacher_weight = (
             1.0
             if round_records.teacher_weights is None
             else float(round_records.teacher_weights[teacher])
         )
         if len(rows) == 1:
-            total += clipped.sum_of_single(
-                own_features, residuals=own_residuals, teacher_weights=weight
+            total += clipped_moments.sum_of_single(
+                own_features, residuals=own_residuals, teacher_weights=teacher_weight
             )
         elif len(rows) <= 32:
-            total += clipped.sum_of_small(
-                own_features[None], residuals=own_residuals[None], teacher_weights=weight
+            total += clipped_moments.sum_of_small(
+                own_features[None], residuals=own_residuals[None], teacher_weights=teacher_weight
             )
         else:
-            mean = own_features.T @ own_residuals / (2**14 * len(rows))
-            total += clipped.sum_of_means(mean[None], teacher_weights=weight)
+            mean_moments = own_features.T @ own_residuals / (2**14 * len(rows))
+            total += clipped_moments.sum_of_means(
+                mean_moments[None], teacher_weights=teacher_weight
+            )
     return total
 
 
@@ -145,12 +147,12 @@ def test_sums_have_the_bytes_of_a_plain_computation(
 ) -> None:
     """The sum over one shard, three, or more shards than teachers equals the sum over single teachers."""
     records = records_of(teacher_sizes=teacher_sizes, are_weighted=are_weighted)
-    expected = plain_sum_of_votes(round_records=records)
-    assert np.any(expected)
-    np.testing.assert_array_equal(ThreadSums(records).total(QUESTION), expected)
+    expected_total = plain_sum_of_votes(round_records=records)
+    assert np.any(expected_total)
+    np.testing.assert_array_equal(ThreadSums(records).total(QUESTION), expected_total)
     for num_shards in (1, 3, 150):
         np.testing.assert_array_equal(
-            total_over_shards(round_records=records, num_shards=num_shards), expected
+            total_over_shards(round_records=records, num_shards=num_shards), expected_total
         )
 
 
@@ -160,14 +162,14 @@ def test_sums_have_the_same_bytes_with_any_storage_and_threads(
 ) -> None:
     """Features in memory, in a file, or made anew give the same sums, in this process and in workers."""
     teacher_sizes = TEACHER_SIZES["any records"]
-    expected = ThreadSums(records_of(teacher_sizes=teacher_sizes)).total(QUESTION)
+    expected_total = ThreadSums(records_of(teacher_sizes=teacher_sizes)).total(QUESTION)
     records = records_of(teacher_sizes=teacher_sizes, storage=storage)
     sums = ThreadSums(records)
     with pool_of(num_threads):
         for _ in range(2):
-            np.testing.assert_array_equal(sums.total(QUESTION), expected)
+            np.testing.assert_array_equal(sums.total(QUESTION), expected_total)
         np.testing.assert_array_equal(
-            total_over_shards(round_records=records, num_shards=2), expected
+            total_over_shards(round_records=records, num_shards=2), expected_total
         )
     sums.close()
     sums.close()
@@ -205,9 +207,9 @@ def test_records_of_single_teachers_are_not_copied() -> None:
 def test_a_large_teacher_is_multiplied_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sum for one teacher is the same up to rounding if its records are multiplied 7 at a time."""
     records = records_of(teacher_sizes=np.array([50]))
-    whole = ThreadSums(records).total(QUESTION)
+    total_at_once = ThreadSums(records).total(QUESTION)
     monkeypatch.setattr(round_shard, "_MAX_PRODUCT_ROWS", 7)
-    np.testing.assert_allclose(ThreadSums(records).total(QUESTION), whole, atol=2)
+    np.testing.assert_allclose(ThreadSums(records).total(QUESTION), total_at_once, atol=2)
 
 
 def test_a_shard_with_missing_records_is_refused() -> None:

@@ -52,10 +52,10 @@ def test_without_noise_nothing_is_shrunk(noisy_matrix: FloatArray) -> None:
 def draw_matrix(num_rows: int, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Returns rows of a known prior, the same rows with noise, and the rows' variances."""
     rng = np.random.default_rng(seed)
-    row_variances = np.geomspace(3.0, 0.05, num_rows)
-    units = rng.multivariate_normal(np.zeros(3), COVARIANCE, size=num_rows)
-    rows = np.sqrt(row_variances)[:, None] * units
-    return rows, rows + rng.standard_normal(rows.shape), row_variances
+    prior_variances = np.geomspace(3.0, 0.05, num_rows)
+    unscaled_rows = rng.multivariate_normal(np.zeros(3), COVARIANCE, size=num_rows)
+    rows = np.sqrt(prior_variances)[:, None] * unscaled_rows
+    return rows, rows + rng.standard_normal(rows.shape), prior_variances
 
 
 @pytest.mark.slow
@@ -64,16 +64,16 @@ def test_many_rows_give_the_posterior_mean_of_their_prior() -> None:
 
     It learns the covariance of the prior from the rows.
     """
-    _, noisy_rows, row_variances = draw_matrix(num_rows=20_000, seed=0)
-    exact = np.stack(
+    _, noisy_rows, prior_variances = draw_matrix(num_rows=20_000, seed=0)
+    exact_posterior_mean = np.stack(
         [
             variance * COVARIANCE @ np.linalg.solve(variance * COVARIANCE + np.eye(3), row)
-            for variance, row in zip(row_variances, noisy_rows, strict=True)
+            for variance, row in zip(prior_variances, noisy_rows, strict=True)
         ]
     )
-    posterior = posterior_rows(noisy_rows, row_variances=row_variances)
-    assert np.abs(posterior - exact).max() < 0.15
-    assert float(((posterior - exact) ** 2).mean()) < 2e-4
+    posterior_mean = posterior_rows(noisy_rows, row_variances=prior_variances)
+    assert np.abs(posterior_mean - exact_posterior_mean).max() < 0.15
+    assert float(((posterior_mean - exact_posterior_mean) ** 2).mean()) < 2e-4
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -82,16 +82,16 @@ def test_the_posterior_mean_is_nearer_than_one_factor_for_all(seed: int) -> None
 
     The multiple is by the best single factor.
     """
-    rows, noisy_rows, row_variances = draw_matrix(num_rows=60, seed=seed)
+    rows, noisy_rows, prior_variances = draw_matrix(num_rows=60, seed=seed)
 
     def squared_error(estimate: FloatArray) -> float:
         return float(((estimate - rows) ** 2).sum())
 
     # The best factor is computed with the true rows.
     best_factor = float((noisy_rows * rows).sum() / (noisy_rows**2).sum())
-    posterior = posterior_rows(noisy_rows, row_variances=row_variances)
+    posterior_mean = posterior_rows(noisy_rows, row_variances=prior_variances)
     assert (
-        squared_error(estimate=posterior)
+        squared_error(estimate=posterior_mean)
         < squared_error(estimate=best_factor * noisy_rows)
         < squared_error(estimate=noisy_rows)
     )
@@ -100,12 +100,14 @@ def test_the_posterior_mean_is_nearer_than_one_factor_for_all(seed: int) -> None
 def test_little_is_left_of_rows_of_noise() -> None:
     """Rows of noise alone are shrunk to less than 1% of their variance."""
     noise_rows = np.random.default_rng(1).standard_normal(size=(2000, 5))
-    posterior = posterior_rows(noise_rows, row_variances=np.ones(2000))
-    assert float((posterior**2).mean()) < 0.01
+    prior_variances = np.ones(2000)
+    posterior_mean = posterior_rows(noise_rows, row_variances=prior_variances)
+    assert float((posterior_mean**2).mean()) < 0.01
 
 
 def test_rows_far_above_the_noise_stay() -> None:
     """Rows 10,000 times larger than the noise are changed by less than 0.01."""
     large_rows = np.random.default_rng(1).standard_normal(size=(50, 5)) * 1e4
-    posterior = posterior_rows(large_rows, row_variances=np.ones(50))
-    np.testing.assert_allclose(posterior, large_rows, atol=0.01)
+    prior_variances = np.ones(50)
+    posterior_mean = posterior_rows(large_rows, row_variances=prior_variances)
+    np.testing.assert_allclose(posterior_mean, large_rows, atol=0.01)

@@ -57,11 +57,11 @@ def error_after(start: PublicStart | None, noise_std: float) -> float:
     rows = features(num_rows=8000, seed=4)
     rng = np.random.default_rng(5)
     labels = rng.random((len(rows), NUM_LABELS)) < expit(rows[:, :-1] @ true_weights() - 1)
-    label_noise_rates = np.full(NUM_LABELS, noise_std**2)
+    gradient_noise_variances = np.full(NUM_LABELS, noise_std**2)
     step_noise_std = noise_std * np.sqrt(plain_descent.num_steps)
     started = None if start is None else StartedDescent(plain_descent, public_start=start)
     weights = plain_descent.initial_weights() if started is None else started.initial_weights()
-    times_and_speeds = plain_descent.learning_times(label_noise_rates)
+    times_and_speeds = plain_descent.learning_times(gradient_noise_variances)
     for _ in range(plain_descent.num_steps):
         gradient = rows.T @ (labels - expit(rows @ weights)) / len(rows)
         gradient += step_noise_std * rng.normal(size=gradient.shape)
@@ -74,18 +74,18 @@ def error_after(start: PublicStart | None, noise_std: float) -> float:
                 weights,
                 probabilities=plain_descent.probabilities(weights),
                 gradient=gradient,
-                label_noise_rates=label_noise_rates,
+                label_noise_rates=gradient_noise_variances,
             )
     if started is None:
         weights = plain_descent.final_weights(
             weights,
             times_and_speeds=times_and_speeds,
-            label_noise_rates=label_noise_rates,
+            label_noise_rates=gradient_noise_variances,
             prevalence=plain_descent.prevalence,
         )
     else:
         weights = started.final_weights(
-            weights, label_noise_rates=label_noise_rates, prevalence=plain_descent.prevalence
+            weights, label_noise_rates=gradient_noise_variances, prevalence=plain_descent.prevalence
         )
     return error_of_weights(weights=weights[:-1])
 
@@ -111,9 +111,9 @@ def test_start_and_rounds_together_are_no_worse_than_either_alone(
 ) -> None:
     """With an honest start, the error is at most 2% above that of the start, and below that without a start."""
     start = start_with_error(start_std=start_std)
-    together = error_after(start=start, noise_std=noise_std)
-    assert together < 1.02 * error_of_weights(weights=start.weights)
-    assert together < error_after(start=None, noise_std=noise_std)
+    error_together = error_after(start=start, noise_std=noise_std)
+    assert error_together < 1.02 * error_of_weights(weights=start.weights)
+    assert error_together < error_after(start=None, noise_std=noise_std)
 
 
 @pytest.mark.slow
@@ -143,12 +143,13 @@ def test_trust_is_low_for_the_wrong_labels_of_a_start() -> None:
     probabilities = expit(rows[:, :-1] @ true_weights() - 1)
     labels = rng.random(probabilities.shape) < probabilities
     student_weights = started.initial_weights()
+    gradient_noise_variances = np.full(NUM_LABELS, 1e-6)
     gradient = rows.T @ (labels - expit(rows @ student_weights)) / len(rows)
     started.take_step(
         student_weights,
         probabilities=descent().probabilities(student_weights),
         gradient=gradient,
-        label_noise_rates=np.full(NUM_LABELS, 1e-6),
+        label_noise_rates=gradient_noise_variances,
     )
     assert started.trust[:4].max() < 0.5 < 0.8 < started.trust[4:].min()
 
@@ -177,16 +178,21 @@ def test_a_start_of_zeros_begins_at_the_prevalence() -> None:
     started = StartedDescent(
         descent(), public_start=PublicStart(weights=zeros, variances=np.ones_like(zeros))
     )
-    weights = started.initial_weights()
-    np.testing.assert_allclose(weights[-1], descent().initial_weights()[-1], rtol=1e-4)
-    gradient = np.random.default_rng(0).normal(size=weights.shape) * 0.01
-    probabilities = descent().probabilities(weights)
-    label_noise_rates = np.full(NUM_LABELS, 1e-5)
+    initial_weights = started.initial_weights()
+    np.testing.assert_allclose(initial_weights[-1], descent().initial_weights()[-1], rtol=1e-4)
+    gradient = np.random.default_rng(0).normal(size=initial_weights.shape) * 0.01
+    probabilities = descent().probabilities(initial_weights)
+    gradient_noise_variances = np.full(NUM_LABELS, 1e-5)
     weights_after_step = started.take_step(
-        weights, probabilities=probabilities, gradient=gradient, label_noise_rates=label_noise_rates
+        initial_weights,
+        probabilities=probabilities,
+        gradient=gradient,
+        label_noise_rates=gradient_noise_variances,
     )
     final_weights = started.final_weights(
-        weights_after_step, label_noise_rates=label_noise_rates, prevalence=descent().prevalence
+        weights_after_step,
+        label_noise_rates=gradient_noise_variances,
+        prevalence=descent().prevalence,
     )
     assert np.isfinite(final_weights).all()
 
@@ -195,16 +201,16 @@ def test_without_noise_the_student_is_the_one_after_the_last_step() -> None:
     """Without noise, the final weights are those after the last step, except for the constant."""
     start = start_with_error(start_std=0.3)
     started = StartedDescent(descent(), public_start=start)
-    weights = started.initial_weights()
-    no_noise = np.zeros(NUM_LABELS)
-    gradient = np.full(weights.shape, 0.001)
+    initial_weights = started.initial_weights()
+    zero_noise_variances = np.zeros(NUM_LABELS)
+    gradient = np.full(initial_weights.shape, 0.001)
     weights_after_step = started.take_step(
-        weights,
-        probabilities=descent().probabilities(weights),
+        initial_weights,
+        probabilities=descent().probabilities(initial_weights),
         gradient=gradient,
-        label_noise_rates=no_noise,
+        label_noise_rates=zero_noise_variances,
     )
     final_weights = started.final_weights(
-        weights_after_step, label_noise_rates=no_noise, prevalence=descent().prevalence
+        weights_after_step, label_noise_rates=zero_noise_variances, prevalence=descent().prevalence
     )
     np.testing.assert_array_equal(final_weights[:-1], weights_after_step[:-1])
