@@ -46,11 +46,11 @@ def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
 def least_factor(first: np.ndarray, second: np.ndarray, failure_prob: float) -> float:
     """Returns the factor c for which the sum of min(first, c * second) is 1 - `failure_prob`."""
 
-    def excess(factor: float) -> float:
+    def compute_excess_mass(factor: float) -> float:
         """Returns by how much the sum exceeds 1 - `failure_prob`."""
         return float(np.minimum(first, factor * second).sum() - (1 - failure_prob))
 
-    return float(brentq(excess, a=0.0, b=1e9, xtol=1e-13))
+    return float(brentq(compute_excess_mass, a=0.0, b=1e9, xtol=1e-13))
 
 
 @pytest.mark.parametrize("failure_prob", [0.01, 0.1])
@@ -109,26 +109,26 @@ def test_trimmed_distributions_are_dominated_and_minimize_every_hockey_stick(
             assert trimmed.sum() == pytest.approx(1)
             assert (trimmed <= original / (1 - failure_prob) * (1 + 1e-6) + 1e-9).all()
         for epsilon in (0.0, 0.3, 1.0):
-            forward = hockey_stick(
+            [[forward_delta]] = hockey_stick(
                 first_laws=trimmed_first, second_laws=trimmed_second, epsilons=[epsilon]
             )
-            backward = hockey_stick(
+            [[backward_delta]] = hockey_stick(
                 first_laws=trimmed_second, second_laws=trimmed_first, epsilons=[epsilon]
             )
-            least_forward = least_hockey_stick(
+            least_forward_delta = least_hockey_stick(
                 first=first[0],
                 second=second[0],
                 failure_prob=failure_prob,
                 factor=math.exp(epsilon),
             )
-            least_backward = least_hockey_stick(
+            least_backward_delta = least_hockey_stick(
                 first=second[0],
                 second=first[0],
                 failure_prob=failure_prob,
                 factor=math.exp(epsilon),
             )
-            assert forward[0, 0] == pytest.approx(least_forward, abs=1e-7)
-            assert backward[0, 0] == pytest.approx(least_backward, abs=1e-7)
+            assert forward_delta == pytest.approx(least_forward_delta, abs=1e-7)
+            assert backward_delta == pytest.approx(least_backward_delta, abs=1e-7)
 
 
 def least_hockey_stick(
@@ -149,12 +149,17 @@ def least_hockey_stick(
     n = len(first)
     costs = np.concatenate([np.zeros(2 * n), np.ones(n)])
     excess_rows = np.hstack([np.eye(n), -factor * np.eye(n), -np.eye(n)])
-    totals = np.zeros((2, 3 * n))
-    totals[0, :n] = 1
-    totals[1, n : 2 * n] = 1
+    rows_of_total_mass = np.zeros((2, 3 * n))
+    rows_of_total_mass[0, :n] = 1
+    rows_of_total_mass[1, n : 2 * n] = 1
     bounds = [(0, prob / (1 - failure_prob)) for prob in (*first, *second)] + [(0, None)] * n
     solution = linprog(
-        costs, A_ub=excess_rows, b_ub=np.zeros(n), A_eq=totals, b_eq=[1, 1], bounds=bounds
+        costs,
+        A_ub=excess_rows,
+        b_ub=np.zeros(n),
+        A_eq=rows_of_total_mass,
+        b_eq=[1, 1],
+        bounds=bounds,
     )
     return float(solution.fun)
 
@@ -172,8 +177,8 @@ def test_randomized_response_is_exact() -> None:
     losses = (2 * num_true - count) * epsilon
     for target_epsilon in (0.0, 0.5, 2.0):
         expected = (probs * np.maximum(0, 1 - np.exp(target_epsilon - losses))).sum()
-        delta = hockey_stick(first[None], second_laws=second[None], epsilons=[target_epsilon])
-        assert delta[0, 0] == pytest.approx(expected, rel=1e-9)
+        [[delta]] = hockey_stick(first[None], second_laws=second[None], epsilons=[target_epsilon])
+        assert delta == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.slow

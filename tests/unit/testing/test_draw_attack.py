@@ -34,7 +34,7 @@ def draw_nan(number: float, rng: np.random.Generator) -> float:
 def test_the_bound_is_close_and_keeps_its_confidence() -> None:
     """At confidence 80%, at most 20 of 100 bounds exceed the true epsilon, log 3; their median is above 0.7 log 3."""
     rng = np.random.default_rng(0)
-    bounds = []
+    epsilon_bounds = []
     for _ in range(100):
         attack = attack_draws(
             randomized_response,
@@ -45,9 +45,9 @@ def test_the_bound_is_close_and_keeps_its_confidence() -> None:
             num_draws=400,
             confidence=0.8,
         )
-        bounds.append(attack.lower_bound)
-    assert sum(bound > math.log(3) for bound in bounds) <= 20
-    assert np.median(bounds) > 0.7 * math.log(3)
+        epsilon_bounds.append(attack.lower_bound)
+    assert sum(bound > math.log(3) for bound in epsilon_bounds) <= 20
+    assert np.median(epsilon_bounds) > 0.7 * math.log(3)
 
 
 def test_a_price_too_small_is_refuted_in_words() -> None:

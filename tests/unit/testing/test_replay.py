@@ -16,7 +16,7 @@ from pate.votes.arrays import CountedVotes
 from tests.refusals import refused_parameter
 
 DATA = np.array([0.0, 1.0, 1.0, 0.0])
-NEIGHBOR = np.array([5.0, 1.0, 1.0, 0.0])
+NEIGHBORING_DATA = np.array([5.0, 1.0, 1.0, 0.0])
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def release_mean(data: np.ndarray, release_tape: ReleaseTape) -> float:
 
 def test_a_sound_function_has_no_leaks() -> None:
     """A function that returns the same on both data sets, given the same releases, has no leaks."""
-    result = replay(release_mean, data=DATA, neighbor=NEIGHBOR)
+    result = replay(release_mean, data=DATA, neighbor=NEIGHBORING_DATA)
     assert result.leaks == ()
     assert result.parts == ("sum",)
     assert result.first.returned == result.second.returned == 2.25 / 4
@@ -128,14 +128,14 @@ def release_noise_of_private_shape(data: np.ndarray, release_tape: ReleaseTape) 
 def test_a_leak_is_named_by_its_place(run: Callable[..., Any], place: str) -> None:
     """A difference besides the releases is a leak, and an error names its place."""
     with pytest.raises(Leaked) as caught:
-        replay(run, data=DATA, neighbor=NEIGHBOR).require_sound()
+        replay(run, data=DATA, neighbor=NEIGHBORING_DATA).require_sound()
     assert place in [leak.place for leak in caught.value.leaks]
     assert place in str(caught.value)
 
 
 def test_a_part_that_is_not_released_again_is_a_leak() -> None:
     """A part that is released on the data, but not on the neighbor, is a leak."""
-    leaks = replay(release_twice_if_large, data=NEIGHBOR, neighbor=DATA).leaks
+    leaks = replay(release_twice_if_large, data=NEIGHBORING_DATA, neighbor=DATA).leaks
     assert [str(leak) for leak in leaks] == [
         "part second: released on the data, not released on the neighbor"
     ]
@@ -147,7 +147,7 @@ def test_hidden_lines_are_not_compared() -> None:
     def shows_maximum(line: str) -> bool:
         return line.startswith("maximum")
 
-    result = replay(print_maximum, data=DATA, neighbor=NEIGHBOR, hidden=shows_maximum)
+    result = replay(print_maximum, data=DATA, neighbor=NEIGHBORING_DATA, hidden=shows_maximum)
     assert result.leaks == ()
 
 
@@ -157,18 +157,18 @@ def test_files_of_a_returned_folder_are_compared(tmp_path: Path) -> None:
     def draw_nothing() -> None:
         """Stands for a part without a value."""
 
-    def write(data: np.ndarray, release_tape: ReleaseTape) -> Path:
+    def write(private_data: np.ndarray, release_tape: ReleaseTape) -> Path:
         release_tape.part("nothing", draw=draw_nothing)
         folder = tmp_path / "release"
         folder.mkdir(exist_ok=True)
-        np.savez(folder / "arrays.npz", public=np.ones(2), private=data[:1])
+        np.savez(folder / "arrays.npz", public=np.ones(2), private=private_data[:1])
         np.save(folder / "public.npy", np.ones(2))
-        (folder / "card.json").write_text(f'{{"rows": 4, "first": {data[0]}}}')
-        (folder / "card.md").write_text(f"a card\nof {data[0]}\n")
-        (folder / "model.bin").write_bytes(b"\xff" + data[:1].tobytes())
+        (folder / "card.json").write_text(f'{{"rows": 4, "first": {private_data[0]}}}')
+        (folder / "card.md").write_text(f"a card\nof {private_data[0]}\n")
+        (folder / "model.bin").write_bytes(b"\xff" + private_data[:1].tobytes())
         return folder
 
-    places = [leak.place for leak in replay(write, data=DATA, neighbor=NEIGHBOR).leaks]
+    places = [leak.place for leak in replay(write, data=DATA, neighbor=NEIGHBORING_DATA).leaks]
     assert places == [
         "returned.arrays.npz.private",
         "returned.card.json.first",

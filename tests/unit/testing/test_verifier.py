@@ -121,7 +121,7 @@ def test_each_histogram_is_seen_once_and_symmetry_changes_no_figure() -> None:
     )
     assert sorted(seen_histograms) == sorted(set(seen_histograms))
     assert len(seen_histograms) == 16
-    every, kinds = (
+    verdict_on_all_pairs, verdict_on_kinds = (
         verify(
             exponential_mechanism,
             event=BoundedRangeEvent(epsilon=1.0),
@@ -132,10 +132,10 @@ def test_each_histogram_is_seen_once_and_symmetry_changes_no_figure() -> None:
         )
         for symmetric in (False, True)
     )
-    assert [f.exact for f in kinds.worst_pairs] == pytest.approx(
-        [f.exact for f in every.worst_pairs], abs=1e-12
+    assert [pair.exact for pair in verdict_on_kinds.worst_pairs] == pytest.approx(
+        [pair.exact for pair in verdict_on_all_pairs.worst_pairs], abs=1e-12
     )
-    assert kinds.num_pairs == every.num_pairs
+    assert verdict_on_kinds.num_pairs == verdict_on_all_pairs.num_pairs
 
 
 def leaky_distribution(histogram: np.ndarray, *, leak: float = 0.1) -> dict[Any, float]:
@@ -496,7 +496,7 @@ Pair = tuple[tuple[int, ...], tuple[int, ...]]
 
 def histogram_pairs(pairs: Neighbors) -> list[Pair]:
     """Returns the pairs of neighboring histograms as tuples of counts."""
-    return list(zip(*(map(tuple, side.tolist()) for side in pairs.pairs), strict=True))
+    return list(zip(*(map(tuple, histograms.tolist()) for histograms in pairs.pairs), strict=True))
 
 
 def pairs_by_definition(
@@ -548,9 +548,9 @@ def test_pairs_are_those_of_the_definition(
 def ranks_distribution(histogram: np.ndarray) -> np.ndarray:
     """Returns a distribution over labels that depends on the sorted counts and on the order of equal counts."""
     order = np.argsort(-histogram, kind="stable")
-    falling = histogram[order]
-    weights = np.exp(0.7 * falling) * (1 + 0.3 * np.arange(len(falling)))
-    distribution = np.zeros(len(falling))
+    falling_counts = histogram[order]
+    weights = np.exp(0.7 * falling_counts) * (1 + 0.3 * np.arange(len(falling_counts)))
+    distribution = np.zeros(len(falling_counts))
     distribution[order] = weights / weights.sum()
     return distribution
 
@@ -562,13 +562,13 @@ def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None
     Pairs that differ by a permutation of labels have equal divergences.
     """
     pairs = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
-    kinds = pairs.up_to_names
-    assert 2 * len(kinds) < len(pairs)
-    assert set(histogram_pairs(pairs=kinds)) <= set(histogram_pairs(pairs=pairs))
+    pairs_up_to_names = pairs.up_to_names
+    assert 2 * len(pairs_up_to_names) < len(pairs)
+    assert set(histogram_pairs(pairs=pairs_up_to_names)) <= set(histogram_pairs(pairs=pairs))
 
-    def divergences(some: Neighbors) -> set[float]:
+    def renyi_divergences_of(chosen_pairs: Neighbors) -> set[float]:
         distributions = np.array(
-            [ranks_distribution(histogram=histogram) for histogram in some.histograms]
+            [ranks_distribution(histogram=histogram) for histogram in chosen_pairs.histograms]
         )
         return {
             round(
@@ -581,10 +581,10 @@ def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None
                 ),
                 10,
             )
-            for i, j in zip(some.first_rows, some.second_rows, strict=True)
+            for i, j in zip(chosen_pairs.first_rows, chosen_pairs.second_rows, strict=True)
         }
 
-    assert divergences(kinds) == divergences(pairs)
+    assert renyi_divergences_of(pairs_up_to_names) == renyi_divergences_of(pairs)
 
 
 def test_a_distribution_that_changes_its_argument_leaves_later_verdicts_alone() -> None:
