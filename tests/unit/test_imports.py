@@ -146,13 +146,16 @@ def test_all_files_state_the_same_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     recipe = yaml.safe_load((ROOT / "packaging/conda/recipe.yaml").read_text())
     assert recipe["context"]["version"] == VERSION
-    core, train = (
+    core_packages, train_packages = (
         [line.replace(" ", "") for line in output["requirements"]["run"]]
         for output in recipe["outputs"]
     )
-    assert core == [f"python{project['requires-python']}", *project["dependencies"]]
-    theirs = [line.replace("pytorch", "torch").replace("-base", "") for line in train[1:]]
-    assert theirs == project["optional-dependencies"]["train"]
+    assert core_packages == [f"python{project['requires-python']}", *project["dependencies"]]
+    extra_packages = train_packages[1:]
+    names_on_pypi = [
+        line.replace("pytorch", "torch").replace("-base", "") for line in extra_packages
+    ]
+    assert names_on_pypi == project["optional-dependencies"]["train"]
     points = [f"{name} = {where}" for name, where in project["scripts"].items()]
     assert recipe["outputs"][0]["build"]["python"]["entry_points"] == points
     cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)

@@ -117,13 +117,15 @@ def test_one_thread_for_each_product_and_the_number_from_before_afterwards() -> 
         assert blas_threads() == {2}
 
 
-def bytes_of_round(kind: type[MomentVotes], num_teachers: int, **learner_options: object) -> bytes:
+def bytes_of_round(
+    votes_class: type[MomentVotes], num_teachers: int, **learner_options: object
+) -> bytes:
     """Returns the bytes of the public inputs and of one sum of votes, of teachers with 1 to 40 records each.
 
     Args:
-        kind: the class of the votes.
+        votes_class: the class of the votes.
         num_teachers: the number of teachers.
-        **learner_options: fields of `kind` beside those of `MomentVotes`.
+        **learner_options: fields of `votes_class` beside those of `MomentVotes`.
     """
     rng = np.random.default_rng(0)
     teacher_of = np.repeat(np.arange(num_teachers), 1 + np.arange(num_teachers) % 40)
@@ -137,7 +139,7 @@ def bytes_of_round(kind: type[MomentVotes], num_teachers: int, **learner_options
         weights=rng.normal(size=(5, 3)),
         linear_weights=linear_weights,
     )
-    votes = kind(
+    votes = votes_class(
         inputs=inputs,
         labels=rng.random((len(inputs), 2)) < 0.3,
         teacher_of=teacher_of,
@@ -157,13 +159,13 @@ def bytes_of_round(kind: type[MomentVotes], num_teachers: int, **learner_options
 
 def bytes_of_kernel_round() -> bytes:
     """Returns the bytes of a round of 80 kernel teachers."""
-    return bytes_of_round(kind=MomentVotes, num_teachers=80)
+    return bytes_of_round(votes_class=MomentVotes, num_teachers=80)
 
 
 def bytes_of_convex_round() -> bytes:
     """Returns the bytes of a round of 10 convex teachers with three learners."""
     return bytes_of_round(
-        kind=ConvexVotes,
+        votes_class=ConvexVotes,
         num_teachers=10,
         learner_of_group=np.arange(10) % 3,
         num_learners=3,
@@ -197,10 +199,10 @@ def test_logistic_students_have_the_same_bytes_with_any_number_of_threads(
     inputs = rng.normal(size=(500, 6)).astype(np.float32)
     labels = rng.random((500, 3)) < 0.4
 
-    def student_bytes() -> bytes:
+    def compute_student_bytes() -> bytes:
         model = LogisticStudent().fit(inputs, labels, seed=0)
         return b"".join(array.tobytes() for array in model.arrays.values())
 
-    bytes_of_one_thread = student_bytes()
+    bytes_of_one_thread = compute_student_bytes()
     with pool_of(num_threads=3):
-        assert student_bytes() == bytes_of_one_thread
+        assert compute_student_bytes() == bytes_of_one_thread

@@ -275,12 +275,12 @@ def test_students_without_their_weights_are_refused(
         StudentModel.load(tmp_path)
 
 
-ENORMOUS = 10**400
+ENORMOUS_INTEGER = 10**400
 # A call with an argument of another kind, by the name that the refusal begins with and, where needed, another word.
 CALLS: dict[str, Callable[[], Any]] = {
-    "targets": lambda: common_target("abc"),
-    "target": lambda: best_session_price("", target_hits=3, target_delta=1e-6),
-    "aggregator": lambda: counts_for(-np.inf, [LABELS[None]]),
+    "targets": lambda: common_target(targets="abc"),
+    "target": lambda: best_session_price(target="", target_hits=3, target_delta=1e-6),
+    "aggregator": lambda: counts_for(aggregator=-np.inf, blocks=[LABELS[None]]),
     "mechanism": lambda: SparseVectorSession(mechanism=3.5, num_units=4),
     "session": lambda: ConditionalRelease(session=b"x"),
     "mechanism of two": lambda: RunTwice([]),
@@ -288,16 +288,16 @@ CALLS: dict[str, Callable[[], Any]] = {
     "round_size": lambda: BoundaryMax(round_size=np.ones((2, 2), bool), selection_scale=2.0),
     "adjacency": lambda: PeelingTopK(k=2, epsilon=1.0, adjacency=np.ones((2, 2), bool)),
     "threshold_share": lambda: ConfidentVotes(
-        screening_std=3.0, threshold_share=ENORMOUS, noise_std=3.0
+        screening_std=3.0, threshold_share=ENORMOUS_INTEGER, noise_std=3.0
     ),
-    "noise_multiplier": lambda: GaussianEvent(noise_multiplier=ENORMOUS),
-    "epsilon": lambda: BoundedRangeEvent(epsilon=ENORMOUS),
-    "mu": lambda: gaussian_delta(ENORMOUS, epsilon=1.0),
+    "noise_multiplier": lambda: GaussianEvent(noise_multiplier=ENORMOUS_INTEGER),
+    "epsilon": lambda: BoundedRangeEvent(epsilon=ENORMOUS_INTEGER),
+    "mu": lambda: gaussian_delta(mu=ENORMOUS_INTEGER, epsilon=1.0),
     "logits": lambda: OneBitEvent({"a": 1}, reach=3),
-    "pass_probs": lambda: StabilityTest(pass_probs=ENORMOUS, failure_prob=1e-9),
-    "distributions": lambda: boundary_distribution(ENORMOUS),
+    "pass_probs": lambda: StabilityTest(pass_probs=ENORMOUS_INTEGER, failure_prob=1e-9),
+    "distributions": lambda: boundary_distribution(distributions=ENORMOUS_INTEGER),
     "first_law": lambda: exact_hit_prob(
-        first_law=ENORMOUS, second_law=[1.0], in_target=[True], epsilon=0.5
+        first_law=ENORMOUS_INTEGER, second_law=[1.0], in_target=[True], epsilon=0.5
     ),
 }
 

@@ -266,21 +266,27 @@ def test_bands_and_gaps_have_their_place_on_the_page(
     report: Report, picture_arrays: PictureArrays
 ) -> None:
     """The page has a row for each band of labels, and for the known share of each label and of each split."""
-    band = PrevalenceBand(
+    prevalence_band = PrevalenceBand(
         name="tail",
         num_labels=1,
         highest=0.02,
         lowest=0.01,
         mean_average_precision={"prior": 0.015, "student": 0.25},
     )
-    known = {"private": 0.2, "public": 1.0, "test": 0.5}
-    with_gaps = replace(report, bands=(band,), data=replace(report.data, known_labels=known))
+    known_share_of_split = {"private": 0.2, "public": 1.0, "test": 0.5}
+    report_with_gaps = replace(
+        report,
+        bands=(prevalence_band,),
+        data=replace(report.data, known_labels=known_share_of_split),
+    )
     student_metrics = {
         **picture_arrays.per_label["student"],
         "num_known": np.array([100.0, 200.0, 0.0, 9973.0]),
     }
     page = parsed_page(
-        html=render_html(with_gaps, replace(picture_arrays, per_label={"student": student_metrics}))
+        html=render_html(
+            report_with_gaps, replace(picture_arrays, per_label={"student": student_metrics})
+        )
     )
     rows = page.texts_of(tag="tr")
     assert f"tail0.0200{DASH}0.010010.0150.250" in [row.replace(" ", "") for row in rows]

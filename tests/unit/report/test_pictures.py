@@ -62,15 +62,16 @@ def test_precision_and_recall_end_at_the_chosen_point() -> None:
     rng = np.random.default_rng(0)
     true_labels = rng.random((300, 3)) < 0.3
     scores = rng.random((300, 3)) + 0.5 * true_labels
+    constant_prediction = np.array([True, False, False])
     curve = PrecisionRecall.from_scores(
         scores,
         predicted_labels=scores >= 0.8,
         true_labels=true_labels,
-        constant_labels=np.array([True, False, False]),
+        constant_labels=constant_prediction,
         threshold=0.8,
     )
-    precision, recall, levels = precision_recall_curve(true_labels.ravel(), scores.ravel())
-    index = int(np.searchsorted(levels, 0.8))
+    precision, recall, thresholds = precision_recall_curve(true_labels.ravel(), scores.ravel())
+    index = int(np.searchsorted(thresholds, 0.8))
     assert curve.chosen == pytest.approx((recall[index], precision[index]))
     assert curve.constant == pytest.approx(
         (true_labels[:, 0].sum() / true_labels.sum(), true_labels[:, 0].mean())
@@ -82,7 +83,7 @@ def test_precision_and_recall_end_at_the_chosen_point() -> None:
             scores,
             predicted_labels=scores > 1,
             true_labels=np.zeros_like(true_labels),
-            constant_labels=true_labels[0],
+            constant_labels=constant_prediction,
             threshold=None,
         )
         is None

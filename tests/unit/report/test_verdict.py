@@ -14,8 +14,9 @@ def verdict_of(
     student: Scores | None, baselines: Baselines, num_answered: int = 3
 ) -> StudentVerdict:
     """Returns the verdict of a release without remedies of its own."""
+    advice_by_cause = Aggregator.remedies
     return StudentVerdict.from_scores(
-        student, baselines, num_answered=num_answered, remedy_of_cause=Aggregator.remedies
+        student, baselines, num_answered=num_answered, remedy_of_cause=advice_by_cause
     )
 
 

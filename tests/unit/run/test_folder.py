@@ -86,9 +86,9 @@ def test_refusals_name_settings_and_hide_digests(
         folder.claim(SETTINGS, digests=CLAIMED_DIGESTS | {"data": "ef" * 32})
     assert "efef" not in str(caught.value) and "abab" not in str(caught.value)
     folder = RunFolder(tmp_path / "other")
-    long = {f"name_{index}": "x" * 100 for index in range(100)}
-    with folder.lock_for(settings=long):
-        folder.claim(long, digests=CLAIMED_DIGESTS)
+    long_settings = {f"name_{index}": "x" * 100 for index in range(100)}
+    with folder.lock_for(settings=long_settings):
+        folder.claim(long_settings, digests=CLAIMED_DIGESTS)
     with (
         refused_parameter(
             "output_dir", value=ANY, rule_words="found a run with name_0=x"

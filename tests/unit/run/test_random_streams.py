@@ -23,30 +23,33 @@ def test_without_a_seed_all_streams_except_noise_repeat(
 
     A secret that is damaged, or that others can read, is refused.
     """
-    path = tmp_path / "training.secret"
-    run = RandomStreams.of_run(path, seed=None)
-    assert run.generator(purpose="noise").random() != run.generator(purpose="noise").random()
-    assert run.seeds("teachers", num_seeds=3) == RandomStreams.of_run(path, seed=None).seeds(
-        "teachers", num_seeds=3
+    secret_file = tmp_path / "training.secret"
+    run_streams = RandomStreams.of_run(secret_file, seed=None)
+    assert (
+        run_streams.generator(purpose="noise").random()
+        != run_streams.generator(purpose="noise").random()
     )
-    assert list(tmp_path.iterdir()) == [path]
-    assert path.stat().st_mode & 0o777 == 0o600
-    path.chmod(0o644)  # others could read it
+    assert run_streams.seeds("teachers", num_seeds=3) == RandomStreams.of_run(
+        secret_file, seed=None
+    ).seeds("teachers", num_seeds=3)
+    assert list(tmp_path.iterdir()) == [secret_file]
+    assert secret_file.stat().st_mode & 0o777 == 0o600
+    secret_file.chmod(0o644)  # others could read it
     with refused_parameter("secret", value=ANY, rule_words="mode 0600"):
-        RandomStreams.of_run(path, seed=None)
-    path.chmod(0o600)
+        RandomStreams.of_run(secret_file, seed=None)
+    secret_file.chmod(0o600)
     for text in ("0\n", "", "g" * 64 + "\n", "0" * 64):  # weak
-        path.write_text(text)
+        secret_file.write_text(text)
         with refused_parameter("secret", value=ANY, rule_words="64"):
-            RandomStreams.of_run(path, seed=None)
-    streams = RandomStreams.from_secret()
-    other = RandomStreams.from_secret()
-    assert streams.entropy != other.entropy
+            RandomStreams.of_run(secret_file, seed=None)
+    first_streams = RandomStreams.from_secret()
+    second_streams = RandomStreams.from_secret()
+    assert first_streams.entropy != second_streams.entropy
     assert all(
-        isinstance(secret.entropy, bytes) and len(secret.entropy) == 32
-        for secret in (streams, other)
+        isinstance(streams.entropy, bytes) and len(streams.entropy) == 32
+        for streams in (first_streams, second_streams)
     )
-    assert repr(streams) == "RandomStreams(noise_is_fresh=False)"
+    assert repr(first_streams) == "RandomStreams(noise_is_fresh=False)"
 
 
 def test_the_numbers_of_a_seed_never_change(tmp_path: Path) -> None:
@@ -54,17 +57,17 @@ def test_the_numbers_of_a_seed_never_change(tmp_path: Path) -> None:
 
     A run with this seed has the same streams, and writes no secret.
     """
-    run = RandomStreams.of_run(tmp_path / "training.secret", seed=5)
-    for index, purpose in enumerate(PURPOSES):
-        sequence = np.random.SeedSequence(entropy=5, spawn_key=(index,))
+    run_streams = RandomStreams.of_run(tmp_path / "training.secret", seed=5)
+    for purpose_index, purpose in enumerate(PURPOSES):
+        seed_sequence = np.random.SeedSequence(entropy=5, spawn_key=(purpose_index,))
         rng = RandomStreams(entropy=5).generator(purpose)
-        assert rng.bit_generator.state == np.random.PCG64(sequence).state
+        assert rng.bit_generator.state == np.random.PCG64(seed_sequence).state
         assert (
             RandomStreams(entropy=5).seeds(purpose, num_seeds=3)
-            == sequence.generate_state(n_words=3, dtype=np.uint32).tolist()
-            == run.seeds(purpose, num_seeds=3)
+            == seed_sequence.generate_state(n_words=3, dtype=np.uint32).tolist()
+            == run_streams.seeds(purpose, num_seeds=3)
         )
-        assert rng.random() == run.generator(purpose).random()
+        assert rng.random() == run_streams.generator(purpose).random()
     assert not any(tmp_path.iterdir())
     first_seeds = {RandomStreams(entropy=5).seed(purpose) for purpose in PURPOSES}
     assert len(first_seeds) == len(PURPOSES)

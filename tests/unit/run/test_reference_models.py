@@ -42,7 +42,7 @@ class CountedTraining:
 
 def trained_model(
     outputs_folder: Path,
-    training: Callable[[], TrainedStudent],
+    train_model: Callable[[], TrainedStudent],
     *,
     monitor: SilentMonitor | None = None,
 ) -> TrainedStudent:
@@ -52,7 +52,7 @@ def trained_model(
         "all_records_model",
         model_words="all-records model",
         dependencies_digest=KEY,
-        train_model=training,
+        train_model=train_model,
     )
 
 
@@ -60,9 +60,9 @@ def test_a_model_is_trained_once_and_a_line_tells_where_it_lies(tmp_path: Path) 
     """A reference model is trained once; a second call reads the same model, and prints a line with its place."""
     training = CountedTraining()
     monitor = SilentMonitor()
-    first = trained_model(outputs_folder=tmp_path, training=training, monitor=monitor)
+    first = trained_model(outputs_folder=tmp_path, train_model=training, monitor=monitor)
     assert monitor.lines == []
-    second = trained_model(outputs_folder=tmp_path, training=training, monitor=monitor)
+    second = trained_model(outputs_folder=tmp_path, train_model=training, monitor=monitor)
     assert training.num_calls == 1
     assert second.named_losses_of_epochs == first.named_losses_of_epochs == [{"loss": 0.5}]
     inputs = small_dataset().test.inputs
@@ -84,7 +84,7 @@ def test_no_model_is_kept_where_other_users_can_list_it(tmp_path: Path) -> None:
     training = CountedTraining()
     monitor = SilentMonitor()
     for _ in range(2):
-        trained_model(outputs_folder=tmp_path, training=training, monitor=monitor)
+        trained_model(outputs_folder=tmp_path, train_model=training, monitor=monitor)
     assert training.num_calls == 2
     assert list(folder.iterdir()) == []
     assert all(f"chmod 700 {folder}" in line for line in monitor.lines)
@@ -93,21 +93,21 @@ def test_no_model_is_kept_where_other_users_can_list_it(tmp_path: Path) -> None:
 
 def test_only_the_owner_can_read_a_model(tmp_path: Path) -> None:
     """The files of a reference model have mode 0600, and its folders 0700."""
-    trained_model(outputs_folder=tmp_path, training=CountedTraining())
+    trained_model(outputs_folder=tmp_path, train_model=CountedTraining())
     paths = list((tmp_path / "pate_cache").rglob("*"))
     assert {path.stat().st_mode & 0o777 for path in paths if path.is_file()} == {0o600}
     assert {path.stat().st_mode & 0o777 for path in paths if path.is_dir()} == {0o700}
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("damage", WAYS, ids=lambda damage: damage.__name__)
 @pytest.mark.parametrize("name", ["trained.json", "student.json", "student.safetensors"])
-def test_a_damaged_model_is_trained_again(name: str, way: Way, tmp_path: Path) -> None:
+def test_a_damaged_model_is_trained_again(name: str, damage: Way, tmp_path: Path) -> None:
     """If a file of a stored model is damaged, the next call trains the model again, and a later call reads it."""
     training = CountedTraining()
-    trained_model(outputs_folder=tmp_path, training=training)
-    way(tmp_path / "pate_cache" / "reference_models" / ENTRY / name)
-    trained_model(outputs_folder=tmp_path, training=training)
-    trained_model(outputs_folder=tmp_path, training=training)
+    trained_model(outputs_folder=tmp_path, train_model=training)
+    damage(tmp_path / "pate_cache" / "reference_models" / ENTRY / name)
+    trained_model(outputs_folder=tmp_path, train_model=training)
+    trained_model(outputs_folder=tmp_path, train_model=training)
     assert training.num_calls == 2
 
 
@@ -117,21 +117,21 @@ def test_a_file_in_the_place_of_a_model_is_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "pate_cache" / "reference_models"
     make_folder(folder)
     (folder / ENTRY).write_text("no folder")
-    trained_model(outputs_folder=tmp_path, training=training)
-    trained_model(outputs_folder=tmp_path, training=training)
+    trained_model(outputs_folder=tmp_path, train_model=training)
+    trained_model(outputs_folder=tmp_path, train_model=training)
     assert training.num_calls == 1
 
 
 def test_a_run_that_is_killed_while_it_trains_leaves_no_model(tmp_path: Path) -> None:
     """If a training is interrupted, the next call trains again."""
 
-    def killed() -> TrainedStudent:
+    def train_until_killed() -> TrainedStudent:
         raise KeyboardInterrupt
 
     with suppress(KeyboardInterrupt):
-        trained_model(outputs_folder=tmp_path, training=killed)
+        trained_model(outputs_folder=tmp_path, train_model=train_until_killed)
     training = CountedTraining()
-    trained_model(outputs_folder=tmp_path, training=training)
+    trained_model(outputs_folder=tmp_path, train_model=training)
     assert training.num_calls == 1
 
 
@@ -141,12 +141,12 @@ def test_a_second_run_waits_for_the_first_and_reads_its_model(tmp_path: Path) ->
     started = threading.Event()
     may_end = threading.Event()
 
-    def slow_training() -> TrainedStudent:
+    def train_slowly() -> TrainedStudent:
         started.set()
         assert may_end.wait(timeout=60)
         return TrainedStudent(small_model(), named_losses_of_epochs=())
 
-    first = threading.Thread(target=trained_model, args=(tmp_path, slow_training))
+    first = threading.Thread(target=trained_model, args=(tmp_path, train_slowly))
     first.start()
     assert started.wait(timeout=60)
     training = CountedTraining()
@@ -166,11 +166,11 @@ def test_a_second_run_waits_for_the_first_and_reads_its_model(tmp_path: Path) ->
 
 def test_a_whole_model_is_read_without_its_lock(tmp_path: Path) -> None:
     """A stored model is read even while another process holds its lock."""
-    trained_model(outputs_folder=tmp_path, training=CountedTraining())
+    trained_model(outputs_folder=tmp_path, train_model=CountedTraining())
     lock = tmp_path / "pate_cache" / "reference_models" / f"{ENTRY}.lock"
     with file_lock(lock, wait=False):
         # With the lock, this call would wait for ever.
-        trained_model(outputs_folder=tmp_path, training=CountedTraining())
+        trained_model(outputs_folder=tmp_path, train_model=CountedTraining())
 
 
 def test_a_folder_that_cannot_be_written_keeps_no_model(
@@ -183,8 +183,8 @@ def test_a_folder_that_cannot_be_written_keeps_no_model(
 
     monkeypatch.setattr("pate.run.reference_models.make_folder", refuse_folder)
     training = CountedTraining()
-    trained_model(outputs_folder=tmp_path, training=training)
-    trained_model(outputs_folder=tmp_path, training=training)
+    trained_model(outputs_folder=tmp_path, train_model=training)
+    trained_model(outputs_folder=tmp_path, train_model=training)
     assert training.num_calls == 2
 
 
@@ -196,7 +196,7 @@ def test_a_full_disk_is_no_reason_to_go_on(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr("pate.run.reference_models.make_folder", fill_disk)
     with pytest.raises(OSError, match="No space left"):
-        trained_model(outputs_folder=tmp_path, training=CountedTraining())
+        trained_model(outputs_folder=tmp_path, train_model=CountedTraining())
 
 
 class OwnStudent(LinearStudent):
@@ -270,10 +270,10 @@ def test_other_private_records_have_another_ceiling(tmp_path: Path) -> None:
     """A run on other private records in the same folder trains its own all-records model."""
     plan = replace(small_plan(), all_records=True)
     dataset = small_dataset()
-    fewer = replace(dataset, private=dataset.private.take(np.arange(900)))
-    plan_on_fewer = replace(plan, load_dataset=lambda: fewer)
+    dataset_of_900_records = replace(dataset, private=dataset.private.take(np.arange(900)))
+    plan_on_900_records = replace(plan, load_dataset=lambda: dataset_of_900_records)
     monitor = SilentMonitor()
     with without_pictures():
         train(plan, output_dir=tmp_path / "first")
-        train(plan_on_fewer, output_dir=tmp_path / "second", monitor=monitor)
+        train(plan_on_900_records, output_dir=tmp_path / "second", monitor=monitor)
     assert TRAINING in monitor.stages

@@ -21,7 +21,7 @@ FORECAST = RoundForecast(
     storage=FeatureStorage(),
     held_bytes=2**29,
 )
-REMADE = replace(FORECAST, storage=FeatureStorage(keeps_features=False))
+FORECAST_OF_REMADE_FEATURES = replace(FORECAST, storage=FeatureStorage(keeps_features=False))
 
 
 def moment_votes(num_rows: int) -> MomentVotes:
@@ -44,16 +44,22 @@ def test_features_that_are_kept_are_made_once() -> None:
     Making the features takes 5 s, and each of 20 rounds takes 1 s.
     """
     assert pytest.approx(25.0) == FORECAST.seconds
-    assert pytest.approx(120.0) == REMADE.seconds
+    assert pytest.approx(120.0) == FORECAST_OF_REMADE_FEATURES.seconds
 
 
 def test_many_features_lie_on_the_disk() -> None:
     """A million rows of 500 features take 1e9 bytes of scratch disk, and 64 bytes a row of memory."""
     assert FORECAST.disk_bytes == 10**9
     assert FORECAST.memory_bytes == 2**29 + 64 * 10**6
-    assert (REMADE.disk_bytes, REMADE.memory_bytes) == (0, FORECAST.memory_bytes)
-    narrow = replace(FORECAST, num_features=30)
-    assert (narrow.disk_bytes, narrow.memory_bytes) == (0, FORECAST.memory_bytes + 60 * 10**6)
+    assert (FORECAST_OF_REMADE_FEATURES.disk_bytes, FORECAST_OF_REMADE_FEATURES.memory_bytes) == (
+        0,
+        FORECAST.memory_bytes,
+    )
+    forecast_of_30_features = replace(FORECAST, num_features=30)
+    assert (forecast_of_30_features.disk_bytes, forecast_of_30_features.memory_bytes) == (
+        0,
+        FORECAST.memory_bytes + 60 * 10**6,
+    )
 
 
 def test_the_line_states_time_memory_and_disk() -> None:
@@ -62,7 +68,9 @@ def test_the_line_states_time_memory_and_disk() -> None:
     assert FORECAST.line == (
         f"{shape}: roughly 25 s in threads, 0.6 GiB of memory, 0.9 GiB of scratch disk"
     )
-    assert REMADE.line.endswith("roughly 2 min in threads, 0.6 GiB of memory, no scratch disk")
+    assert FORECAST_OF_REMADE_FEATURES.line.endswith(
+        "roughly 2 min in threads, 0.6 GiB of memory, no scratch disk"
+    )
 
 
 def test_few_rows_have_no_forecast(monkeypatch: pytest.MonkeyPatch) -> None:

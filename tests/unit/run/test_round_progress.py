@@ -60,13 +60,13 @@ def test_rows_that_are_read_after_the_stage_are_not_reported() -> None:
         public_inputs=records.inputs[:9],
         records_per_teacher=1.0,
     )
-    reported: list[int] = []
-    with Rounds(votes, num_rounds=1).reporting_rows(reported.append):
+    reported_row_counts: list[int] = []
+    with Rounds(votes, num_rounds=1).reporting_rows(reported_row_counts.append):
         votes.total(question_of(round_records=records))
-        assert sum(reported) == len(records.labels)
+        assert sum(reported_row_counts) == len(records.labels)
         votes.close()
     votes.total(question_of(round_records=records))
-    assert sum(reported) == len(records.labels)
+    assert sum(reported_row_counts) == len(records.labels)
 
 
 def draw_prevalence() -> Arrays:

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -65,7 +65,14 @@ def _load(folder: Path) -> Dataset:
     return arrays.load()
 
 
-def compare_sources(finished_run: RunFolder) -> tuple[int, list[str]]:
+class Comparison(NamedTuple):
+    """How often the data were read, and the lines that were printed."""
+
+    num_reads: int
+    printed_lines: list[str]
+
+
+def compare_sources(finished_run: RunFolder) -> Comparison:
     """Compares the present data with those of the run; returns how often they were read, and the printed lines."""
     num_reads = 0
     monitor = LineMonitor()
@@ -81,12 +88,12 @@ def compare_sources(finished_run: RunFolder) -> tuple[int, list[str]]:
         load_dataset=load_and_count,
         monitor=monitor,
     )
-    return num_reads, monitor.lines
+    return Comparison(num_reads=num_reads, printed_lines=monitor.lines)
 
 
 def test_unchanged_files_are_not_read_again(finished_run: RunFolder) -> None:
     """`require_same_data` does not read unchanged data of a finished run, whose list of sources has mode 0600."""
-    assert compare_sources(finished_run=finished_run) == (0, [])
+    assert compare_sources(finished_run=finished_run) == Comparison(num_reads=0, printed_lines=[])
     assert (finished_run.sources).stat().st_mode & 0o777 == 0o600
 
 
@@ -95,8 +102,8 @@ def test_a_copied_file_is_read_again_once(finished_run: RunFolder) -> None:
     path = finished_run.path.parent / "private.npz"
     shutil.copy(path, path.with_suffix(".copy"))
     os.replace(path.with_suffix(".copy"), path)
-    assert compare_sources(finished_run=finished_run) == (1, [])
-    assert compare_sources(finished_run=finished_run) == (0, [])
+    assert compare_sources(finished_run=finished_run) == Comparison(num_reads=1, printed_lines=[])
+    assert compare_sources(finished_run=finished_run) == Comparison(num_reads=0, printed_lines=[])
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -114,7 +121,7 @@ def test_changed_data_are_refused_with_the_name_of_their_setting(
         with pytest.raises(InvalidValue, match=line):
             compare_sources(finished_run=finished_run)
     _write(path=path)
-    assert compare_sources(finished_run=finished_run) == (1, [])
+    assert compare_sources(finished_run=finished_run) == Comparison(num_reads=1, printed_lines=[])
 
 
 def test_a_missing_file_is_reported(finished_run: RunFolder) -> None:
@@ -123,14 +130,16 @@ def test_a_missing_file_is_reported(finished_run: RunFolder) -> None:
     line = (
         "data: a file that this run read is not there; nothing says if the data are still the same"
     )
-    assert compare_sources(finished_run=finished_run) == (0, [line])
+    assert compare_sources(finished_run=finished_run) == Comparison(
+        num_reads=0, printed_lines=[line]
+    )
 
 
 def test_a_finished_run_without_digests_is_not_compared(finished_run: RunFolder) -> None:
     """Without its list of sources, the data of a finished run are not read or refused, even if a file has changed."""
     (finished_run.sources).unlink()
     _write(path=finished_run.path.parent / "private.npz", added_number=1.0)
-    assert compare_sources(finished_run=finished_run) == (0, [])
+    assert compare_sources(finished_run=finished_run) == Comparison(num_reads=0, printed_lines=[])
 
 
 def _write_picture(folder: Path) -> None:

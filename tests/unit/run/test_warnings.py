@@ -175,9 +175,15 @@ def test_columns_with_unequal_ranges_give_a_warning_for_linear_models_alone() ->
 
     A column five times as wide gives no warning.
     """
-    uneven = data_with_scaled_public(scale=np.array([1, 1, 1, 1, 1, 1, 1, 200], dtype=np.float32))
+    data_with_a_wide_column = data_with_scaled_public(
+        scale=np.array([1, 1, 1, 1, 1, 1, 1, 200], dtype=np.float32)
+    )
     (line,) = plan_warnings(
-        uneven, aggregator=GAUSSIAN, teacher_recipe=LINEAR, student_recipe=STUDENT, num_teachers=24
+        data_with_a_wide_column,
+        aggregator=GAUSSIAN,
+        teacher_recipe=LINEAR,
+        student_recipe=STUDENT,
+        num_teachers=24,
     )
     assert (
         "times as wide as the middle one, and linear: teacher and student; scale the columns"
@@ -185,7 +191,7 @@ def test_columns_with_unequal_ranges_give_a_warning_for_linear_models_alone() ->
     )
     assert not list(
         plan_warnings(
-            uneven,
+            data_with_a_wide_column,
             aggregator=GAUSSIAN,
             teacher_recipe=KernelTeacher(),
             student_recipe=LowRankStudent(),
@@ -193,7 +199,7 @@ def test_columns_with_unequal_ranges_give_a_warning_for_linear_models_alone() ->
         )
     )
     (tree,) = plan_warnings(
-        uneven,
+        data_with_a_wide_column,
         aggregator=GAUSSIAN,
         teacher_recipe=SklearnTeacher(DecisionTreeClassifier()),
         student_recipe=STUDENT,
@@ -201,17 +207,19 @@ def test_columns_with_unequal_ranges_give_a_warning_for_linear_models_alone() ->
     )
     assert "linear: student;" in tree
     (logistic,) = plan_warnings(
-        uneven,
+        data_with_a_wide_column,
         aggregator=GAUSSIAN,
         teacher_recipe=SklearnTeacher(LogisticRegression()),
         student_recipe=LowRankStudent(),
         num_teachers=24,
     )
     assert "linear: teacher;" in logistic
-    even = data_with_scaled_public(scale=np.array([1, 1, 1, 1, 1, 1, 1, 5], dtype=np.float32))
+    data_with_similar_columns = data_with_scaled_public(
+        scale=np.array([1, 1, 1, 1, 1, 1, 1, 5], dtype=np.float32)
+    )
     assert not list(
         plan_warnings(
-            even,
+            data_with_similar_columns,
             aggregator=GAUSSIAN,
             teacher_recipe=LINEAR,
             student_recipe=STUDENT,
@@ -223,13 +231,13 @@ def test_columns_with_unequal_ranges_give_a_warning_for_linear_models_alone() ->
 def test_a_constant_student_gives_a_warning() -> None:
     """A student that predicts the same labels for every public sample gives a warning, and another student none."""
     data = small_dataset()
-    rows = data.public.inputs[:40]
-    constant_model = STUDENT.fit(rows, np.zeros((40, 5), dtype=bool), seed=0)
+    public_rows = data.public.inputs[:40]
+    constant_model = STUDENT.fit(public_rows, np.zeros((40, 5), dtype=bool), seed=0)
     (line,) = constant_student_warnings(constant_model, public_inputs=data.public.inputs)
     assert line.startswith(
         "student: it predicts the same labels for every public sample, as the prior does"
     )
-    model = STUDENT.fit(rows, data.public.labels[:40], seed=0)
+    model = STUDENT.fit(public_rows, data.public.labels[:40], seed=0)
     assert not list(constant_student_warnings(model, public_inputs=data.public.inputs))
 
 
