@@ -82,9 +82,9 @@ def test_noisy_maxima_and_bits_in_any_order_cost_less_than_renyi() -> None:
             ("rdp", pa.RdpAccountant, [parts]),
         )
     }
-    first, second = prices["in any order"]
-    assert first == pytest.approx(second, rel=1e-9)
-    assert prices["in order"][0] <= first < prices["rdp"][0]
+    epsilon, epsilon_of_reversed_events = prices["in any order"]
+    assert epsilon == pytest.approx(epsilon_of_reversed_events, rel=1e-9)
+    assert prices["in order"][0] <= epsilon < prices["rdp"][0]
 
 
 def test_events_added_after_a_reading_raise_the_epsilon() -> None:

@@ -106,10 +106,10 @@ def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
     root = dominating_pairs(OneBitEvent(logits=tuple(np.linspace(-3, 3, 40).tolist()), reach=2))
     assert isinstance(root, Box)
     grid = LossGrid(first_index=-300, num_points=700, spacing=rounded_spacing(spacing=0.01))
-    values = np.array([gaussian_delta_at(epsilon=x) for x in grid.points.tolist()])
+    later_deltas = np.array([gaussian_delta_at(epsilon=x) for x in grid.points.tolist()])
     step = composition_step(step_pairs=root, grid=grid, negligible_delta=1e-15)
     # The first call splits boxes, and later calls use the cover.
-    values_of_calls = [step(values) for _ in range(5)]
+    deltas_of_calls = [step(later_deltas) for _ in range(5)]
     pending = [root]
     pairs = []
     while pending:
@@ -125,8 +125,8 @@ def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
             )
             for pair in pairs
         )
-        for values_after in values_of_calls:
-            assert best * (1 - 1e-12) <= values_after[index] <= best * (1 + 1e-3) + 1e-6
+        for deltas in deltas_of_calls:
+            assert best * (1 - 1e-12) <= deltas[index] <= best * (1 + 1e-3) + 1e-6
 
 
 @pytest.mark.parametrize("shift", [0.01, 0.4, 2.5])
@@ -163,22 +163,22 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
         grid=grid,
         negligible_delta=1e-300,
     )
-    values = deltas_without_later_events(grid)
+    deltas = deltas_without_later_events(grid)
     for _ in range(count):
-        values = step(values)
+        deltas = step(deltas)
     with mpmath.workdps(60):
         loss = mpmath.mpf(grid.spacing)
-        truth = mpmath.exp(loss) / (1 + mpmath.exp(loss))
+        truth_prob = mpmath.exp(loss) / (1 + mpmath.exp(loss))
         for target in (0, 40, 250, 700):
             exact = mpmath.fsum(
                 mpmath.binomial(count, k)
-                * truth**k
-                * (1 - truth) ** (count - k)
+                * truth_prob**k
+                * (1 - truth_prob) ** (count - k)
                 * -mpmath.expm1((target - 2 * k + count) * loss)
                 for k in range(count + 1)
                 if 2 * k - count > target
             )
-            excess = float(values[target - grid.first_index] / exact - 1)
+            excess = float(deltas[target - grid.first_index] / exact - 1)
             assert 0 < excess < 2 * count * 2.0**-46 + 1e-12
 
 

@@ -46,14 +46,16 @@ def test_converted_deltas_bound_random_pairs_closely() -> None:
     rng = np.random.default_rng(0)
     largest_ratio = 0.0
     for _ in range(500):
-        p, q = rng.dirichlet(np.full(4, 0.7), size=2) + 1e-9
-        p = p / p.sum()
-        q = q / q.sum()
-        log_p = np.log(p)[:, None]
-        log_q = np.log(q)[:, None]
-        curve = logsumexp(FEW_ORDERS * log_p + (1 - FEW_ORDERS) * log_q, axis=0) / (FEW_ORDERS - 1)
+        first_law, second_law = rng.dirichlet(np.full(4, 0.7), size=2) + 1e-9
+        first_law = first_law / first_law.sum()
+        second_law = second_law / second_law.sum()
+        log_first_law = np.log(first_law)[:, None]
+        log_second_law = np.log(second_law)[:, None]
+        curve = logsumexp(
+            FEW_ORDERS * log_first_law + (1 - FEW_ORDERS) * log_second_law, axis=0
+        ) / (FEW_ORDERS - 1)
         for epsilon in (0.1, 1.0, 3.0):
-            exact = float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+            exact = float(np.maximum(first_law - math.exp(epsilon) * second_law, 0).sum())
             bound = float(rdp_to_deltas(FEW_ORDERS, rdp=curve, target_epsilon=epsilon).min())
             assert exact <= bound * (1 + 1e-9) + 1e-15
             largest_ratio = max(largest_ratio, exact / bound)

@@ -51,16 +51,16 @@ def test_events_convert_to_those_of_dp_accounting() -> None:
 
 DELTA = 1e-6
 BOUNDARY_TARGET = tight_boundary(call_epsilon=0.05)
-ACCESSES = pa.ApproximateEvent(
+EVENT_OF_ACCESSES = pa.ApproximateEvent(
     event=pa.SelfComposedEvent(event=pa.PureDpEvent(BOUNDARY_TARGET.epsilon), count=101),
     failure_prob=3.3e-7,
 )
-SESSION = pa.BoundarySessionEvent(
+SESSION_EVENT = pa.BoundarySessionEvent(
     BOUNDARY_TARGET.epsilon,
     BOUNDARY_TARGET.hit_prob,
     target_hits=10,
     num_calls=2000,
-    accesses=ACCESSES,
+    accesses=EVENT_OF_ACCESSES,
     call_epsilon=0.05,
     bounded_range=True,
 )
@@ -87,7 +87,7 @@ def test_by_accesses_replaces_sessions_only() -> None:
         (
             plain,
             pa.SelfComposedEvent(
-                event=pa.ApproximateEvent(event=SESSION, failure_prob=1e-9), count=2
+                event=pa.ApproximateEvent(event=SESSION_EVENT, failure_prob=1e-9), count=2
             ),
         )
     )
@@ -95,7 +95,7 @@ def test_by_accesses_replaces_sessions_only() -> None:
         (
             plain,
             pa.SelfComposedEvent(
-                event=pa.ApproximateEvent(event=ACCESSES, failure_prob=1e-9), count=2
+                event=pa.ApproximateEvent(event=EVENT_OF_ACCESSES, failure_prob=1e-9), count=2
             ),
         )
     )
@@ -109,15 +109,19 @@ def test_loss_accountants_return_the_smaller_price_of_a_session(
 
     Such accountants can compose the accesses of a session. The Renyi accountant counts its hits, which costs less here.
     """
-    assert composed_epsilon(accountant, SESSION) == pytest.approx(
-        composed_epsilon(pa.RdpAccountant, SESSION), rel=1e-9
+    assert composed_epsilon(accountant, SESSION_EVENT) == pytest.approx(
+        composed_epsilon(pa.RdpAccountant, SESSION_EVENT), rel=1e-9
     )
     bounded_range = pa.BoundedRangeEvent(epsilon=0.3)
-    both = composed_epsilon(accountant, bounded_range, SESSION, bounded_range)
-    assert both <= composed_epsilon(pa.RdpAccountant, bounded_range, SESSION, bounded_range) * (
-        1 + 1e-9
+    epsilon_between_ranges = composed_epsilon(
+        accountant, bounded_range, SESSION_EVENT, bounded_range
     )
-    assert both < composed_epsilon(pa.ExactAccountant, bounded_range, ACCESSES, bounded_range)
+    assert epsilon_between_ranges <= composed_epsilon(
+        pa.RdpAccountant, bounded_range, SESSION_EVENT, bounded_range
+    ) * (1 + 1e-9)
+    assert epsilon_between_ranges < composed_epsilon(
+        pa.ExactAccountant, bounded_range, EVENT_OF_ACCESSES, bounded_range
+    )
 
 
 @pytest.mark.parametrize("accountant", [pa.ExactAccountant, pa.PldAccountant])
@@ -129,29 +133,31 @@ def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
     At a delta smaller than the failure probability of the accesses, the price by hits is still
     finite.
     """
-    cheap = pa.SelfComposedEvent(event=pa.PureDpEvent(BOUNDARY_TARGET.epsilon), count=3)
-    session = pa.SessionEvent(
+    event_of_three_accesses = pa.SelfComposedEvent(
+        event=pa.PureDpEvent(BOUNDARY_TARGET.epsilon), count=3
+    )
+    short_session_event = pa.SessionEvent(
         epsilon=BOUNDARY_TARGET.epsilon,
         hit_prob=BOUNDARY_TARGET.hit_prob,
         target_hits=10,
         num_calls=3,
-        accesses=cheap,
+        accesses=event_of_three_accesses,
     )
     assert (
-        composed_epsilon(accountant, session)
-        == composed_epsilon(accountant, cheap)
-        < composed_epsilon(pa.RdpAccountant, session)
+        composed_epsilon(accountant, short_session_event)
+        == composed_epsilon(accountant, event_of_three_accesses)
+        < composed_epsilon(pa.RdpAccountant, short_session_event)
     )
-    assert accountant().compose(session).get_delta(target_epsilon=0.1) == accountant().compose(
-        cheap
-    ).get_delta(target_epsilon=0.1)
-    assert composed_epsilon(accountant, SESSION, delta=1e-7) == composed_epsilon(
-        pa.RdpAccountant, SESSION, delta=1e-7
+    assert accountant().compose(short_session_event).get_delta(
+        target_epsilon=0.1
+    ) == accountant().compose(event_of_three_accesses).get_delta(target_epsilon=0.1)
+    assert composed_epsilon(accountant, SESSION_EVENT, delta=1e-7) == composed_epsilon(
+        pa.RdpAccountant, SESSION_EVENT, delta=1e-7
     )
-    delta = accountant().compose(SESSION).get_delta(target_epsilon=3.0)
-    assert delta == pa.RdpAccountant().compose(SESSION).get_delta(target_epsilon=3.0) < 3.3e-7
+    delta = accountant().compose(SESSION_EVENT).get_delta(target_epsilon=3.0)
+    assert delta == pa.RdpAccountant().compose(SESSION_EVENT).get_delta(target_epsilon=3.0) < 3.3e-7
     with refused_parameter("failure_prob"):
-        composed_epsilon(accountant, ACCESSES, delta=1e-7)
+        composed_epsilon(accountant, EVENT_OF_ACCESSES, delta=1e-7)
 
 
 def test_filters_count_hits_by_renyi_and_accesses_by_mu() -> None:
@@ -159,11 +165,11 @@ def test_filters_count_hits_by_renyi_and_accesses_by_mu() -> None:
 
     Under a cap of 1.8, the Renyi filter has room for the session, but not for the composition of its accesses.
     """
-    assert RenyiFilter(max_epsilon=1.8, target_delta=DELTA).affords(Spent(), SESSION) == 1
-    assert RenyiFilter(max_epsilon=1.8, target_delta=DELTA).affords(Spent(), ACCESSES) == 0
-    by_mu = GaussianFilter(max_epsilon=4.0, target_delta=DELTA)
-    assert by_mu.fixed_by(SESSION) == by_mu.fixed_by(ACCESSES)
-    assert by_mu.price(SESSION) == by_mu.price(ACCESSES)
+    assert RenyiFilter(max_epsilon=1.8, target_delta=DELTA).affords(Spent(), SESSION_EVENT) == 1
+    assert RenyiFilter(max_epsilon=1.8, target_delta=DELTA).affords(Spent(), EVENT_OF_ACCESSES) == 0
+    gaussian_filter = GaussianFilter(max_epsilon=4.0, target_delta=DELTA)
+    assert gaussian_filter.fixed_by(SESSION_EVENT) == gaussian_filter.fixed_by(EVENT_OF_ACCESSES)
+    assert gaussian_filter.price(SESSION_EVENT) == gaussian_filter.price(EVENT_OF_ACCESSES)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +179,7 @@ def test_filters_count_hits_by_renyi_and_accesses_by_mu() -> None:
 def test_the_cost_of_a_hit_is_rounded_up_at_every_order(order: float, call_epsilon: float) -> None:
     """The cost of one hit at a Renyi order is at least its value in 60 digits, and at most 20% larger."""
     event = replace(
-        SESSION, epsilon=3 * call_epsilon, call_epsilon=call_epsilon, bounded_range=False
+        SESSION_EVENT, epsilon=3 * call_epsilon, call_epsilon=call_epsilon, bounded_range=False
     )
     with mpmath.workdps(60):
         a = mpmath.mpf(order)
@@ -278,13 +284,21 @@ INVALID_VALUES: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
     ("event", lambda invalid_value: list(leaves(invalid_value)), ({},)),
     ("noise_multipliers.shape", pa.GaussianEvent.composed, ([], [[1.0]], 3.0)),
     ("noise_multipliers", pa.GaussianEvent.composed, ([1.0, -1.0], [NAN], [INF])),
-    ("epsilon", lambda invalid_value: replace(SESSION, epsilon=invalid_value), (0.0,)),
-    ("hit_prob", lambda invalid_value: replace(SESSION, hit_prob=invalid_value), (1.0,)),
-    ("target_hits", lambda invalid_value: replace(SESSION, target_hits=invalid_value), (0,)),
-    ("num_calls", lambda invalid_value: replace(SESSION, num_calls=invalid_value), (1.5, -1)),
-    ("accesses", lambda invalid_value: replace(SESSION, accesses=invalid_value), (3,)),
-    ("call_epsilon", lambda invalid_value: replace(SESSION, call_epsilon=invalid_value), (-1.0,)),
-    ("bounded_range", lambda invalid_value: replace(SESSION, bounded_range=invalid_value), (1,)),
+    ("epsilon", lambda invalid_value: replace(SESSION_EVENT, epsilon=invalid_value), (0.0,)),
+    ("hit_prob", lambda invalid_value: replace(SESSION_EVENT, hit_prob=invalid_value), (1.0,)),
+    ("target_hits", lambda invalid_value: replace(SESSION_EVENT, target_hits=invalid_value), (0,)),
+    ("num_calls", lambda invalid_value: replace(SESSION_EVENT, num_calls=invalid_value), (1.5, -1)),
+    ("accesses", lambda invalid_value: replace(SESSION_EVENT, accesses=invalid_value), (3,)),
+    (
+        "call_epsilon",
+        lambda invalid_value: replace(SESSION_EVENT, call_epsilon=invalid_value),
+        (-1.0,),
+    ),
+    (
+        "bounded_range",
+        lambda invalid_value: replace(SESSION_EVENT, bounded_range=invalid_value),
+        (1,),
+    ),
     (
         "distribution",
         lambda invalid_value: pa.TuningEvent(

@@ -69,12 +69,14 @@ def strongest_delta(
     if not pairs_of_steps:
         return max(Fraction(0), 1 - exp_epsilon)
     pairs = pairs_of_steps[0]
-    later = pairs_of_steps[1:]
+    pairs_of_later_steps = pairs_of_steps[1:]
 
     def delta_of_pair(p: Fraction, q: Fraction) -> Fraction:
         """Returns the largest delta if the adversary chooses the pair (p, q) in the first step."""
-        after_first = strongest_delta(later, exp_epsilon=exp_epsilon * q / p)
-        after_second = strongest_delta(later, exp_epsilon=exp_epsilon * (1 - q) / (1 - p))
+        after_first = strongest_delta(pairs_of_later_steps, exp_epsilon=exp_epsilon * q / p)
+        after_second = strongest_delta(
+            pairs_of_later_steps, exp_epsilon=exp_epsilon * (1 - q) / (1 - p)
+        )
         return p * after_first + (1 - p) * after_second
 
     return max(delta_of_pair(p=p, q=q) for p, q in pairs)
@@ -228,32 +230,36 @@ def test_gaussian_steps_may_come_in_any_order_and_a_failure_uses_up_delta() -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("noise", "candidates"), [(2.0, 2), (4.0, 5), (1.0, 40)])
-def test_the_profile_of_a_noisy_maximum_uses_both_bounds(noise: float, candidates: int) -> None:
+@pytest.mark.parametrize(("noise_multiplier", "num_candidates"), [(2.0, 2), (4.0, 5), (1.0, 40)])
+def test_the_profile_of_a_noisy_maximum_uses_both_bounds(
+    noise_multiplier: float, num_candidates: int
+) -> None:
     """The exact accountant's delta for a noisy maximum is at least the smaller of both curves of
     docs/proofs/pld.md, and at most 0.1% more.
 
     The reference takes the worst number of candidates inside of the observed set. With 11% more
     noise, the delta is below the reference.
     """
-    shift = 2 / noise
+    shift = 2 / noise_multiplier
     probs = np.concatenate([np.geomspace(1e-14, 1e-3, 1000), np.linspace(1e-3, 1 - 1e-9, 60_000)])
     accountant = pa.ExactAccountant().compose(
-        pa.NoisyMaxGaussianEvent(noise_multiplier=noise, num_candidates=candidates)
+        pa.NoisyMaxGaussianEvent(noise_multiplier=noise_multiplier, num_candidates=num_candidates)
     )
     cheaper = pa.ExactAccountant().compose(
-        pa.NoisyMaxGaussianEvent(noise_multiplier=noise / 0.9, num_candidates=candidates)
+        pa.NoisyMaxGaussianEvent(
+            noise_multiplier=noise_multiplier / 0.9, num_candidates=num_candidates
+        )
     )
     for epsilon in (0.05, 0.3, 1.0, 2.0):
         envelope = 0.0
-        for inside in range(1, candidates):
-            outside = candidates - inside
+        for inside in range(1, num_candidates):
+            outside = num_candidates - inside
             # the curve of a maximum inside of the set that rises, and of one outside that falls
             thresholds = ndtri(np.exp(np.log1p(-probs) / inside))
-            up = -np.expm1(inside * np.log(ndtr(thresholds - shift)))
-            down = ndtr(ndtri(probs ** (1 / outside)) + shift) ** outside
-            smaller = np.minimum(up, down)
-            envelope = max(envelope, float(np.max(smaller - math.exp(epsilon) * probs)))
+            rising_curve = -np.expm1(inside * np.log(ndtr(thresholds - shift)))
+            falling_curve = ndtr(ndtri(probs ** (1 / outside)) + shift) ** outside
+            smaller_curve = np.minimum(rising_curve, falling_curve)
+            envelope = max(envelope, float(np.max(smaller_curve - math.exp(epsilon) * probs)))
         charged_delta = accountant.get_delta(epsilon)
         assert envelope * (1 - 1e-9) <= charged_delta <= envelope * (1 + 1e-3) + 1e-12
         assert cheaper.get_delta(epsilon) < envelope
@@ -266,8 +272,8 @@ def test_opposed_maxima_agree_with_dp_accounting() -> None:
 
     The PLD accountant composes the same profile with dp-accounting.
     """
-    for noise in (12.5, 50.0):
-        event = pa.OpposedMaximaEvent(noise, num_candidates=39)
+    for noise_multiplier in (12.5, 50.0):
+        event = pa.OpposedMaximaEvent(noise_multiplier, num_candidates=39)
         expected = pa.PldAccountant().compose(event, count=100).get_epsilon(target_delta=1e-6)
         actual = pa.ExactAccountant().compose(event, count=100).get_epsilon(target_delta=1e-6)
         assert actual == pytest.approx(expected, rel=2e-3)
@@ -322,8 +328,8 @@ def boxes_of_single_pairs(box: Box) -> Iterator[Box]:
     """Yields the boxes of one pair each, into which a box of pairs is split."""
     if not box.dominated_pairs:
         yield box
-    for half in box.dominated_pairs:
-        yield from boxes_of_single_pairs(box=half)
+    for half_box in box.dominated_pairs:
+        yield from boxes_of_single_pairs(box=half_box)
 
 
 def test_a_bit_has_only_its_undominated_pairs() -> None:
@@ -364,12 +370,10 @@ def test_losses_of_bits_bound_those_in_high_precision() -> None:
     Losses are compared by absolute value, in both directions.
     """
     rng = np.random.default_rng(0)
-    for low, step in zip(
-        rng.uniform(low=-40, high=40, size=200).tolist(),
-        (10 ** rng.uniform(low=-9, high=1, size=200)).tolist(),
-        strict=True,
-    ):
-        logits = (low, low + step)
+    lower_logits = rng.uniform(low=-40, high=40, size=200)
+    logit_steps = 10 ** rng.uniform(low=-9, high=1, size=200)
+    for logit, step in zip(lower_logits.tolist(), logit_steps.tolist(), strict=True):
+        logits = (logit, logit + step)
         box = dominating_pairs(pa.OneBitEvent(logits, reach=1))
         assert isinstance(box, Box)
         losses = [
@@ -380,14 +384,14 @@ def test_losses_of_bits_bound_those_in_high_precision() -> None:
             lower, higher = (mpmath.log1p(mpmath.exp(-mpmath.mpf(logit))) for logit in logits)
             loss_of_one = lower - higher
             loss_of_zero = mpmath.mpf(logits[1]) - mpmath.mpf(logits[0]) - loss_of_one
-            for first, second in ((loss_of_one, loss_of_zero), (loss_of_zero, loss_of_one)):
+            for exact_up, exact_down in ((loss_of_one, loss_of_zero), (loss_of_zero, loss_of_one)):
                 assert any(
-                    first <= up <= first * (1 + 1e-5) + 2e-13 and down >= second
+                    exact_up <= up <= exact_up * (1 + 1e-5) + 2e-13 and down >= exact_down
                     for up, down in losses
                 )
 
 
-PAIR = Box(up_losses=np.array([0.05]), down_losses=np.array([-0.05]))
+BOX_OF_ONE_PAIR = Box(up_losses=np.array([0.05]), down_losses=np.array([-0.05]))
 WIDE_BIT = pa.OneBitEvent(logits=tuple(np.linspace(-3, 3, 60).tolist()), reach=1)
 
 
@@ -413,7 +417,7 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
     """
     result = profile_of_block(
         block=compose_in_blocks(
-            repeated_steps=(RepeatedStep(pairs=PAIR, num_times=900),),
+            repeated_steps=(RepeatedStep(pairs=BOX_OF_ONE_PAIR, num_times=900),),
             spacing=rounded_spacing(spacing=0.0125),
             largest_finite_loss=12.0,
             negligible_delta=1e-20,
@@ -446,17 +450,17 @@ def test_blocks_bound_the_composition_step_by_step_closely(
     span_step = RepeatedStep(pairs=Span(length=0.1), num_times=1)
     bit_step = RepeatedStep(pairs=pairs_of(WIDE_BIT), num_times=1)
     steps_of_family = {"span": (span_step,), "bit": (bit_step,), "both": (span_step, bit_step)}
-    steps = steps_of_family[family] * 150
+    repeated_steps = steps_of_family[family] * 150
     monkeypatch.setattr(exact_blocks, "COST_OF_FULL_BLOCK", 10**9)
     in_one_block = profile_of_block(
         block=compose_in_blocks(
-            steps, spacing=0.005, largest_finite_loss=6.0, negligible_delta=1e-18
+            repeated_steps, spacing=0.005, largest_finite_loss=6.0, negligible_delta=1e-18
         )
     )
     monkeypatch.setattr(exact_blocks, "COST_OF_FULL_BLOCK", 4 * 40)
     in_small_blocks = profile_of_block(
         block=compose_in_blocks(
-            steps, spacing=0.005, largest_finite_loss=6.0, negligible_delta=1e-18
+            repeated_steps, spacing=0.005, largest_finite_loss=6.0, negligible_delta=1e-18
         )
     )
     for delta in (1e-3, 1e-6, 1e-9):
@@ -478,10 +482,10 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
     bit_step = RepeatedStep(pairs=bit, num_times=1)
     bounded_range = pairs_of(pa.BoundedRangeEvent(epsilon=math.log(1.5)))
     range_step = RepeatedStep(pairs=bounded_range, num_times=1)
-    steps = (bit_step, range_step, bit_step)
+    repeated_steps = (bit_step, range_step, bit_step)
     result = profile_of_block(
         block=compose_in_blocks(
-            steps,
+            repeated_steps,
             spacing=rounded_spacing(spacing=0.01),
             largest_finite_loss=8.0,
             negligible_delta=1e-15,
@@ -498,10 +502,10 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
     cheaper_logits = tuple(0.8 * logit for logit in LOGITS)
     cheaper_bit = pairs_of(pa.OneBitEvent(logits=cheaper_logits, reach=1))
     cheaper_step = RepeatedStep(pairs=cheaper_bit, num_times=1)
-    steps = (cheaper_step, range_step, cheaper_step)
+    repeated_steps = (cheaper_step, range_step, cheaper_step)
     cheaper_result = profile_of_block(
         block=compose_in_blocks(
-            steps,
+            repeated_steps,
             spacing=rounded_spacing(spacing=0.01),
             largest_finite_loss=8.0,
             negligible_delta=1e-15,

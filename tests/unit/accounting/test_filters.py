@@ -105,18 +105,20 @@ def test_sums_are_rounded_up_or_exact() -> None:
 
     The sums of failure probabilities and of pure epsilons are exact fractions.
     """
-    price = Spent(amount=0.1, failure_prob=Fraction(1e-9), pure_epsilon=Fraction(0.3))
+    spent_on_one_release = Spent(
+        amount=0.1, failure_prob=Fraction(1e-9), pure_epsilon=Fraction(0.3)
+    )
     spent = Spent()
     for _ in range(1000):
-        spent = spent.plus(price)
+        spent = spent.plus(spent_on_one_release)
     assert spent.amount >= 1000 * 0.1
     assert spent.failure_prob == 1000 * Fraction(1e-9)
-    assert spent.plus(price, num_times=7).pure_epsilon == 1007 * Fraction(0.3)
+    assert spent.plus(spent_on_one_release, num_times=7).pure_epsilon == 1007 * Fraction(0.3)
 
 
 @pytest.mark.parametrize("kind", [RenyiFilter, GaussianFirst, GaussianOrRenyi])
 @pytest.mark.parametrize(
-    ("cap", "part", "count"),
+    ("cap", "event_epsilon", "count"),
     [
         (1.0, 0.1, 10),
         (0.3, 0.1, 3),
@@ -127,14 +129,14 @@ def test_sums_are_rounded_up_or_exact() -> None:
     ],
 )
 def test_equal_parts_of_a_cap_fit_exactly(
-    kind: type[RenyiFilter], cap: float, part: float, count: int
+    kind: type[RenyiFilter], cap: float, event_epsilon: float, count: int
 ) -> None:
-    """Under the cap, `count` pure-DP events of epsilon `part` fit exactly, singly and as one event, and nothing more.
+    """Under the cap, `count` pure-DP events of epsilon `event_epsilon` fit exactly, and nothing more does.
 
-    Ten times the float 0.1 exceeds 1 by 6e-17; the filter converts at a slightly smaller delta to
-    allow for that.
+    They fit singly and as one event. Ten times the float 0.1 exceeds 1 by 6e-17; the filter converts at a slightly
+    smaller delta to allow for that.
     """
-    event = pa.PureDpEvent(epsilon=part)
+    event = pa.PureDpEvent(epsilon=event_epsilon)
     all_events = pa.SelfComposedEvent(event=event, count=count)
     privacy_filter = kind(max_epsilon=cap, target_delta=1e-9).fixed_by(event)
     assert privacy_filter.affords(Spent(), event) == count
@@ -147,7 +149,7 @@ def test_equal_parts_of_a_cap_fit_exactly(
         - privacy_filter.conversion_delta
     )
     assert 2.0**-52 * cap < delta_of_slack < 1e-5 * privacy_filter.target_delta
-    assert 1 - math.exp(-float(count * Fraction(part) - Fraction(cap))) <= delta_of_slack
+    assert 1 - math.exp(-float(count * Fraction(event_epsilon) - Fraction(cap))) <= delta_of_slack
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 0.1, 1.0, 4.0, 30.0, 60.0])
@@ -163,12 +165,12 @@ def test_the_mu_of_a_pure_release_is_that_of_a_costlier_gaussian(epsilon: float)
         gaussian_filter = GaussianFilter(max_epsilon=CAP, target_delta=DELTA)
         mu = mpmath.sqrt(mpmath.mpf(gaussian_filter.amount(pa.PureDpEvent(epsilon))))
         for share in (0, 0.3, 0.9, 1):
-            x = share * exact_epsilon
-            exp_x = mpmath.exp(x)
-            delta_of_response = max(mpmath.mpf(0), (exp_epsilon - exp_x) / (1 + exp_epsilon))
-            first_prob = mpmath.ncdf(mu / 2 - x / mu)
-            second_prob = mpmath.ncdf(-mu / 2 - x / mu)
-            assert first_prob - exp_x * second_prob >= delta_of_response
+            loss = share * exact_epsilon
+            exp_loss = mpmath.exp(loss)
+            delta_of_response = max(mpmath.mpf(0), (exp_epsilon - exp_loss) / (1 + exp_epsilon))
+            first_prob = mpmath.ncdf(mu / 2 - loss / mu)
+            second_prob = mpmath.ncdf(-mu / 2 - loss / mu)
+            assert first_prob - exp_loss * second_prob >= delta_of_response
         distance = (exp_epsilon - 1) / (1 + exp_epsilon)
         gaussian_distance = mpmath.ncdf(mu / 2) - mpmath.ncdf(-mu / 2)
         assert gaussian_distance <= distance * (1 + mpmath.mpf("1e-6"))
@@ -219,11 +221,11 @@ def charges_and_cap_at_refusal(
     cap, which the refusal names.
     """
     ledger = pa.Ledger(target_delta=DELTA, max_epsilon=cap, accountant=accountant)
-    for number, event in enumerate(events):
+    for num_admitted, event in enumerate(events):
         try:
-            ledger.charge(event, adjacency=ledger.adjacency, key=str(number))
+            ledger.charge(event, adjacency=ledger.adjacency, key=str(num_admitted))
         except pa.BudgetExceeded as error:
-            return number, float(str(error).partition("at least ")[2].partition(",")[0])
+            return num_admitted, float(str(error).partition("at least ")[2].partition(",")[0])
     return None
 
 
@@ -264,17 +266,17 @@ def test_the_cap_that_a_refusal_names_admits_the_refused_event(
     while (
         refusal := charges_and_cap_at_refusal(cap=cap, events=events, accountant=make_accountant)
     ) is not None:
-        number, named_cap = refusal
+        num_admitted, named_cap = refusal
         assert named_cap > cap
         assert (
             charges_and_cap_at_refusal(
-                cap=named_cap, events=events[: number + 1], accountant=make_accountant
+                cap=named_cap, events=events[: num_admitted + 1], accountant=make_accountant
             )
             is None
         )
         refusal_of_smaller_cap = charges_and_cap_at_refusal(
             cap=max(cap, named_cap * (1 - 1e-4)),
-            events=events[: number + 1],
+            events=events[: num_admitted + 1],
             accountant=make_accountant,
         )
         assert refusal_of_smaller_cap is not None, "the named cap is the smallest"
@@ -517,13 +519,17 @@ def test_two_units_never_split_the_events_between_them() -> None:
     mu is left: a further Gaussian is admitted, and an event without a mu is refused.
     """
     privacy_filter = GaussianAndRenyi(max_epsilon=CAP, target_delta=DELTA)
-    gaussians = privacy_filter.price(
+    spent_on_gaussians = privacy_filter.price(
         pa.SelfComposedEvent(event=pa.GaussianEvent(noise_multiplier=30.0), count=590)
     )
-    assert privacy_filter.admits(gaussians, event=pa.GaussianEvent(noise_multiplier=30.0))
-    assert privacy_filter.epsilon(gaussians.amount) > CAP, "the Renyi divergence is used up"
-    assert not privacy_filter.admits(gaussians, event=pa.ZCdpEvent(rho=1e-6)), "which has no mu"
-    assert privacy_filter.left(gaussians) == pytest.approx(
+    assert privacy_filter.admits(spent_on_gaussians, event=pa.GaussianEvent(noise_multiplier=30.0))
+    assert privacy_filter.epsilon(spent_on_gaussians.amount) > CAP, (
+        "the Renyi divergence is used up"
+    )
+    assert not privacy_filter.admits(spent_on_gaussians, event=pa.ZCdpEvent(rho=1e-6)), (
+        "which has no mu"
+    )
+    assert privacy_filter.left(spent_on_gaussians) == pytest.approx(
         privacy_filter.gaussian_budget - 590 / 900
     )
 
@@ -535,12 +541,16 @@ def test_a_session_with_an_overrun_has_an_infinite_mu() -> None:
     """
     privacy_filter = GaussianAndRenyi(max_epsilon=CAP, target_delta=DELTA)
     access = pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.3), count=1)
-    session_of = partial(pa.SessionEvent, epsilon=0.3, hit_prob=0.01, target_hits=1, num_calls=100)
-    overruns = session_of(accesses=pa.ApproximateEvent(event=access, failure_prob=0.9 * DELTA))
-    assert privacy_filter.price(overruns).second_amount == math.inf
-    assert privacy_filter.affords(Spent(), overruns) == 0
+    make_session = partial(
+        pa.SessionEvent, epsilon=0.3, hit_prob=0.01, target_hits=1, num_calls=100
+    )
+    session_that_may_overrun = make_session(
+        accesses=pa.ApproximateEvent(event=access, failure_prob=0.9 * DELTA)
+    )
+    assert privacy_filter.price(session_that_may_overrun).second_amount == math.inf
+    assert privacy_filter.affords(Spent(), session_that_may_overrun) == 0
     assert (
-        privacy_filter.price(session_of(accesses=access)).second_amount
+        privacy_filter.price(make_session(accesses=access)).second_amount
         == privacy_filter.price(access).second_amount
         < math.inf
     )
@@ -551,19 +561,19 @@ def test_a_stored_filter_admits_the_failures_of_its_version() -> None:
 
     If the first event has a larger failure probability, the filter allows that one.
     """
-    stored = filter_from_json(
+    stored_filter = filter_from_json(
         filter_json={"name": "renyi", "max_failure_prob": None, "order": 8.0},
         max_epsilon=CAP,
         target_delta=DELTA,
     )
     assert (
-        stored.fixed_by(
+        stored_filter.fixed_by(
             pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=9.0), failure_prob=1e-8)
         ).failures_allowed
         == DELTA / 2
     )
     assert (
-        stored.fixed_by(
+        stored_filter.fixed_by(
             pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=9.0), failure_prob=6e-7)
         ).failures_allowed
         == 6e-7

@@ -31,10 +31,10 @@ def test_get_delta_works_just_above_the_failure_probability(kind: type[pa.Accoun
     There `get_delta` lies between this probability and the Renyi accountant's delta, and agrees
     with `get_epsilon`.
     """
-    release = StableTopK(selection_scale=40.0, test_std=60.0)
-    spent = kind().compose(release.event_for(num_queries=100, num_labels=40, num_teachers=300))
+    aggregator = StableTopK(selection_scale=40.0, test_std=60.0)
+    spent = kind().compose(aggregator.event_for(num_queries=100, num_labels=40, num_teachers=300))
     expected = pa.RdpAccountant().compose(
-        release.event_for(num_queries=100, num_labels=40, num_teachers=300)
+        aggregator.event_for(num_queries=100, num_labels=40, num_teachers=300)
     )
     for epsilon in (4.0, 4.5, 5.0, 5.5, 50.0):
         delta = spent.get_delta(epsilon)
@@ -47,9 +47,9 @@ def test_get_delta_works_just_above_the_failure_probability(kind: type[pa.Accoun
 
 def test_other_accountants_add_selection_and_test() -> None:
     """The Renyi accountant prices a selection with a test as the two events in turn."""
-    parts = (pa.BoundedRangeEvent(epsilon=0.1), TEST)
-    selection, test = parts
-    event = pa.SelectThenTestEvent(parts, num_candidates=4)
+    selection_and_test = (pa.BoundedRangeEvent(epsilon=0.1), TEST)
+    selection, test = selection_and_test
+    event = pa.SelectThenTestEvent(selection_and_test, num_candidates=4)
     together = pa.RdpAccountant().compose(pa.SelfComposedEvent(event=event, count=9))
     in_turn = pa.RdpAccountant().compose(selection, count=9).compose(test, count=9)
     assert together.get_epsilon(target_delta=DELTA) == in_turn.get_epsilon(target_delta=DELTA)
@@ -170,33 +170,35 @@ def random_programs(
     )
 
 
-def exact_remainders(programs: LinearPrograms, multipliers: FloatArray) -> FloatArray:
+def exact_remainders(programs: LinearPrograms, dual_multipliers: FloatArray) -> FloatArray:
     """Returns the result of `LinearPrograms.remainders`, computed in fractions, `[num_programs, num_types]`."""
     to_fractions = np.vectorize(Fraction, otypes=[object])
     weights_of_programs = to_fractions(programs.term_weights)
     shared_terms = to_fractions(programs.shared_terms)
     added_values = to_fractions(programs.added_values)
-    programs_of = zip(added_values, weights_of_programs, to_fractions(multipliers), strict=True)
+    programs_of = zip(
+        added_values, weights_of_programs, to_fractions(dual_multipliers), strict=True
+    )
     return np.stack(
         [
-            value + weights[0] @ shared_terms - multiplier @ (weights[1:] @ shared_terms)
-            for value, weights, multiplier in programs_of
+            value + weights[0] @ shared_terms - dual_multiplier @ (weights[1:] @ shared_terms)
+            for value, weights, dual_multiplier in programs_of
         ]
     )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [1e-6, 1.0, 1e8])
-def test_bounds_of_linear_programs_are_rounded_up(size: float) -> None:
+@pytest.mark.parametrize("value_scale", [1e-6, 1.0, 1e8])
+def test_bounds_of_linear_programs_are_rounded_up(value_scale: float) -> None:
     """The bound of each of 40 random linear programs is at least the value in fractions, and at most 1e-9 more.
 
     Plain double precision is below the exact value for some of them.
     """
-    programs = random_programs(np.random.default_rng(0), value_scale=size, num_programs=40)
-    multipliers, attained = best_multipliers(programs)
-    remainders = programs.remainders(multipliers)
-    bounds = programs.bounds(multipliers, remainders_by_program_and_type=remainders)
-    exact = exact_remainders(programs, multipliers).max(axis=1)
+    programs = random_programs(np.random.default_rng(0), value_scale=value_scale, num_programs=40)
+    dual_multipliers, attained = best_multipliers(programs)
+    remainders = programs.remainders(dual_multipliers)
+    bounds = programs.bounds(dual_multipliers, remainders_by_program_and_type=remainders)
+    exact = exact_remainders(programs, dual_multipliers).max(axis=1)
     for value, bound in zip(exact, bounds, strict=True):
         assert value <= Fraction(bound) <= value * Fraction(1 + 1e-9)
     assert (attained <= bounds * (1 + 1e-9)).all()
@@ -224,8 +226,8 @@ def test_a_bound_beyond_double_precision_is_infinite() -> None:
         [0.0, 0.0],
         [0.0, 0.0],
     ]
-    zeros = np.zeros((3, 1))
-    assert programs.bounds(zeros, programs.remainders(zeros)).tolist() == [
+    zero_multipliers = np.zeros((3, 1))
+    assert programs.bounds(zero_multipliers, programs.remainders(zero_multipliers)).tolist() == [
         np.inf,
         np.inf,
         pytest.approx(2.0),
@@ -235,20 +237,20 @@ def test_a_bound_beyond_double_precision_is_infinite() -> None:
 PENALTY = 20.0
 
 
-def largest_mean(values: FloatArray, rows: FloatArray) -> float:
+def largest_mean(values: FloatArray, constraint_rows: FloatArray) -> float:
     """Returns the largest mean of `values` over all distributions that satisfy the rows, by SciPy's solver.
 
     The mean of the first row must be 0, and the means of the other rows must be at most 0. A violation costs
     `PENALTY` for each unit.
     """
-    violations = np.hstack([-np.eye(len(rows)), np.eye(len(rows))[:, :1]])
+    violations = np.hstack([-np.eye(len(constraint_rows)), np.eye(len(constraint_rows))[:, :1]])
     costs = np.concatenate([-values, np.full(violations.shape[1], PENALTY)])
-    rows_with_violations = np.hstack([rows, violations])
+    rows_with_violations = np.hstack([constraint_rows, violations])
     row_of_sum = np.concatenate([np.ones(len(values)), np.zeros(violations.shape[1])])
     solution = linprog(
         costs,
         A_ub=rows_with_violations[1:],
-        b_ub=np.zeros(len(rows) - 1),
+        b_ub=np.zeros(len(constraint_rows) - 1),
         A_eq=np.stack([rows_with_violations[0], row_of_sum]),
         b_eq=[0.0, 1.0],
     )
@@ -256,36 +258,46 @@ def largest_mean(values: FloatArray, rows: FloatArray) -> float:
     return -float(solution.fun)
 
 
-def bound_of_prices(values: FloatArray, rows: FloatArray, prices: FloatArray) -> float:
+def bound_of_prices(
+    values: FloatArray, constraint_rows: FloatArray, dual_prices: FloatArray
+) -> float:
     """Returns an upper bound on the mean of `values` under every distribution that satisfies the rows.
 
-    It is computed from dual prices `[num_rows + 1]`, whose last entry is not used.
+    It is computed from dual prices `[num_constraints + 1]`, whose last entry is not used.
     """
-    return float((values - prices[:-1] @ rows).max())
+    return float((values - dual_prices[:-1] @ constraint_rows).max())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_rows", [1, 2, 6])
+@pytest.mark.parametrize("num_constraints", [1, 2, 6])
 @pytest.mark.parametrize("num_types", [1, 2, 30, 300])
-def test_the_optimum_agrees_with_the_solver_of_scipy(num_rows: int, num_types: int) -> None:
+def test_the_optimum_agrees_with_the_solver_of_scipy(num_constraints: int, num_types: int) -> None:
     """`row_prices` of 40 random linear programs has the optimum of SciPy's solver, and dual prices that prove it.
 
-    A program has `num_rows` rows, some of which are all zeros, and one variable for each of `num_types` types.
+    A program has `num_constraints` rows, some of which are all zeros, and one variable for each of `num_types` types.
     """
-    rng = np.random.default_rng(num_rows)
-    values = rng.uniform(low=-1, high=1, size=(40, num_types))
-    rows = rng.uniform(low=-1, high=1, size=(40, num_rows, num_types))
-    rows = rows * (rng.random(size=(40, num_rows, 1)) < 0.9)  # some rows are all zeros
-    for values_of_program, rows_of_program, prices in zip(
-        values, rows, row_prices(values, rows), strict=True
+    rng = np.random.default_rng(num_constraints)
+    values_by_program = rng.uniform(low=-1, high=1, size=(40, num_types))
+    constraint_rows_by_program = rng.uniform(low=-1, high=1, size=(40, num_constraints, num_types))
+    is_kept = rng.random(size=(40, num_constraints, 1)) < 0.9  # the other rows are all zeros
+    constraint_rows_by_program = constraint_rows_by_program * is_kept
+    for values_of_program, constraint_rows_of_program, dual_prices in zip(
+        values_by_program,
+        constraint_rows_by_program,
+        row_prices(values_by_program, constraint_rows_by_program),
+        strict=True,
     ):
-        expected = largest_mean(values_of_program, rows=rows_of_program)
-        assert prices[-1] == pytest.approx(expected, abs=1e-5)
+        expected_optimum = largest_mean(
+            values_of_program, constraint_rows=constraint_rows_of_program
+        )
+        assert dual_prices[-1] == pytest.approx(expected_optimum, abs=1e-5)
         assert bound_of_prices(
-            values=values_of_program, rows=rows_of_program, prices=prices
-        ) == pytest.approx(expected, abs=1e-5)
-        assert (prices[1:-1] >= -1e-9).all()
-        assert np.abs(prices[:-1]).max() <= PENALTY * (1 + 1e-9)
+            values=values_of_program,
+            constraint_rows=constraint_rows_of_program,
+            dual_prices=dual_prices,
+        ) == pytest.approx(expected_optimum, abs=1e-5)
+        assert (dual_prices[1:-1] >= -1e-9).all()
+        assert np.abs(dual_prices[:-1]).max() <= PENALTY * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(

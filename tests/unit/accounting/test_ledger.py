@@ -143,8 +143,8 @@ def composed_epsilon(
 ) -> float:
     """Returns the total epsilon of events that a fresh accountant composes in their order."""
     accountant = make_accountant()
-    for event, row in groupby(events):
-        accountant.compose(event, count=len(list(row)))
+    for event, equal_events in groupby(events):
+        accountant.compose(event, count=len(list(equal_events)))
     return accountant.get_epsilon(delta)
 
 
@@ -213,11 +213,11 @@ def test_later_parts_of_a_release_are_under_its_charge(ledger: Ledger) -> None:
     assert keys_of(ledger) == ["a:first", "ab:first"]
     assert ledger.keys == ["a:first", "a:second", "ab:first"]
     assert list(ledger.parts("a")) == ["first", "second"]
-    for release in ("a", "ab"):
-        ledger.require_charged(GAUSSIAN, release, remedy="restore it")
-    for event, release in ((BIT, "a"), (GAUSSIAN, "b"), (GAUSSIAN, "")):
+    for release_key in ("a", "ab"):
+        ledger.require_charged(GAUSSIAN, release_key, remedy="restore it")
+    for event, release_key in ((BIT, "a"), (GAUSSIAN, "b"), (GAUSSIAN, "")):
         with refused_parameter("ledger", value=ANY, rule_words="charge of"):
-            ledger.require_charged(event, release, remedy="restore it")
+            ledger.require_charged(event, release_key, remedy="restore it")
     for key in ("a:second", "a:third"):
         with refused_parameter("key", value=key):
             commit_part(ledger, key, content=b"2", event=BIT)
@@ -652,9 +652,9 @@ def test_a_stored_ledger_needs_an_accountant_of_pate_and_its_version(
 
     charge(Ledger(path, target_delta=DELTA, accountant=OwnAccountant))
     assert len(Ledger(path, target_delta=DELTA, accountant=OwnAccountant).entries) == 1
-    for kind in (Ledger, SharedLedger):
+    for ledger_class in (Ledger, SharedLedger):
         with refused_parameter("accountant", value="own"):
-            kind.stored(path)
+            ledger_class.stored(path)
     path.unlink()
     Store(path, settings_if_new={"ledger": 99})
     for call in (partial(Ledger, path, target_delta=DELTA), partial(Ledger.stored, path)):
@@ -953,13 +953,13 @@ def test_an_interrupted_reading_neither_forgets_nor_repeats_a_charge(
     ledger = Ledger(path, target_delta=DELTA, max_epsilon=9.0)
     early_path = path.with_name("early.db")
     charge(ledger, event=PURE)
-    before = path.read_bytes()
+    early_bytes = path.read_bytes()
     for number, event in enumerate(SEQUENCE[1:5]):
         charge(ledger, event, key=str(number))
     expected = ledger.epsilon, ledger.spent_epsilon, ledger.entries
 
-    def count_lines_of_reading(interrupted_at: int) -> int:
-        early_path.write_bytes(before)
+    def count_lines_of_reading(interrupted_line: int) -> int:
+        early_path.write_bytes(early_bytes)
         reader = Ledger(early_path, target_delta=DELTA)
         num_lines = 0
         assert reader.epsilon < expected[0]
@@ -975,21 +975,21 @@ def test_an_interrupted_reading_neither_forgets_nor_repeats_a_charge(
             ):
                 return None
             num_lines += what == "line"
-            if num_lines == interrupted_at and what == "line":
+            if num_lines == interrupted_line and what == "line":
                 raise KeyboardInterrupt
             return trace
 
-        usual = sys.gettrace()
+        earlier_trace = sys.gettrace()
         sys.settrace(trace)
         with suppress(KeyboardInterrupt):
             assert (reader.epsilon, reader.spent_epsilon) == expected[:2]
-        sys.settrace(usual)
-        assert (reader.epsilon, reader.spent_epsilon, reader.entries) == expected, interrupted_at
+        sys.settrace(earlier_trace)
+        assert (reader.epsilon, reader.spent_epsilon, reader.entries) == expected, interrupted_line
         return num_lines
 
-    num_lines_of_reading = count_lines_of_reading(interrupted_at=0)
+    num_lines_of_reading = count_lines_of_reading(interrupted_line=0)
     for line_number in range(1, num_lines_of_reading + 1):
-        count_lines_of_reading(interrupted_at=line_number)
+        count_lines_of_reading(interrupted_line=line_number)
 
 
 def test_a_ledger_in_memory_refuses_to_be_copied(
@@ -1077,21 +1077,21 @@ def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
     """
     ledger_before_fork = SharedLedger(path, target_delta=DELTA, max_epsilon=4.0)
 
-    def spend(name: int) -> None:
-        shared_ledger = ledger_before_fork if name % 2 else SharedLedger.stored(path)
+    def spend(child_number: int) -> None:
+        shared_ledger = ledger_before_fork if child_number % 2 else SharedLedger.stored(path)
         for number in range(25):
             try:
                 account = shared_ledger.account(data=f"digest {number % 2}")
                 committed_bytes(
                     account,
-                    key=f"{name} {number}",
+                    key=f"{child_number} {number}",
                     draw=lambda: os.urandom(8),
                     event=GaussianEvent(noise_multiplier=6.0),
                 )
             except BudgetExceeded:
                 continue
 
-    children = [run_in_fork(function=partial(spend, name)) for name in range(8)]
+    children = [run_in_fork(function=partial(spend, child_number)) for child_number in range(8)]
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8
     privacy_filter = RenyiFilter(max_epsilon=4.0, target_delta=DELTA)
     assert privacy_filter.budget // privacy_filter.amount(GaussianEvent(noise_multiplier=6.0)) == 22

@@ -76,12 +76,14 @@ def test_too_many_releases_are_bounded_by_renyi_and_the_sum() -> None:
     assert many_releases.get_epsilon(target_delta=1e-6) == pa.RdpAccountant().compose(
         pa.PureDpEvent(epsilon=1e-4), count=1_000_001
     ).get_epsilon(target_delta=1e-6)
-    kinds = pa.PureDpAccountant()
-    renyi = pa.RdpAccountant()
+    pure_accountant = pa.PureDpAccountant()
+    renyi_accountant = pa.RdpAccountant()
     for step in range(65):
-        kinds.compose(pa.PureDpEvent(epsilon=0.1 + step / 1000))
-        renyi.compose(pa.PureDpEvent(epsilon=0.1 + step / 1000))
-    assert kinds.get_epsilon(target_delta=1e-6) == renyi.get_epsilon(target_delta=1e-6)
+        pure_accountant.compose(pa.PureDpEvent(epsilon=0.1 + step / 1000))
+        renyi_accountant.compose(pa.PureDpEvent(epsilon=0.1 + step / 1000))
+    assert pure_accountant.get_epsilon(target_delta=1e-6) == renyi_accountant.get_epsilon(
+        target_delta=1e-6
+    )
 
 
 def test_every_pure_event_is_priced_by_its_epsilon() -> None:
@@ -171,35 +173,40 @@ def adaptive_delta(
     if not epsilons:
         return max(0.0, -math.expm1(target_epsilon))
     best = 0.0
-    for up, down in product(shares_of_epsilon * epsilons[0], -shares_of_epsilon * epsilons[0]):
-        mass = math.expm1(-down) / (math.exp(-down) - math.exp(-up))
-        later = [
+    up_losses = shares_of_epsilon * epsilons[0]
+    for up_loss, down_loss in product(up_losses, -up_losses):
+        up_prob = math.expm1(-down_loss) / (math.exp(-down_loss) - math.exp(-up_loss))
+        later_deltas = [
             adaptive_delta(
                 epsilons=epsilons[1:],
                 target_epsilon=target_epsilon - loss,
                 shares_of_epsilon=shares_of_epsilon,
             )
-            for loss in (up, down)
+            for loss in (up_loss, down_loss)
         ]
-        best = max(best, mass * later[0] + (1 - mass) * later[1])
+        best = max(best, up_prob * later_deltas[0] + (1 - up_prob) * later_deltas[1])
     return best
 
 
-@pytest.mark.parametrize("shrink", [1.0, 0.9])
+@pytest.mark.parametrize("charged_share", [1.0, 0.9])
 def test_adaptive_pairs_do_not_exceed_the_pure_dp_bound(
-    shrink: float,
+    charged_share: float,
 ) -> None:
     """The delta of an adversary who chooses each of three losses after earlier outcomes is at most the accountant's.
 
-    Negative control: with epsilons shrunk by the factor `shrink` of 0.9, the adversary exceeds the
+    Negative control: if only the share 0.9 of each epsilon is charged, the adversary exceeds the
     accountant's delta.
     """
     epsilons = [0.8, 0.3, 0.5]
     accountant = pa.PureDpAccountant()
     for epsilon in epsilons:
-        accountant.compose(pa.PureDpEvent(epsilon=shrink * epsilon))
-    for x in (0.1, 0.6, 1.2):
-        played = adaptive_delta(
-            epsilons=epsilons, target_epsilon=x, shares_of_epsilon=np.array([0.2, 0.6, 1.0])
+        accountant.compose(pa.PureDpEvent(epsilon=charged_share * epsilon))
+    for target_epsilon in (0.1, 0.6, 1.2):
+        attained_delta = adaptive_delta(
+            epsilons=epsilons,
+            target_epsilon=target_epsilon,
+            shares_of_epsilon=np.array([0.2, 0.6, 1.0]),
         )
-        assert (played <= accountant.get_delta(target_epsilon=x)) == (shrink == 1.0)
+        assert (attained_delta <= accountant.get_delta(target_epsilon=target_epsilon)) == (
+            charged_share == 1.0
+        )

@@ -60,16 +60,20 @@ def test_twice_as_many_orders_change_epsilon_by_at_most_a_thousandth(name: str) 
     """
     event = EVENTS[name]
     accountant = pa.RdpAccountant().compose(event)
-    doubled = pa.RdpAccountant(
+    with_twice_the_orders = pa.RdpAccountant(
         orders=1 + np.geomspace(1e-3, 1e6, 2 * len(pa.DEFAULT_ORDERS) - 1)
     ).compose(event)
     for delta in (1e-5, 2e-6):
         epsilon = accountant.get_epsilon(delta)
-        best = accountant.best_order(delta)
-        near = pa.RdpAccountant(orders=1 + (best - 1) * np.geomspace(0.8, 1.25, 401)).compose(event)
-        finer = min(doubled.get_epsilon(delta), near.get_epsilon(delta))
-        assert finer <= epsilon * (1 + 1e-9) + 1e-12
-        assert epsilon <= finer * 1.001 + 1e-9
+        best_order = accountant.best_order(delta)
+        with_orders_near_the_best = pa.RdpAccountant(
+            orders=1 + (best_order - 1) * np.geomspace(0.8, 1.25, 401)
+        ).compose(event)
+        finer_epsilon = min(
+            with_twice_the_orders.get_epsilon(delta), with_orders_near_the_best.get_epsilon(delta)
+        )
+        assert finer_epsilon <= epsilon * (1 + 1e-9) + 1e-12
+        assert epsilon <= finer_epsilon * 1.001 + 1e-9
 
 
 def test_a_table_is_priced_at_an_order_between_those_of_the_grid() -> None:

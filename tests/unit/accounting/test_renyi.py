@@ -151,12 +151,12 @@ def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
         integral, _ = quad(scaled_integrand, a=grid[0], b=grid[-1], points=peaks, limit=400)
         return (peak + math.log(integral)) / (order - 1)
 
-    apart = divergence(near=shift / 2, far=0.0) + divergence(near=0.0, far=shift / 2)
-    expected = min(divergence(near=shift, far=0.0), divergence(near=0.0, far=shift))
+    of_opposed_maxima = divergence(near=shift / 2, far=0.0) + divergence(near=0.0, far=shift / 2)
+    of_one_maximum = min(divergence(near=shift, far=0.0), divergence(near=0.0, far=shift))
     corollary_9 = order * shift**2 / 2 + math.log(candidates) / (order - 1)
     for event_class, by_integrals in (
-        (NoisyMaxGaussianEvent, expected),
-        (OpposedMaximaEvent, min(expected, apart)),
+        (NoisyMaxGaussianEvent, of_one_maximum),
+        (OpposedMaximaEvent, min(of_one_maximum, of_opposed_maxima)),
     ):
         event = event_class(noise_multiplier=multiplier, num_candidates=candidates)
         computed = renyi_divergence(event, order=order)
@@ -189,12 +189,14 @@ def test_small_prices_are_rounded_up(epsilon: float, order: float) -> None:
     assert exact <= mpmath.mpf(computed) * (1 + mpmath.mpf(2) ** -52)
     assert computed <= float(exact) * (1 + 1e-3)
     high = -29.0 + epsilon
-    bit = max(
+    bit_divergence = max(
         exact_bit_divergence(logit_p=-29.0, logit_q=high, order=order),
         exact_bit_divergence(logit_p=high, logit_q=-29.0, order=order),
     )
-    computed_bit = renyi_divergence(OneBitEvent(logits=(-29.0, high), reach=1), order=order)
-    assert bit <= mpmath.mpf(computed_bit) * (1 + mpmath.mpf(2) ** -52)
+    computed_bit_divergence = renyi_divergence(
+        OneBitEvent(logits=(-29.0, high), reach=1), order=order
+    )
+    assert bit_divergence <= mpmath.mpf(computed_bit_divergence) * (1 + mpmath.mpf(2) ** -52)
 
 
 def test_smooth_sensitivity_is_rounded_up_near_order_one() -> None:

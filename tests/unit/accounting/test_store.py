@@ -108,9 +108,11 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
 
     commit(Store(path, settings_if_new=SETTINGS), data_digest="people", key="b", content=b"winner")
     with refused_parameter("max_epsilon", value="1"):
-        store.commit("people", key="a", content=b"loser", line_under_lock=describe)
+        store.commit(data_digest="people", key="a", content=b"loser", line_under_lock=describe)
     assert [line.key for line in store.lines] == ["b"]
-    content = store.commit("people", key="b", content=b"loser", line_under_lock=describe)
+    content = store.commit(
+        data_digest="people", key="b", content=b"loser", line_under_lock=describe
+    )
     assert content == b"winner"
     assert len(store.lines) == 1
 
@@ -184,14 +186,16 @@ def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
 def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, path: Path) -> None:
     """A store refuses its file as damaged if an earlier copy or another ledger's file replaced it after a reading."""
     commit(store, data_digest="people", key="a", content=b"a")
-    older = path.with_name("older")
-    other = path.with_name("other.db")
-    shutil.copy(path, older)
+    older_path = path.with_name("older")
+    other_path = path.with_name("other.db")
+    shutil.copy(path, older_path)
     commit(store, data_digest="people", key="b", content=b"b")
     for key in "abc":
-        commit(Store(other, settings_if_new=SETTINGS), data_digest="people", key=key, content=b"a")
-    for file in (older, other):
-        os.replace(file, path)
+        commit(
+            Store(other_path, settings_if_new=SETTINGS), data_digest="people", key=key, content=b"a"
+        )
+    for replacing_path in (older_path, other_path):
+        os.replace(replacing_path, path)
         with refused_parameter(
             "ledger", value=ANY, rule_words="charges that were", kind=DamagedLedger
         ):
@@ -209,20 +213,20 @@ def test_a_changed_byte_never_changes_a_line_unnoticed(store: Store, path: Path)
             content=b"release " * 40,
             event="price " * 30,
         )
-    total = path.read_bytes()
+    intact_bytes = path.read_bytes()
     lines = list(store.lines)
     rng = random.Random(1)
     failures = 0
     for trial in range(400):
-        broken = bytearray(total)
+        broken_bytes = bytearray(intact_bytes)
         if trial % 4 == 3:
-            del broken[rng.randrange(len(broken)) :]
+            del broken_bytes[rng.randrange(len(broken_bytes)) :]
         else:
-            start = rng.randrange(len(broken))
-            end = min(start + rng.choice((1, 8, 512)), len(broken))
+            start = rng.randrange(len(broken_bytes))
+            end = min(start + rng.choice((1, 8, 512)), len(broken_bytes))
             for position in range(start, end):
-                broken[position] ^= rng.randrange(1, 256)
-        path.write_bytes(broken)
+                broken_bytes[position] ^= rng.randrange(1, 256)
+        path.write_bytes(broken_bytes)
         try:
             reopened = Store(path, settings_if_new=None)
             releases = [reopened.release(line) for line in reopened.lines]
@@ -336,12 +340,14 @@ def test_owners_of_different_kinds_are_never_compared(store: Store) -> None:
     Each kind is counted by itself.
     """
     register_ids(store, data_digest="first", ids=ADA_AND_GRACE)
-    groups = {"groups": GRACE_AND_EMMY}
-    assert store.register_owners("third", owners=groups, allow_shared=False) == {}
+    owner_groups = {"groups": GRACE_AND_EMMY}
+    assert store.register_owners(data_digest="third", owners=owner_groups, allow_shared=False) == {}
     # The third data set is registered already, so its further owners change nothing.
     assert register_ids(store, data_digest="third", ids=ADA_AND_GRACE) == {}
-    both_kinds = {"ids": GRACE_AND_EMMY, "groups": GRACE_AND_EMMY}
-    num_shared = store.register_owners("fourth", owners=both_kinds, allow_shared=False)
+    owners_of_both_kinds = {"ids": GRACE_AND_EMMY, "groups": GRACE_AND_EMMY}
+    num_shared = store.register_owners(
+        data_digest="fourth", owners=owners_of_both_kinds, allow_shared=False
+    )
     assert num_shared == {"first": 1, "third": 2}
 
 
@@ -409,7 +415,7 @@ def start_commits(path: Path, keys: list[str], printed_file: Path) -> subprocess
         return subprocess.Popen([sys.executable, "-c", WORKER, str(path), *keys], stdout=out)
 
 
-def printed_releases(printed_file: Path) -> set[tuple[str, ...]]:
+def read_printed_releases(printed_file: Path) -> set[tuple[str, ...]]:
     """Returns the keys and releases that a process has printed; a line that its kill has torn is left out."""
     lines = printed_file.read_text().splitlines(keepends=True)
     return {tuple(line.split()) for line in lines if line.endswith("\n")}
@@ -444,7 +450,7 @@ def test_killed_processes_charge_one_release_for_each_key(path: Path, tmp_path: 
             process.wait()
         last_process = start_commits(path, keys, printed_file=printed_folder / f"{trial}-last")
         assert last_process.wait() == 0
-    actual = set().union(*map(printed_releases, printed_folder.iterdir()))
+    actual = set().union(*map(read_printed_releases, printed_folder.iterdir()))
     store = Store(path, settings_if_new=None)
     stored = {(line.key, store.release(line).hex()) for line in store.lines}
     assert kills > 0
