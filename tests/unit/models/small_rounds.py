@@ -26,19 +26,19 @@ TEACHER_SIZES = (1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 7, 7, 40, 70)
 def records_of(
     teacher_sizes: tuple[int, ...] = TEACHER_SIZES,
     *,
-    is_weighted: bool = False,
-    have_gaps: bool = False,
+    are_teachers_weighted: bool = False,
+    labels_have_gaps: bool = False,
 ) -> RoundRecords:
     """Returns records of teachers with the given numbers of records, in random order.
 
-    With `have_gaps`, only half of the labels are known.
+    With `labels_have_gaps`, only half of the labels are known.
     """
     rng = np.random.default_rng(0)
     teacher_of = rng.permutation(np.repeat(np.arange(len(teacher_sizes)), teacher_sizes))
     pool = rng.normal(size=(60, 4)).astype(np.float32)
     inputs = rng.normal(size=(len(teacher_of), 4)).astype(np.float32)
     labels = rng.random(size=(len(teacher_of), NUM_LABELS)) < 0.4
-    known = np.random.default_rng(2).random(labels.shape) < 0.5 if have_gaps else None
+    known = np.random.default_rng(2).random(labels.shape) < 0.5 if labels_have_gaps else None
     return RoundRecords(
         inputs=inputs,
         labels=labels_with_gaps(labels, known_label_mask=known),
@@ -46,17 +46,18 @@ def records_of(
         num_teachers=len(teacher_sizes),
         public_pca=PublicPCA.fit(pool, max_directions=4),
         records_per_teacher=2.0,
-        teacher_weights=rng.random(len(teacher_sizes)) if is_weighted else None,
+        teacher_weights=rng.random(len(teacher_sizes)) if are_teachers_weighted else None,
     )
 
 
 def question_of(
-    round_records: RoundRecords, *, clip: float = 0.4, weight_std: float = 1.0
+    round_records: RoundRecords, *, clip: float = 0.4, student_weight_std: float = 1.0
 ) -> RoundQuestion:
     """Returns the question of a round, whose student has random weights of the given standard deviation."""
     rng = np.random.default_rng(1)
     return RoundQuestion(
-        student_weights=weight_std * rng.normal(size=(round_records.num_features, NUM_LABELS)),
+        student_weights=student_weight_std
+        * rng.normal(size=(round_records.num_features, NUM_LABELS)),
         label_scale=np.array([1.0, 0.5, 2.0]),
         clipped_moments=ClippedMoments(clip=clip, num_teachers=round_records.num_teachers),
     )

@@ -166,14 +166,14 @@ def test_a_damaged_key_is_refused_by_its_name(store, tmp_path, damage):
 def test_a_foreign_key_or_other_records_are_refused(tmp_path, monkeypatch):
     """Teachers that were saved for some records are refused for other records, and so is another user's key."""
     stores = {
-        records: CheckpointStore(tmp_path / "teachers", records_digest=records)
-        for records in ("one", "another", "")
+        records_digest: CheckpointStore(tmp_path / "teachers", records_digest=records_digest)
+        for records_digest in ("one", "another", "")
     }
     stores["one"].save(states={0: {"weights": np.ones(2)}})
     assert stores["one"].load(teacher=0).keys() == {"weights"}
-    for records in ("another", ""):
+    for records_digest in ("another", ""):
         with refused_as_unsigned():
-            stores[records].load(teacher=0)
+            stores[records_digest].load(teacher=0)
     monkeypatch.setattr("pate.files.secret.os.geteuid", lambda: os.getuid() + 1)
     with refused_parameter("secret", value=ANY, rule_words="user"):
         stores["one"].load(teacher=0)
@@ -240,11 +240,11 @@ def link_to_null(path):
     path.symlink_to("/dev/null")
 
 
-@pytest.mark.parametrize("put_in_place", [Path.mkdir, link_to_null], ids=["folder", "link"])
-def test_a_folder_in_place_of_a_checkpoint_is_refused(store, put_in_place):
+@pytest.mark.parametrize("make_folder_or_link", [Path.mkdir, link_to_null], ids=["folder", "link"])
+def test_a_folder_in_place_of_a_checkpoint_is_refused(store, make_folder_or_link):
     """If a folder or a link has the name of a checkpoint, each use of the store refuses it."""
     store.save(states={0: STATE})
-    put_in_place(store.folder / file_name(first_teacher=1, last_teacher=9))
+    make_folder_or_link(store.folder / file_name(first_teacher=1, last_teacher=9))
     with refused_parameter("file", value=ANY):
         store.recover()
     with refused_parameter("file", value=ANY):
@@ -279,16 +279,18 @@ def test_votes_have_the_order_of_teachers_for_any_chunk_size(make_shards, querie
     StackedEngine(chunk_size=3).train(
         TrainingJob(teacher=MLP, shards=shards, seeds=range(7), store=store)
     )
-    expected = MLP.predict_many(
+    expected_confidences = MLP.predict_many(
         states=[store.load(teacher=index) for index in range(7)], inputs=queries
     )
     for chunk_size in (1, 3, 100):
-        blocks = list(
+        confidence_blocks = list(
             cast_votes(MLP, store=store, num_teachers=7, inputs=queries, chunk_size=chunk_size)
         )
-        assert [first for first, _ in blocks] == list(range(0, 7, chunk_size))
+        assert [first for first, _ in confidence_blocks] == list(range(0, 7, chunk_size))
         np.testing.assert_allclose(
-            np.concatenate([block for _, block in blocks]), expected, atol=1e-6
+            np.concatenate([confidences for _, confidences in confidence_blocks]),
+            expected_confidences,
+            atol=1e-6,
         )
 
 
@@ -328,20 +330,20 @@ def test_a_continued_run_reads_the_votes_of_a_killed_run(shards, queries, tmp_pa
     """
     teacher = LinearTeacher(device="cpu")
     store = CheckpointStore(tmp_path / "teachers")
-    scratch = tmp_path / "casting"
+    scratch_folder = tmp_path / "casting"
     StackedEngine().train(TrainingJob(teacher=teacher, shards=shards, seeds=range(6), store=store))
-    blocks = [
-        block
-        for _, block in cast_votes(
+    expected_blocks = [
+        confidences
+        for _, confidences in cast_votes(
             teacher, store=store, num_teachers=6, inputs=queries, chunk_size=2
         )
     ]
-    killed = cast_votes(
-        teacher, store=store, num_teachers=6, inputs=queries, chunk_size=2, scratch=scratch
+    unfinished_casting = cast_votes(
+        teacher, store=store, num_teachers=6, inputs=queries, chunk_size=2, scratch=scratch_folder
     )
-    next(killed)
-    next(killed)
-    killed.close()
+    next(unfinished_casting)
+    next(unfinished_casting)
+    unfinished_casting.close()
     num_asked = []
     predict_many = LinearTeacher.predict_many
 
@@ -350,18 +352,21 @@ def test_a_continued_run_reads_the_votes_of_a_killed_run(shards, queries, tmp_pa
         return predict_many(teacher, states=states, inputs=inputs)
 
     monkeypatch.setattr(LinearTeacher, "predict_many", counting_predict_many)
-    continued = list(
+    continued_blocks = list(
         cast_votes(
             teacher,
             store=store,
             num_teachers=6,
             inputs=queries,
             chunk_size=2,
-            scratch=scratch,
+            scratch=scratch_folder,
         )
     )
-    assert [first for first, _ in continued] == [0, 2, 4]
+    assert [first for first, _ in continued_blocks] == [0, 2, 4]
     assert all(
-        (block == expected).all() for (_, block), expected in zip(continued, blocks, strict=True)
+        (confidences == expected_confidences).all()
+        for (_, confidences), expected_confidences in zip(
+            continued_blocks, expected_blocks, strict=True
+        )
     )
     assert num_asked == [2]

@@ -99,38 +99,42 @@ def test_all_engines_train_the_same_teachers(ten_shards, queries, tmp_path):
     1e-5.
     """
     teacher = MLP
-    stacked = train(
+    stacked_store = train(
         engine=StackedEngine(chunk_size=4),
         teacher=teacher,
         shards=ten_shards,
         folder=tmp_path / "stacked",
     )
-    processes = train(
+    processes_store = train(
         engine=ProcessesEngine(num_workers=2, chunk_size=4),
         teacher=teacher,
         shards=ten_shards,
         folder=tmp_path / "processes",
     )
-    sequential = train(
+    sequential_store = train(
         engine=SequentialEngine(),
         teacher=teacher,
         shards=ten_shards,
         folder=tmp_path / "sequential",
     )
-    single = train(
+    single_store = train(
         engine=StackedEngine(chunk_size=1),
         teacher=teacher,
         shards=ten_shards,
         folder=tmp_path / "single",
     )
-    assert bytes_of_teachers(folder=stacked.folder) == bytes_of_teachers(folder=processes.folder)
-    assert bytes_of_teachers(folder=sequential.folder) == bytes_of_teachers(folder=single.folder)
+    assert bytes_of_teachers(folder=stacked_store.folder) == bytes_of_teachers(
+        folder=processes_store.folder
+    )
+    assert bytes_of_teachers(folder=sequential_store.folder) == bytes_of_teachers(
+        folder=single_store.folder
+    )
     for index in range(10):
         stacked_confidences = teacher.predict_many(
-            states=[stacked.load(teacher=index)], inputs=queries
+            states=[stacked_store.load(teacher=index)], inputs=queries
         )
         sequential_confidences = teacher.predict_many(
-            states=[sequential.load(teacher=index)], inputs=queries
+            states=[sequential_store.load(teacher=index)], inputs=queries
         )
         np.testing.assert_allclose(stacked_confidences, sequential_confidences, atol=1e-5)
     # The pool that joblib shares still works: the engine has one of its own.
@@ -155,14 +159,14 @@ def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, ten_shards
     torn_file.write_bytes(torn_file.read_bytes()[:50])
     last_file = max(tmp_path.iterdir())
     last_file.unlink()
-    reported = []
+    reported_teachers = []
 
-    def report(index, _losses):
-        reported.append(index)
+    def report(teacher_index, _losses):
+        reported_teachers.append(teacher_index)
 
     train(engine=engine, teacher=teacher, shards=ten_shards, folder=tmp_path, on_progress=report)
     assert bytes_of_teachers(folder=tmp_path) == before
-    assert reported == ([1, 9] if size == 1 else [4, 5, 6, 7, 8, 9])
+    assert reported_teachers == ([1, 9] if size == 1 else [4, 5, 6, 7, 8, 9])
     assert untouched_file.stat().st_mtime_ns == time_of_untouched
     assert store.missing(num_teachers=10) == []
 
@@ -194,16 +198,16 @@ def test_each_teacher_is_reported_once_after_its_file_is_written(ten_shards, tmp
     store = CheckpointStore(tmp_path)
     broken = {6}
 
-    def report(index, losses):
-        assert index not in reported
-        assert index not in store.missing(num_teachers=10)
-        reported[index] = losses
+    def report(teacher_index, losses):
+        assert teacher_index not in reported
+        assert teacher_index not in store.missing(num_teachers=10)
+        reported[teacher_index] = losses
 
     class BreakingShards:
-        def __getitem__(self, index):
-            if index in broken:
+        def __getitem__(self, teacher_index):
+            if teacher_index in broken:
                 raise ValueError("broken record")
-            return ten_shards[index]
+            return ten_shards[teacher_index]
 
     job = TrainingJob(
         teacher=MLP, shards=BreakingShards(), seeds=range(10), store=store, on_progress=report
@@ -215,8 +219,8 @@ def test_each_teacher_is_reported_once_after_its_file_is_written(ten_shards, tmp
     # With another chunk size, the missing teachers alone are saved.
     StackedEngine(chunk_size=4).train(job)
     assert sorted(reported) == list(range(10))
-    for index, losses in reported.items():
-        np.testing.assert_array_equal(losses, store.load(teacher=index)["loss_curve"])
+    for teacher_index, losses in reported.items():
+        np.testing.assert_array_equal(losses, store.load(teacher=teacher_index)["loss_curve"])
 
 
 @dataclass(frozen=True)
@@ -312,7 +316,7 @@ engine.train(
 """
 
 
-def run_script(tmp_path):
+def start_script(tmp_path):
     """Starts a script that trains eight slow teachers in worker processes, and returns its process.
 
     The script prints the number of each teacher that is stored.
@@ -376,14 +380,14 @@ def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_p
 
     A later call trains the other four.
     """
-    process = run_script(tmp_path=tmp_path)
-    reported = {int(process.stdout.readline()) for _ in range(4)}
+    process = start_script(tmp_path=tmp_path)
+    reported_teachers = {int(process.stdout.readline()) for _ in range(4)}
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode != 0
     assert "KeyboardInterrupt" in errors
     store = CheckpointStore(tmp_path / "teachers")
-    assert reported == {0, 1, 2, 3}
+    assert reported_teachers == {0, 1, 2, 3}
     assert store.missing(num_teachers=8) == [4, 5, 6, 7]
     before = bytes_of_teachers(folder=store.folder)
     rng = np.random.default_rng(0)
@@ -448,11 +452,11 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_shard
     Each teacher is reported once, with its last loss. The files of the stored teachers have the same bytes as those of
     an undisturbed run in one process.
     """
-    shards = make_shards(sizes=[20 + index for index in range(6)])
+    shards = make_shards(sizes=[20 + teacher_index for teacher_index in range(6)])
     reported = []
 
-    def append_report(index, loss):
-        reported.append((index, loss))
+    def append_report(teacher_index, loss):
+        reported.append((teacher_index, loss))
 
     teacher = DyingTeacher(device="cpu", marker_file=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
@@ -467,8 +471,11 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_shard
         )
     )
     assert (tmp_path / "died").exists()
-    assert sorted(index for index, _ in reported) == list(range(6))
-    assert all(loss == store.load(teacher=index)["loss_curve"][-1] for index, loss in reported)
+    assert sorted(teacher_index for teacher_index, _ in reported) == list(range(6))
+    assert all(
+        loss == store.load(teacher=teacher_index)["loss_curve"][-1]
+        for teacher_index, loss in reported
+    )
     train(
         engine=StackedEngine(chunk_size=2), teacher=LINEAR, shards=shards, folder=tmp_path / "calm"
     )
@@ -480,7 +487,7 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_shard
 @pytest.mark.process
 def test_workers_of_a_killed_run_end_themselves(tmp_path):
     """If a run with worker processes is killed, a worker process ends within ten seconds."""
-    run_process = run_script(tmp_path=tmp_path)
+    run_process = start_script(tmp_path=tmp_path)
     while not (worker_files := list(tmp_path.glob("worker-*"))):
         assert run_process.poll() is None
         time.sleep(0.05)
@@ -509,11 +516,11 @@ def cluster():
 @pytest.mark.filterwarnings("ignore")
 def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_shards, tmp_path):
     """Ray and the stacked engine give the same bytes for ten teachers, and Ray reports each once, with its losses."""
-    shards = make_shards(sizes=[20 + index % 3 for index in range(10)])
+    shards = make_shards(sizes=[20 + teacher_index % 3 for teacher_index in range(10)])
     reported = []
 
-    def append_report(index, losses):
-        reported.append((index, losses))
+    def append_report(teacher_index, losses):
+        reported.append((teacher_index, losses))
 
     for name, engine in (
         ("ray", RayEngine(chunk_size=4, max_in_flight=2)),
@@ -532,8 +539,8 @@ def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_shards, tmp
     assert bytes_of_teachers(folder=tmp_path / "ray") == bytes_of_teachers(folder=tmp_path / "here")
     losses_of_ray = dict(reported[:10])
     assert sorted(losses_of_ray) == list(range(10))
-    for index, losses in losses_of_ray.items():
-        np.testing.assert_array_equal(losses, store.load(teacher=index)["loss_curve"])
+    for teacher_index, losses in losses_of_ray.items():
+        np.testing.assert_array_equal(losses, store.load(teacher=teacher_index)["loss_curve"])
 
 
 @pytest.mark.process
@@ -541,10 +548,10 @@ def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_shards, tmp
 def test_teachers_of_a_killed_worker_of_ray_are_trained_again(cluster, make_shards, tmp_path):
     """If a worker of Ray is killed once, all teachers are reported once and have the bytes of the stacked engine."""
     shards = make_shards(sizes=[20] * 6)
-    reported = []
+    reported_teachers = []
 
-    def append_teacher(index, _losses):
-        reported.append(index)
+    def append_teacher(teacher_index, _losses):
+        reported_teachers.append(teacher_index)
 
     teacher = DyingTeacher(device="cpu", marker_file=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
@@ -557,7 +564,7 @@ def test_teachers_of_a_killed_worker_of_ray_are_trained_again(cluster, make_shar
     )
     RayEngine(chunk_size=2).train(job)
     assert (tmp_path / "died").exists()
-    assert sorted(reported) == list(range(6))
+    assert sorted(reported_teachers) == list(range(6))
     train(
         engine=StackedEngine(chunk_size=2), teacher=LINEAR, shards=shards, folder=tmp_path / "here"
     )

@@ -15,26 +15,26 @@ from pate.models.networks.resnet import torchvision_models
 SMALL_TEACHER = CNNTeacher(width=8, blocks=1, epochs=3, batch_size=8, device="cpu")
 
 
-def bright_corners(size, seed):
+def bright_corners(num_images, seed):
     """Returns a shard of images of 16 x 16 pixels, with a label for each bright corner."""
     rng = np.random.default_rng(seed)
-    labels = rng.random((size, 4)) < 0.4
-    images = rng.random((size, 1, 16, 16), dtype=np.float32) * 0.5
-    quarters = labels.reshape((size, 1, 2, 2))
-    images += 0.5 * np.kron(quarters, np.ones((8, 8))).astype(np.float32)
+    labels = rng.random((num_images, 4)) < 0.4
+    images = rng.random((num_images, 1, 16, 16), dtype=np.float32) * 0.5
+    label_of_quarter = labels.reshape((num_images, 1, 2, 2))
+    images += 0.5 * np.kron(label_of_quarter, np.ones((8, 8))).astype(np.float32)
     return Shard(inputs=images, labels=labels)
 
 
 @pytest.fixture(scope="module")
 def image_shards():
     """Returns three shards of images with bright corners."""
-    return [bright_corners(size=size, seed=size) for size in (24, 17, 30)]
+    return [bright_corners(num_images=num_images, seed=num_images) for num_images in (24, 17, 30)]
 
 
 @pytest.fixture(scope="module")
 def queries():
     """Returns 60 other images with bright corners, with their labels."""
-    return bright_corners(size=60, seed=99)
+    return bright_corners(num_images=60, seed=99)
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_single_and_stacked_teachers_agree_and_learn(norm, image_shards, queries
     np.testing.assert_allclose(alone, side_by_side, atol=2e-3)
     assert (alone.shape, alone.dtype) == ((3, 60, 4), np.float32)
     long_trained = replace(SMALL_TEACHER, norm=norm, epochs=15, learning_rate=1e-2)
-    states = long_trained.fit_many(shards=[bright_corners(size=60, seed=5)], seeds=[1])
+    states = long_trained.fit_many(shards=[bright_corners(num_images=60, seed=5)], seeds=[1])
     (votes,) = long_trained.predict_many(states=states, inputs=queries.inputs) >= 0.5
     assert (votes == queries.labels).mean() > 0.95
 
@@ -78,11 +78,11 @@ def test_a_threshold_changes_votes_and_not_the_training(stacked, image_shards, q
     assert (votes == (probabilities >= 0.2))[is_clear].all()
 
 
-def red_and_blue(size, seed):
+def red_and_blue(num_images, seed):
     """Returns a shard of images of 32 x 32 pixels, whose red and blue channels show the two labels."""
     rng = np.random.default_rng(seed)
-    labels = rng.random((size, 2)) < 0.5
-    images = rng.random((size, 3, 32, 32), dtype=np.float32) * 0.3
+    labels = rng.random((num_images, 2)) < 0.5
+    images = rng.random((num_images, 3, 32, 32), dtype=np.float32) * 0.3
     images[:, 0] += 0.6 * labels[:, 0, None, None]
     images[:, 2] += 0.6 * labels[:, 1, None, None]
     return Shard(inputs=images, labels=labels)
@@ -100,14 +100,16 @@ def backbone_path(tmp_path_factory):
 @pytest.mark.slow
 def test_a_whole_network_is_trained_from_the_seed():
     """A ResNet-50 teacher has the same state for the same seed, and confidences between 0 and 1."""
-    shard = red_and_blue(size=4, seed=0)
+    shard = red_and_blue(num_images=4, seed=0)
     teacher = ResNet50Teacher(epochs=1, batch_size=4, device="cpu")
     assert teacher.is_isolated
     states = teacher.fit_many(shards=[shard], seeds=[3])
     repeated_states = teacher.fit_many(shards=[shard], seeds=[3])
     assert all(np.array_equal(states[0][name], repeated_states[0][name]) for name in states[0])
     assert states[0]["loss_curve"].shape == (1,)
-    confidences = teacher.predict_many(states=states, inputs=red_and_blue(size=5, seed=1).inputs)
+    confidences = teacher.predict_many(
+        states=states, inputs=red_and_blue(num_images=5, seed=1).inputs
+    )
     assert confidences.shape == (1, 5, 2)
     assert ((confidences >= 0) & (confidences <= 1)).all()
 
@@ -120,16 +122,18 @@ def test_frozen_features_are_computed_once_and_a_head_learns(backbone_path):
     """
     _frozen_backbone.cache_clear()
     teacher = ResNet50Teacher(weights=backbone_path, frozen=True, device="cpu")
-    shards = [red_and_blue(size=24, seed=0), red_and_blue(size=20, seed=1)]
-    query = red_and_blue(size=40, seed=2)
+    shards = [red_and_blue(num_images=24, seed=0), red_and_blue(num_images=20, seed=1)]
+    query_shard = red_and_blue(num_images=40, seed=2)
     states = teacher.fit_many(shards=shards, seeds=[0, 1])
     assert states[0]["weights"].shape == (2048, 2)
-    votes = teacher.predict_many(states=states, inputs=query.inputs) >= 0.5
-    assert (votes == query.labels).mean() > 0.9
-    frozen = _frozen_backbone(
+    votes = teacher.predict_many(states=states, inputs=query_shard.inputs) >= 0.5
+    assert (votes == query_shard.labels).mean() > 0.9
+    frozen_backbone = _frozen_backbone(
         weights_file=backbone_path, image_size=None, device=torch.device("cpu")
     )
-    feature_shard = Shard(inputs=frozen.features(shards[0].inputs), labels=shards[0].labels)
+    feature_shard = Shard(
+        inputs=frozen_backbone.features(shards[0].inputs), labels=shards[0].labels
+    )
     linear_teacher = LinearTeacher(penalty=0.5, device="cpu")
     (expected,) = linear_teacher.fit_many(shards=[feature_shard], seeds=[0])
     np.testing.assert_allclose(states[0]["weights"], expected["weights"], atol=1e-5)
@@ -140,23 +144,23 @@ STUDENT = CNNStudent(
 )
 
 
-def with_an_absent_label(size, seed):
+def with_an_absent_label(num_images, seed):
     """Returns images with bright corners and five labels, of which the last is always false."""
-    shard = bright_corners(size=size, seed=seed)
-    labels = np.column_stack([shard.labels, np.zeros(size, bool)])
+    shard = bright_corners(num_images=num_images, seed=seed)
+    labels = np.column_stack([shard.labels, np.zeros(num_images, bool)])
     return TrainingSet(inputs=shard.inputs, labels=labels)
 
 
 @pytest.fixture(scope="module")
 def answered():
     """Returns 60 images with bright corners, and their labels."""
-    return with_an_absent_label(size=60, seed=0)
+    return with_an_absent_label(num_images=60, seed=0)
 
 
 @pytest.fixture(scope="module")
 def others():
     """Returns 100 other images with bright corners, and their labels."""
-    return with_an_absent_label(size=100, seed=1)
+    return with_an_absent_label(num_images=100, seed=1)
 
 
 @pytest.mark.slow
@@ -166,16 +170,16 @@ def test_a_student_learns_with_and_without_a_pool(pool_size, answered, others):
 
     A label that was never released has probability 0.
     """
-    curve = []
+    loss_curve = []
 
     def record_loss(epoch, losses):
-        curve.append(losses["loss"])
+        loss_curve.append(losses["loss"])
 
     model = STUDENT.learn(answered, pool=others.inputs[:pool_size], seed=0, on_epoch=record_loss)
     assert (model.predict(others.inputs) == others.labels).mean() > 0.9
     assert (model.predict_proba(others.inputs)[:, -1] == 0).all()
-    assert len(curve) == 8
-    assert curve[-1] < curve[0]
+    assert len(loss_curve) == 8
+    assert loss_curve[-1] < loss_curve[0]
     assert model.choices["unlabeled"] == pool_size
 
 

@@ -24,7 +24,8 @@ PUBLIC_INPUTS = RNG.normal(size=(300, 6)).astype(np.float32)
 INPUTS = RNG.normal(size=(50, 6)).astype(np.float32)
 LABELS = RNG.random((50, 3)) < 0.4
 PREVALENCE = np.array([0.4, 0.3, 0.5])
-DIRECTIONS = PublicPCA.fit(PUBLIC_INPUTS, max_directions=4)
+NUM_PRINCIPAL_DIRECTIONS = 4
+DIRECTIONS = PublicPCA.fit(PUBLIC_INPUTS, max_directions=NUM_PRINCIPAL_DIRECTIONS)
 
 
 def split_of_records(inputs, labels):
@@ -50,7 +51,7 @@ def vote_blocks(teacher_of, num_teachers, labels=LABELS):
     """
     source = kernel_votes.KernelVotes(
         private_split=split_of_records(inputs=INPUTS, labels=labels),
-        num_directions=4,
+        num_directions=NUM_PRINCIPAL_DIRECTIONS,
         teacher_of=teacher_of,
         num_teachers=num_teachers,
         public_split=PUBLIC_SPLIT,
@@ -96,18 +97,20 @@ def test_projected_votes_sum_to_the_sum_over_records():
     """
     (block,) = vote_blocks(teacher_of=np.arange(50), num_teachers=50)
     span = DIRECTIONS.span(PUBLIC_INPUTS[:20])
-    direct = DIRECTIONS.features(INPUTS).T @ (LABELS - PREVALENCE)
+    sum_over_records = DIRECTIONS.features(INPUTS).T @ (LABELS - PREVALENCE)
     np.testing.assert_allclose(
-        span.T @ (block.span @ block.weights).sum(axis=0) / np.sqrt(20), direct, atol=1e-10
+        span.T @ (block.span @ block.weights).sum(axis=0) / np.sqrt(20),
+        sum_over_records,
+        atol=1e-10,
     )
     np.testing.assert_allclose(
         np.linalg.norm(block.span @ block.weights, axis=(1, 2)),
         np.linalg.norm(block.weights, axis=(1, 2)),
     )
     noise = np.random.default_rng(1).normal(size=(4000, 20, 3))
-    projected = span.T @ noise
-    assert projected.std() == pytest.approx(1, abs=0.01)
-    assert abs(np.corrcoef(projected.reshape(4000, -1).T)[0, 1:]).max() < 0.06
+    projected_noise = span.T @ noise
+    assert projected_noise.std() == pytest.approx(1, abs=0.01)
+    assert abs(np.corrcoef(projected_noise.reshape(4000, -1).T)[0, 1:]).max() < 0.06
 
 
 def test_votes_of_a_teacher_depend_on_its_own_records_alone():
@@ -280,7 +283,7 @@ def test_a_released_model_has_the_directions_that_teachers_voted_in(
 
 
 @pytest.mark.parametrize(
-    ("num_directions", "least_directions", "width"),
+    ("num_principal_directions", "least_directions", "width"),
     [
         (None, 0, 1),
         (None, 5, 5),
@@ -290,7 +293,7 @@ def test_a_released_model_has_the_directions_that_teachers_voted_in(
     ],
 )
 def test_rounds_keep_the_required_directions_with_much_noise(
-    num_directions, least_directions, width
+    num_principal_directions, least_directions, width
 ):
     """Rounds keep `least_directions` directions at a noise that affords only one, unless a number is set.
 
@@ -299,7 +302,7 @@ def test_rounds_keep_the_required_directions_with_much_noise(
     dataset = SimpleNamespace(
         private=split_of_records(inputs=INPUTS, labels=LABELS), public=PUBLIC_SPLIT
     )
-    source = KernelTeacher(num_directions=num_directions).votes_of(
+    source = KernelTeacher(num_directions=num_principal_directions).votes_of(
         dataset, partition=Partition(teacher_of=np.arange(50), num_teachers=50), num_queries=300
     )
     votes_in_rounds = source.in_rounds(noise_multiplier=1e3, least_directions=least_directions)

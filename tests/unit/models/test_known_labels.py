@@ -149,14 +149,14 @@ TEACHERS = [
 def test_a_teacher_reads_no_label_that_is_unknown(teacher: Teacher) -> None:
     """The confidences of a teacher do not depend on the values of unknown labels, but on those of known labels."""
     known = KNOWN[:60]
-    answers = []
+    confidences_of_trainings = []
     for labels in (LABELS[:60], LABELS[:60] ^ ~known, ~LABELS[:60]):
         states = teacher.fit_many(
             shards=[Shard(inputs=INPUTS[:60], labels=labels, known=known)], seeds=[3]
         )
-        answers.append(teacher.predict_many(states=states, inputs=INPUTS[60:]))
-    np.testing.assert_array_equal(answers[0], answers[1])
-    assert not np.array_equal(answers[0], answers[2])
+        confidences_of_trainings.append(teacher.predict_many(states=states, inputs=INPUTS[60:]))
+    np.testing.assert_array_equal(confidences_of_trainings[0], confidences_of_trainings[1])
+    assert not np.array_equal(confidences_of_trainings[0], confidences_of_trainings[2])
 
 
 @pytest.mark.slow
@@ -185,12 +185,15 @@ def test_a_linear_teacher_of_a_label_is_fitted_to_the_records_that_know_it() -> 
         inputs=INPUTS[60:90], labels=LABELS[60:90], known=np.ones((30, 2), np.bool_)
     )
     state = teacher.fit_many(shards=[shard, other_shard], seeds=[0, 1])[0]
-    rows = KNOWN[:60, 0]
+    first_label = 0
+    rows = KNOWN[:60, first_label]
     alone = teacher.fit_many(
         shards=[Shard(inputs=INPUTS[:60][rows], labels=LABELS[:60][rows])], seeds=[0]
     )[0]
     for name in ("weights", "bias"):
-        np.testing.assert_allclose(state[name][..., 0], alone[name][..., 0], rtol=1e-5)
+        np.testing.assert_allclose(
+            state[name][..., first_label], alone[name][..., first_label], rtol=1e-5
+        )
 
 
 @pytest.mark.parametrize("teacher", TEACHERS, ids=str)

@@ -168,14 +168,16 @@ def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypa
 
     monkeypatch.setattr(WhiteCoordinates, "fit", count_rows_and_fit)
     student = LogisticStudent(penalties=(1e-3,))
-    by_all = student.fit(rows.inputs, labels=rows.labels, seed=0)
+    model_if_all_rows_choose = student.fit(rows.inputs, labels=rows.labels, seed=0)
     monkeypatch.setattr(logistic, "_MAX_ROWS", 700)
-    by_some = student.fit(rows.inputs, labels=rows.labels, seed=0)
+    model_if_some_rows_choose = student.fit(rows.inputs, labels=rows.labels, seed=0)
     # A fifth of the rows that choose the penalty is held out.
     assert num_fitted == [3000 - 600, 3000, 700 - 140, 3000]
     queries = held_out.inputs
     np.testing.assert_allclose(
-        by_some.predict_proba(queries), by_all.predict_proba(queries), atol=2e-3
+        model_if_some_rows_choose.predict_proba(queries),
+        model_if_all_rows_choose.predict_proba(queries),
+        atol=2e-3,
     )
 
 

@@ -62,7 +62,7 @@ def test_stacked_mlp_teachers_equal_separate_training(shards, queries):
 def test_the_model_predicts_what_torch_would(rows, held_out):
     """A student of three networks predicts the mean of torch's networks with its arrays."""
     model = MLPStudent(hidden=7, folds=3, epochs=5).fit(rows.inputs, labels=rows.labels, seed=0)
-    members = []
+    probabilities_of_members = []
     for member in range(3):
         hidden_layer = nn.Linear(in_features=15, out_features=7)
         output_layer = nn.Linear(in_features=7, out_features=6)
@@ -70,9 +70,9 @@ def test_the_model_predicts_what_torch_would(rows, held_out):
             layer.weight.data = torch.from_numpy(model.arrays[f"{prefix}weights"][member].T.copy())
             layer.bias.data = torch.from_numpy(model.arrays[f"{prefix}bias"][member, 0].copy())
         network = nn.Sequential(hidden_layer, nn.ReLU(), output_layer, nn.Sigmoid())
-        members.append(network(torch.from_numpy(held_out.inputs)).detach().numpy())
+        probabilities_of_members.append(network(torch.from_numpy(held_out.inputs)).detach().numpy())
     np.testing.assert_allclose(
-        model.predict_proba(held_out.inputs), np.mean(members, axis=0), atol=1e-5
+        model.predict_proba(held_out.inputs), np.mean(probabilities_of_members, axis=0), atol=1e-5
     )
 
 
@@ -81,15 +81,15 @@ def test_the_student_is_that_of_the_epoch_with_the_least_held_out_loss(rows):
 
     It is not the last epoch.
     """
-    reports = []
+    student_losses_by_epoch = []
     student = MLPStudent(hidden=32, epochs=150, learning_rate=3e-2, weight_decay=0.0)
 
     def record_losses(epoch, losses):
-        reports.append(losses)
+        student_losses_by_epoch.append(losses)
 
     model = student.fit(rows.inputs, labels=rows.labels, seed=0, on_epoch=record_losses)
-    held_out = [losses["held_out_loss"] for losses in reports]
-    assert len(reports) == 151
-    assert model.choices["epochs"] == np.argmin(held_out)
-    assert 0 < np.argmin(held_out) < 150  # The student overfits afterwards.
-    assert reports[-1]["loss"] < min(held_out)
+    held_out_loss_by_epoch = [losses["held_out_loss"] for losses in student_losses_by_epoch]
+    assert len(student_losses_by_epoch) == 151
+    assert model.choices["epochs"] == np.argmin(held_out_loss_by_epoch)
+    assert 0 < np.argmin(held_out_loss_by_epoch) < 150  # The student overfits afterwards.
+    assert student_losses_by_epoch[-1]["loss"] < min(held_out_loss_by_epoch)

@@ -60,7 +60,7 @@ def test_processes_sum_votes_to_the_numbers_of_threads(
 
     Teachers have any size and weights. With three processes, labels have gaps.
     """
-    records = records_of(is_weighted=True, have_gaps=num_workers == 3)
+    records = records_of(are_teachers_weighted=True, labels_have_gaps=num_workers == 3)
     sums = close_at_test_end(ProcessesEngine(num_workers=num_workers).round_sums(records))
     for question in (
         question_of(round_records=records),
@@ -182,7 +182,7 @@ def test_a_round_after_an_interrupted_one_gets_its_own_answer(
         with pytest.raises(KeyboardInterrupt):
             sums.total(question_of(round_records=records, clip=3.0))
         threading.Timer(0.1, os.kill, [worker._process.pid, signal.SIGCONT]).start()
-        question = question_of(round_records=records, weight_std=number + 2.0)
+        question = question_of(round_records=records, student_weight_std=number + 2.0)
         np.testing.assert_array_equal(
             sums.total(question), sum_of_votes(round_records=records, question=question)
         )
@@ -265,8 +265,8 @@ def test_processes_end_with_a_run_that_ends_in_a_round(signal_number: int, tmp_p
         start_new_session=True,
     )
     assert run.stdout is not None
-    workers = [int(word) for word in run.stdout.readline().split()]
-    assert len(workers) == 2
+    worker_ids = [int(word) for word in run.stdout.readline().split()]
+    assert len(worker_ids) == 2
     os.killpg(run.pid, signal_number)  # A terminal, too, signals the whole group.
     _, errors = run.communicate(timeout=60)
     assert run.returncode != 0
@@ -274,9 +274,9 @@ def test_processes_end_with_a_run_that_ends_in_a_round(signal_number: int, tmp_p
     num_tracebacks = 1 if signal_number == signal.SIGINT else 0
     assert errors.count("Traceback") == num_tracebacks
     deadline = time.monotonic() + 10
-    while any(map(is_running, workers)) and time.monotonic() < deadline:
+    while any(map(is_running, worker_ids)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not any(map(is_running, workers))
+    assert not any(map(is_running, worker_ids))
     assert list(tmp_path.iterdir()) == [script_path]
 
 
@@ -292,18 +292,22 @@ def gpu_sums_on_processor(round_records: RoundRecords) -> GpuSums:
 
 
 @pytest.mark.parametrize(
-    ("is_weighted", "have_gaps"), [(False, False), (True, False), (True, True)]
+    ("are_teachers_weighted", "labels_have_gaps"), [(False, False), (True, False), (True, True)]
 )
 def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(
-    is_weighted: bool, have_gaps: bool
+    are_teachers_weighted: bool, labels_have_gaps: bool
 ) -> None:
     """For a student without weights, the code for a GPU sums votes of single records exactly as threads do.
 
     All probabilities are then 1/2 on every machine.
     """
-    records = records_of(teacher_sizes=(1,) * 50, is_weighted=is_weighted, have_gaps=have_gaps)
+    records = records_of(
+        teacher_sizes=(1,) * 50,
+        are_teachers_weighted=are_teachers_weighted,
+        labels_have_gaps=labels_have_gaps,
+    )
     for clip in (0.3, 3.0):
-        question = question_of(round_records=records, clip=clip, weight_std=0.0)
+        question = question_of(round_records=records, clip=clip, student_weight_std=0.0)
         total = gpu_sums_on_processor(round_records=records).total(question)
         np.testing.assert_array_equal(total, sum_of_votes(round_records=records, question=question))
 
@@ -312,7 +316,9 @@ def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(
 def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """For teachers of any size, the sum by a GPU is that of threads within a thousandth of a clip per teacher."""
     monkeypatch.setattr("pate.models.gpu_sums._MAX_ROWS", 64)
-    records = records_of(teacher_sizes=(size,) * 9, is_weighted=True, have_gaps=size == 3)
+    records = records_of(
+        teacher_sizes=(size,) * 9, are_teachers_weighted=True, labels_have_gaps=size == 3
+    )
     question = question_of(round_records=records)
     moments = question.clipped_moments
     gpu_total = gpu_sums_on_processor(round_records=records).total(question)
@@ -384,7 +390,7 @@ def test_ray_sums_votes_to_the_numbers_of_threads(close_at_test_end: CloseAtEnd)
 
     Teachers have any size and weights.
     """
-    records = records_of(is_weighted=True)
+    records = records_of(are_teachers_weighted=True)
     sums = close_at_test_end(RayEngine().round_sums(records))
     for question in (
         question_of(round_records=records),

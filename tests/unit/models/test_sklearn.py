@@ -66,7 +66,8 @@ def test_any_estimator_and_any_number_of_varying_labels(estimator, num_varying, 
     """
     labels = np.arange(30)[:, None] % np.arange(2, 7) == 0
     labels[:, num_varying:] = [True, False, True, False, True][num_varying:]
-    shard = Shard(inputs=shards[0].inputs, labels=labels)
+    first_shard = shards[0]
+    shard = Shard(inputs=first_shard.inputs, labels=labels)
     predict_confidences = confidences_of_one_teacher(estimator=estimator, shard=shard)
     confidences = predict_confidences(inputs=queries)
     assert confidences.shape == (50, 5)

@@ -117,18 +117,21 @@ def test_impossible_rows_are_refused(student, inputs, labels, seed, refusal):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("score", [micro_f1, accuracy])
-def test_the_threshold_has_the_best_score(score):
+@pytest.mark.parametrize("compute_score", [micro_f1, accuracy])
+def test_the_threshold_has_the_best_score(compute_score):
     """The chosen threshold has the best score of 100 thresholds, in micro F1 and in accuracy."""
     rng = np.random.default_rng(0)
     labels = rng.random((40, 5)) < 0.2
     probabilities = (labels * 0.3 + rng.random((40, 5)) * 0.6).round(2)  # with ties
-    threshold = best_threshold(probabilities, labels=labels, metric=score.__name__)
+    threshold = best_threshold(probabilities, labels=labels, metric=compute_score.__name__)
     grid = np.linspace(start=0.005, stop=0.995, num=100)
     scores = [
-        score(labels=labels, predicted=probabilities >= grid_threshold) for grid_threshold in grid
+        compute_score(labels=labels, predicted=probabilities >= grid_threshold)
+        for grid_threshold in grid
     ]
-    assert score(labels=labels, predicted=probabilities >= threshold) == pytest.approx(max(scores))
+    assert compute_score(labels=labels, predicted=probabilities >= threshold) == pytest.approx(
+        max(scores)
+    )
 
 
 @pytest.mark.parametrize(

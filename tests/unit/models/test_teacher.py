@@ -69,10 +69,10 @@ def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, shards):
     for state, repeated_state in zip(states, again, strict=True):
         assert are_equal_states(first_state=state, second_state=repeated_state)
         assert all(isinstance(array, np.ndarray) for array in state.values())
-        curve = state["loss_curve"]
-        assert (curve.dtype, curve.ndim) == (np.float32, 1)
-        assert len(curve) > 0
-        assert np.isfinite(curve).all()
+        loss_curve = state["loss_curve"]
+        assert (loss_curve.dtype, loss_curve.ndim) == (np.float32, 1)
+        assert len(loss_curve) > 0
+        assert np.isfinite(loss_curve).all()
 
 
 def test_a_teacher_depends_on_its_own_shard_alone(teacher, shards, queries):
@@ -86,16 +86,18 @@ def test_a_teacher_depends_on_its_own_shard_alone(teacher, shards, queries):
 
 def test_shards_that_do_not_match_are_refused(teacher, shards):
     """No shards, too few seeds, and shards of different widths or labels are refused."""
+    first_shard = shards[0]
+    seeds_of_two_teachers = [1, 2]
     with refused_parameter("len(shards)", value=0):
         teacher.fit_many(shards=[], seeds=[])
     with refused_parameter("len(seeds)", value=2, rule_words="6"):
-        teacher.fit_many(shards=shards, seeds=[1, 2])
-    narrow_shard = Shard(inputs=shards[0].inputs[:, :3], labels=shards[0].labels)
+        teacher.fit_many(shards=shards, seeds=seeds_of_two_teachers)
+    narrow_shard = Shard(inputs=first_shard.inputs[:, :3], labels=first_shard.labels)
     with refused_parameter("inputs.shape[1:]", value=(3,), rule_words="(12,)"):
-        teacher.fit_many(shards=[shards[0], narrow_shard], seeds=[0, 1])
-    shard_with_fewer_labels = Shard(inputs=shards[0].inputs, labels=shards[0].labels[:, :2])
+        teacher.fit_many(shards=[first_shard, narrow_shard], seeds=[0, 1])
+    shard_with_fewer_labels = Shard(inputs=first_shard.inputs, labels=first_shard.labels[:, :2])
     with refused_parameter("labels.shape[1]", value=2, rule_words="5"):
-        teacher.fit_many(shards=[shards[0], shard_with_fewer_labels], seeds=[0, 1])
+        teacher.fit_many(shards=[first_shard, shard_with_fewer_labels], seeds=[0, 1])
 
 
 @pytest.mark.parametrize(
@@ -139,28 +141,30 @@ def test_isolated_states_do_not_depend_on_the_sizes_of_other_shards(teacher, mak
     An isolated teacher is computed without the shards of others.
     """
     isolated_teacher = IsolatedTeacher(teacher)
-    together = make_shards(sizes=[30, 22, 41, 5, 30])
-    with_larger_last = [*together[:4], *make_shards(sizes=[73], seed=4)]
-    states = isolated_teacher.fit_many(shards=together, seeds=range(5))
-    other_states = isolated_teacher.fit_many(shards=with_larger_last, seeds=range(5))
+    shards_together = make_shards(sizes=[30, 22, 41, 5, 30])
+    shards_with_larger_last = [*shards_together[:4], *make_shards(sizes=[73], seed=4)]
+    states = isolated_teacher.fit_many(shards=shards_together, seeds=range(5))
+    other_states = isolated_teacher.fit_many(shards=shards_with_larger_last, seeds=range(5))
     for index in range(4):
         assert are_equal_states(first_state=states[index], second_state=other_states[index])
     for index in range(5):
-        (alone,) = teacher.fit_many(shards=[together[index]], seeds=[index])
+        (alone,) = teacher.fit_many(shards=[shards_together[index]], seeds=[index])
         assert are_equal_states(first_state=alone, second_state=states[index])
     assert isolated_teacher.is_isolated
 
 
 def test_teachers_are_isolated_if_groups_have_several_records():
     """`isolate` wraps stacked teachers if a group has several records; networks for images stay as they are."""
-    linear = TEACHERS[0]
-    single_groups = np.arange(6)
-    larger_groups = np.array([0, 1, 2, 2, 3, 4])
-    assert isolate(linear, group_ids=single_groups) is linear
-    assert isolate(linear, group_ids=larger_groups) == IsolatedTeacher(linear)
+    linear_teacher = TEACHERS[0]
+    distinct_group_ids = np.arange(6)
+    group_ids_with_a_pair = np.array([0, 1, 2, 2, 3, 4])
+    assert isolate(linear_teacher, group_ids=distinct_group_ids) is linear_teacher
+    assert isolate(linear_teacher, group_ids=group_ids_with_a_pair) == IsolatedTeacher(
+        linear_teacher
+    )
     for stacked in (None, True):
-        network = CNNTeacher(device="cpu", stacked=stacked)
-        assert isolate(network, group_ids=larger_groups) == network
+        network_teacher = CNNTeacher(device="cpu", stacked=stacked)
+        assert isolate(network_teacher, group_ids=group_ids_with_a_pair) == network_teacher
 
 
 @dataclass(frozen=True)

@@ -77,11 +77,11 @@ def test_a_network_equals_the_layers_of_torch(norm, grid, kernel_size):
     tensors = initial_tensors(network=network)
     images = torch.rand(7, *SHAPE) * 2 - 1
     model = torch_layers(network=network, tensors=tensors)
-    for training in (True, False):
-        model.train(training)
+    for is_training in (True, False):
+        model.train(is_training)
         cells = model(images).permute((0, 2, 3, 1)).flatten(start_dim=1)
         expected = cells @ tensors["head.weight"].T + tensors["head.bias"]
-        logits = network.logits(tensors, images=images, training=training)
+        logits = network.logits(tensors, images=images, training=is_training)
         np.testing.assert_allclose(logits.detach(), expected.detach(), atol=1e-4)
     if norm == "batch":
         np.testing.assert_allclose(tensors["layer1.mean"], model[4].running_mean, atol=1e-5)
@@ -89,9 +89,9 @@ def test_a_network_equals_the_layers_of_torch(norm, grid, kernel_size):
 
 
 @pytest.mark.parametrize("norm", ["group", "batch"])
-@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("is_training", [True, False])
 @pytest.mark.parametrize("kernel_size", [3, 5])
-def test_stacked_networks_equal_single_networks(norm, training, kernel_size):
+def test_stacked_networks_equal_single_networks(norm, is_training, kernel_size):
     """Three networks side by side, with 6, 4 and 1 images, give the logits and tensors of each alone."""
     network = ConvNet(
         SHAPE, num_labels=5, width=8, blocks=2, patch=2, grid=4, norm=norm, kernel_size=kernel_size
@@ -106,10 +106,10 @@ def test_stacked_networks_equal_single_networks(norm, training, kernel_size):
         stacked_state_dict=stack,
         images=images,
         is_valid_image=valid,
-        is_training=training,
+        is_training=is_training,
     )
     for row, (tensors, count) in enumerate(zip(singles, counts, strict=True)):
-        expected = network.logits(tensors, images=images[row, :count], training=training)
+        expected = network.logits(tensors, images=images[row, :count], training=is_training)
         np.testing.assert_allclose(stacked[row, :count], expected, atol=1e-4)
         for name in tensors:
             np.testing.assert_allclose(stack[name][row], tensors[name], atol=1e-4)

@@ -40,27 +40,29 @@ TEACHERS = {
 }
 
 
-def block_with_gpu() -> AbstractContextManager[None]:
+def context_with_gpu() -> AbstractContextManager[None]:
     """Returns a block with a GPU: the real one if there is one, else a simulated one."""
     return nullcontext() if REAL else pretended_gpu()
 
 
-def block_without_gpu() -> AbstractContextManager[object]:
-    """Returns a block in which torch finds no GPU."""
+def context_without_gpu() -> AbstractContextManager[object]:
+    """Returns a context in which torch finds no GPU."""
     return mock.patch.object(torch.cuda, "is_available", return_value=False)
 
 
 @pytest.fixture(scope="module")
 def shards(make_images):
     """Returns three shards of images."""
-    labeled_image_sets = [make_images(size=size, seed=size) for size in (17, 24, 9)]
+    labeled_image_sets = [
+        make_images(num_images=num_images, seed=num_images) for num_images in (17, 24, 9)
+    ]
     return [Shard(inputs=images, labels=labels) for images, labels in labeled_image_sets]
 
 
 @pytest.fixture(scope="module")
 def queries(make_images):
     """Returns 70 images."""
-    return make_images(size=70, seed=99)[0]
+    return make_images(num_images=70, seed=99)[0]
 
 
 @pytest.mark.slow
@@ -83,9 +85,9 @@ def test_teachers_are_trained_and_vote_on_a_gpu(teacher, shards, queries, tmp_pa
         return confidences_of_stored(store=store, chunk_size=2)
 
     gpu_store = CheckpointStore(tmp_path / "gpu")
-    with block_with_gpu():
+    with context_with_gpu():
         gpu_confidences = confidences_after_training(store=gpu_store)
-    with block_without_gpu():
+    with context_without_gpu():
         cpu_confidences = confidences_after_training(store=CheckpointStore(tmp_path / "processor"))
         np.testing.assert_allclose(gpu_confidences, cpu_confidences, atol=0.03)
         gpu_files_on_cpu = confidences_of_stored(store=gpu_store, chunk_size=16)
@@ -102,9 +104,9 @@ def test_a_resnet_is_trained_and_predicts_on_a_gpu(shards, queries):
         states = teacher.fit_many(shards=[small_shard], seeds=[0])
         return teacher.predict_many(states=states, inputs=queries[:3])
 
-    with block_with_gpu():
+    with context_with_gpu():
         gpu_confidences = confidences()
-    with block_without_gpu():
+    with context_without_gpu():
         cpu_confidences = confidences()
     np.testing.assert_allclose(gpu_confidences, cpu_confidences, atol=0.1 if REAL else 1e-4)
 
@@ -116,15 +118,15 @@ def test_a_student_from_a_gpu_predicts_on_any_device(precision, shards, queries)
     student = CNNStudent(width=8, epochs=2, folds=2, precision=precision)
     training_set = TrainingSet(inputs=shards[0].inputs, labels=shards[0].labels)
 
-    def probabilities(device_block):
-        with device_block:
+    def predict_after_training(device_context):
+        with device_context:
             model = student.learn(training_set, pool=queries[:20], seed=1)
             on_device = model.predict_proba(queries)
         np.testing.assert_array_equal(on_device, model.predict_proba(queries))
         return on_device
 
-    from_gpu = probabilities(device_block=block_with_gpu())
-    from_cpu = probabilities(device_block=block_without_gpu())
+    from_gpu = predict_after_training(device_context=context_with_gpu())
+    from_cpu = predict_after_training(device_context=context_without_gpu())
     np.testing.assert_allclose(from_gpu, from_cpu, atol=0.03)
 
 

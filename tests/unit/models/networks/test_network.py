@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 RECIPE = AdamWRecipe(epochs=3, batch_size=8, learning_rate=3e-3, weight_decay=1e-2)
 
 
-def small_network(norm_kind="group"):
+def small_convnet(norm_kind="group"):
     """Returns a network for images of 16 x 16 pixels in color, with four labels."""
     return ConvNet(shape=(3, 16, 16), num_labels=4, width=8, blocks=1, norm=norm_kind)
 
@@ -27,7 +27,7 @@ def train_alone(images, labels, recipe=RECIPE, seed=0, norm_kind="group"):
     """Trains one network alone; returns its tensors and its losses."""
     rng = np.random.default_rng(seed)
     return fit_network(
-        network=small_network(norm_kind=norm_kind),
+        network=small_convnet(norm_kind=norm_kind),
         images=images,
         targets=labels.astype(np.float32),
         recipe=recipe,
@@ -42,7 +42,7 @@ def train_side_by_side(labeled_image_sets, recipe, seeds, norm_kind="group"):
     rngs = [np.random.default_rng(seed) for seed in seeds]
     images = [images for images, _ in labeled_image_sets]
     return fit_stacked(
-        network=small_network(norm_kind=norm_kind),
+        network=small_convnet(norm_kind=norm_kind),
         images_of_networks=images,
         targets_of_networks=targets,
         recipe=recipe,
@@ -53,11 +53,11 @@ def train_side_by_side(labeled_image_sets, recipe, seeds, norm_kind="group"):
 
 def test_training_equals_torch_adamw(make_images):
     """Three epochs give a network the losses and tensors of torch's AdamW with a falling learning rate."""
-    images, labels = make_images(size=20)
+    images, labels = make_images(num_images=20)
     tensors, step_losses = train_alone(images=images, labels=labels)
     rng = np.random.default_rng(0)
     torch_tensors = {
-        name: tensor.requires_grad_() for name, tensor in small_network().initial(rng).items()
+        name: tensor.requires_grad_() for name, tensor in small_convnet().initial(rng).items()
     }
     optimizer = torch.optim.AdamW(torch_tensors.values(), lr=3e-3, weight_decay=1e-2)
     step = 0
@@ -66,7 +66,7 @@ def test_training_equals_torch_adamw(make_images):
         for first in range(0, 20, 8):
             optimizer.param_groups[0]["lr"] = 3e-3 * (1 - step / 9)
             rows = order[first : first + 8]
-            logits = small_network().logits(
+            logits = small_convnet().logits(
                 torch_tensors, images=torch.from_numpy(images[rows]) * 2 - 1, training=True
             )
             targets = torch.from_numpy(labels[rows].astype(np.float32))
@@ -99,7 +99,9 @@ def test_networks_trained_together_equal_networks_train_alone(make_images, norm,
         flip=True,
         precision=precision,
     )
-    labeled_image_sets = [make_images(size=size, seed=size) for size in sizes]
+    labeled_image_sets = [
+        make_images(num_images=num_images, seed=num_images) for num_images in sizes
+    ]
     network_seeds = [20 + number for number in range(len(sizes))]
     tensors, losses_of_networks = train_side_by_side(
         labeled_image_sets=labeled_image_sets, recipe=recipe, seeds=network_seeds, norm_kind=norm
@@ -121,20 +123,20 @@ def test_the_overflow_of_one_network_does_not_change_another(make_images):
     The other network has usual inputs in one training and huge ones in another. A step that it skips must not select
     another formula, with other rounding, for the first network.
     """
-    images, labels = make_images(size=16)
+    images, labels = make_images(num_images=16)
     recipe = AdamWRecipe(
         epochs=3, batch_size=8, learning_rate=3e-2, weight_decay=1e-2, precision="float16"
     )
 
-    def tensors_with(factor):
-        labeled_image_sets = [(images, labels), (images * np.float32(factor), labels)]
+    def train_beside_scaled_images(image_factor):
+        labeled_image_sets = [(images, labels), (images * np.float32(image_factor), labels)]
         tensors, _ = train_side_by_side(
             labeled_image_sets=labeled_image_sets, recipe=recipe, seeds=(1, 2)
         )
         return tensors
 
-    usual = tensors_with(factor=1)
-    huge = tensors_with(factor=1e6)
+    usual = train_beside_scaled_images(image_factor=1)
+    huge = train_beside_scaled_images(image_factor=1e6)
     for name in usual:
         assert (usual[name][0] == huge[name][0]).all(), name
     assert any((usual[name][1] != huge[name][1]).any() for name in usual)
@@ -142,7 +144,7 @@ def test_the_overflow_of_one_network_does_not_change_another(make_images):
 
 def test_equal_arguments_give_equal_bytes_and_another_seed_other_bytes(make_images):
     """Trainings with the same seed give the same tensors, and another seed gives other tensors."""
-    images, labels = make_images(size=20)
+    images, labels = make_images(num_images=20)
     first, again, other = (
         train_alone(images=images, labels=labels, seed=seed)[0] for seed in (1, 1, 2)
     )
@@ -155,11 +157,11 @@ def test_a_step_with_infinite_gradients_is_skipped(make_images, monkeypatch):
 
     The head of the network is large enough for that.
     """
-    images, labels = make_images(size=8)
+    images, labels = make_images(num_images=8)
     recipe = AdamWRecipe(
         epochs=1, batch_size=8, learning_rate=1e-3, weight_decay=0.0, precision="float16"
     )
-    begin = small_network().initial(np.random.default_rng(0))
+    begin = small_convnet().initial(np.random.default_rng(0))
     begin["head.weight"] += 3e4  # times any activation more than float16 holds
 
     def copy_begin(_network, rng):
@@ -169,7 +171,7 @@ def test_a_step_with_infinite_gradients_is_skipped(make_images, monkeypatch):
     targets = labels.astype(np.float32)
     rng = np.random.default_rng(0)
     result, _ = fit_network(
-        network=small_network(), images=images, targets=targets, recipe=recipe, rng=rng, device=CPU
+        network=small_convnet(), images=images, targets=targets, recipe=recipe, rng=rng, device=CPU
     )
     assert all((result[name] == begin[name]).all() for name in begin)
 
@@ -231,12 +233,14 @@ def test_the_stacked_optimizer_equals_torch_adamw(rate_factor):
 
     This also holds for a learning rate with one factor for both networks, or with a factor for each.
     """
-    expected = parameters_by_torch(num_steps=6, rate_factor=rate_factor)
-    with_one_factor = parameters_after(num_steps=6, rate_factor=rate_factor)
-    np.testing.assert_allclose(with_one_factor, expected, atol=1e-6)
-    factor_of_each_network = torch.full((2, 1), fill_value=rate_factor)
-    with_two_factors = parameters_after(num_steps=6, rate_factor=factor_of_each_network)
-    np.testing.assert_allclose(with_two_factors, expected, atol=1e-6)
+    expected_parameters = parameters_by_torch(num_steps=6, rate_factor=rate_factor)
+    parameters_at_one_rate_factor = parameters_after(num_steps=6, rate_factor=rate_factor)
+    np.testing.assert_allclose(parameters_at_one_rate_factor, expected_parameters, atol=1e-6)
+    rate_factor_of_each_network = torch.full((2, 1), fill_value=rate_factor)
+    parameters_at_two_rate_factors = parameters_after(
+        num_steps=6, rate_factor=rate_factor_of_each_network
+    )
+    np.testing.assert_allclose(parameters_at_two_rate_factors, expected_parameters, atol=1e-6)
 
 
 def test_an_inactive_part_keeps_its_parameters_and_does_not_influence_others():
@@ -246,11 +250,11 @@ def test_an_inactive_part_keeps_its_parameters_and_does_not_influence_others():
     """
     both_networks = torch.tensor([[True], [True]])
     first_network = torch.tensor([[True], [False]])
-    parameters = parameters_after(
+    first_parameters, second_parameters = parameters_after(
         num_steps=4, active_networks=[both_networks, both_networks, first_network, first_network]
     )
-    np.testing.assert_allclose(parameters[0], parameters_by_torch(num_steps=4)[0], atol=1e-6)
-    np.testing.assert_array_equal(parameters[1], parameters_after(num_steps=2)[1])
+    np.testing.assert_allclose(first_parameters, parameters_by_torch(num_steps=4)[0], atol=1e-6)
+    np.testing.assert_array_equal(second_parameters, parameters_after(num_steps=2)[1])
 
 
 def test_auto_chooses_a_gpu_and_cuda_without_a_gpu_is_refused(monkeypatch):
