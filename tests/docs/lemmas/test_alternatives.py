@@ -105,7 +105,9 @@ def renyi_by_quadrature(
         interval_ends = np.linspace(
             -mean_shift - 20, 2 * renyi_order * mean_shift + 20, 24
         ).tolist()
-        return mpmath.log1p(mpmath.quad(integrand, interval_ends)) / (a - 1)
+        # Gauss-Legendre takes half of the time of the default, and agrees with it in 18 digits.
+        moment_less_1 = mpmath.quad(integrand, interval_ends, method="gauss-legendre")
+        return mpmath.log1p(moment_less_1) / (a - 1)
 
 
 @pytest.mark.slow
