@@ -131,12 +131,13 @@ def bytes_of_round(
     teacher_of = np.repeat(np.arange(num_teachers), 1 + np.arange(num_teachers) % 40)
     inputs = rng.normal(size=(len(teacher_of), 8)).astype(np.float32)
     pool = rng.normal(size=(2100, 8)).astype(np.float32)
+    num_components = 3
     landmarks = rng.normal(size=(5, 9))
-    linear_weights = rng.normal(size=(9, 3))
+    linear_weights = rng.normal(size=(9, num_components))
     kernel = PublicKernel(
         landmarks,
         kernel_width=0.5,
-        weights=rng.normal(size=(5, 3)),
+        weights=rng.normal(size=(5, num_components)),
         linear_weights=linear_weights,
     )
     votes = votes_class(

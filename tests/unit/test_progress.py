@@ -65,9 +65,14 @@ def test_a_stage_of_unknown_length_says_its_step_and_the_time() -> None:
     assert stage.line(current_time=41.0) == "training the student, step 7, 41 s passed, loss 0.2"
 
 
-def _shown(monitor_of: Console) -> list[str]:
+def _unwatched_monitor(console: Console, clock: Clock, shown_after: float = 0.0) -> ConsoleMonitor:
+    """Returns a monitor of a console, with no thread that watches its stages."""
+    return ConsoleMonitor(console, clock=clock, watches=False, shown_after=shown_after)
+
+
+def _shown_lines(console: Console) -> list[str]:
     """Returns the lines that were written to a console."""
-    return [line for line in monitor_of.file.getvalue().splitlines() if line]
+    return [line for line in console.file.getvalue().splitlines() if line]
 
 
 def test_without_a_terminal_a_line_comes_at_least_every_30_s() -> None:
@@ -77,29 +82,34 @@ def test_without_a_terminal_a_line_comes_at_least_every_30_s() -> None:
     """
     console = Console(file=io.StringIO(), width=200)
     clock = Clock()
-    monitor = ConsoleMonitor(console, clock=clock, watches=False)
+    monitor = _unwatched_monitor(console=console, clock=clock)
     with monitor.stage("releases and students", total=4) as advance:
         due = monitor.show_if_due()
         assert due <= 30
-        assert not _shown(console)
+        assert not _shown_lines(console)
         clock.seconds = due
         advance(1)
-        assert _shown(console) == ["releases and students, 1 of 4, 20 s passed, about 1 min left"]
+        assert _shown_lines(console) == [
+            "releases and students, 1 of 4, 20 s passed, about 1 min left"
+        ]
         with monitor.stage("training the student"):
             clock.seconds += 10
             monitor.show_if_due()
-            assert len(_shown(console)) == 1
+            assert len(_shown_lines(console)) == 1
             clock.seconds += 15
             monitor.show_if_due()
-            assert _shown(console)[1:] == ["training the student, 25 s passed"]
-    assert _shown(console)[2:] == ["training the student: 25.0 s", "releases and students: 45.0 s"]
+            assert _shown_lines(console)[1:] == ["training the student, 25 s passed"]
+    assert _shown_lines(console)[2:] == [
+        "training the student: 25.0 s",
+        "releases and students: 45.0 s",
+    ]
 
 
 def test_on_a_terminal_bars_are_shown_and_no_such_lines() -> None:
     """On a terminal a stage has a bar, and no lines with the time passed."""
     console = Console(file=io.StringIO(), width=200, force_terminal=True)
     clock = Clock()
-    monitor = ConsoleMonitor(console, clock=clock, watches=False)
+    monitor = _unwatched_monitor(console=console, clock=clock)
     with monitor.stage("training teachers", total=2) as advance:
         clock.seconds = 60.0
         advance(1)
@@ -123,9 +133,9 @@ def test_a_monitor_can_leave_out_short_stages() -> None:
     """With `shown_after=2`, a stage of 1 s prints no line, and a stage of 3 s prints one."""
     console = Console(file=io.StringIO(), width=200)
     clock = Clock()
-    monitor = ConsoleMonitor(console, clock=clock, watches=False, shown_after=2.0)
+    monitor = _unwatched_monitor(console=console, clock=clock, shown_after=2.0)
     with monitor.stage("pricing the release"):
         clock.seconds = 1.0
     with monitor.stage("searching for settings that work"):
         clock.seconds = 4.0
-    assert _shown(console) == ["searching for settings that work: 3.0 s"]
+    assert _shown_lines(console) == ["searching for settings that work: 3.0 s"]

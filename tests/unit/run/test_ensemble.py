@@ -191,9 +191,11 @@ def test_a_teacher_does_not_vote_on_a_label_that_none_of_its_records_knows(
     known[teacher_of < 2, 1] = False
     # All known labels are present, so every teacher that knows a label votes for it.
     labels = known.copy()
-    with_gaps = replace(dataset, private=replace(dataset.private, labels=labels, known=known))
+    dataset_with_unknown_labels = replace(
+        dataset, private=replace(dataset.private, labels=labels, known=known)
+    )
     ensemble, _ = train_ensemble(
-        dataset=with_gaps, ensemble_folder=tmp_path, engine=CountingEngine()
+        dataset=dataset_with_unknown_labels, ensemble_folder=tmp_path, engine=CountingEngine()
     )
     votes = ensemble.vote().require_type(TeacherVotes)
     assert votes.num_abstaining().tolist()[:3] == [1, 2, 0]

@@ -248,13 +248,19 @@ def test_runs_in_one_folder_train_what_depends_on_the_data_once(tmp_path: Path) 
 
     The true-label student is trained once for each recipe of a student. Neither model is published.
     """
-    plan = replace(small_plan(), all_records=True, seed=None)
+    plan_with_all_records_model = replace(small_plan(), all_records=True, seed=None)
     monitors = [SilentMonitor() for _ in range(3)]
-    other_student = replace(plan, student=LogisticStudent(), settings={"name": "other"})
+    plan_of_other_student = replace(
+        plan_with_all_records_model, student=LogisticStudent(), settings={"name": "other"}
+    )
     with without_pictures():
-        first = train(plan, output_dir=tmp_path / "first", monitor=monitors[0])
-        second = train(other_student, output_dir=tmp_path / "second", monitor=monitors[1])
-        third = train(plan, output_dir=tmp_path / "third", monitor=monitors[2])
+        first = train(
+            plan_with_all_records_model, output_dir=tmp_path / "first", monitor=monitors[0]
+        )
+        second = train(plan_of_other_student, output_dir=tmp_path / "second", monitor=monitors[1])
+        third = train(
+            plan_with_all_records_model, output_dir=tmp_path / "third", monitor=monitors[2]
+        )
     assert [monitor.stages.count(TRAINING) for monitor in monitors] == [1, 0, 0]
     true_label_stage = "training the true label student"
     assert [monitor.stages.count(true_label_stage) for monitor in monitors] == [1, 1, 0]
@@ -268,12 +274,14 @@ def test_runs_in_one_folder_train_what_depends_on_the_data_once(tmp_path: Path) 
 @pytest.mark.slow
 def test_other_private_records_have_another_ceiling(tmp_path: Path) -> None:
     """A run on other private records in the same folder trains its own all-records model."""
-    plan = replace(small_plan(), all_records=True)
+    plan_with_all_records_model = replace(small_plan(), all_records=True)
     dataset = small_dataset()
     dataset_of_900_records = replace(dataset, private=dataset.private.take(np.arange(900)))
-    plan_on_900_records = replace(plan, load_dataset=lambda: dataset_of_900_records)
+    plan_on_900_records = replace(
+        plan_with_all_records_model, load_dataset=lambda: dataset_of_900_records
+    )
     monitor = SilentMonitor()
     with without_pictures():
-        train(plan, output_dir=tmp_path / "first")
+        train(plan_with_all_records_model, output_dir=tmp_path / "first")
         train(plan_on_900_records, output_dir=tmp_path / "second", monitor=monitor)
     assert TRAINING in monitor.stages

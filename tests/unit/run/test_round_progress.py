@@ -50,23 +50,23 @@ def test_rows_that_are_read_after_the_stage_are_not_reported() -> None:
 
     If a release was read back, its run reads records for a baseline after the stage of the release has ended.
     """
-    records = records_of()
+    private_records = records_of()
     votes = MomentVotes(
-        inputs=records.inputs,
-        labels=records.labels,
-        teacher_of=records.teacher_of,
-        num_teachers=records.num_teachers,
-        public_pca=records.public_pca,
-        public_inputs=records.inputs[:9],
+        inputs=private_records.inputs,
+        labels=private_records.labels,
+        teacher_of=private_records.teacher_of,
+        num_teachers=private_records.num_teachers,
+        public_pca=private_records.public_pca,
+        public_inputs=private_records.inputs[:9],
         records_per_teacher=1.0,
     )
     reported_row_counts: list[int] = []
     with Rounds(votes, num_rounds=1).reporting_rows(reported_row_counts.append):
-        votes.total(question_of(round_records=records))
-        assert sum(reported_row_counts) == len(records.labels)
+        votes.total(question_of(round_records=private_records))
+        assert sum(reported_row_counts) == len(private_records.labels)
         votes.close()
-    votes.total(question_of(round_records=records))
-    assert sum(reported_row_counts) == len(records.labels)
+    votes.total(question_of(round_records=private_records))
+    assert sum(reported_row_counts) == len(private_records.labels)
 
 
 def draw_prevalence() -> Arrays:

@@ -60,10 +60,12 @@ def test_model_expects_the_scores_of_labels_drawn_from_it() -> None:
     """Scores of labels that are drawn by the probabilities are those of the model within 0.01."""
     probabilities = drawn_probabilities(num_records=60_000)
     labels = np.random.default_rng(1).random(probabilities.shape) < probabilities
-    drawn = weighted_scores(
+    scores_of_drawn_labels = weighted_scores(
         probabilities=probabilities, labels=labels, weights=np.ones(len(labels))
     )
-    assert score_model_of(probabilities=probabilities).scores == pytest.approx(drawn, abs=0.01)
+    assert score_model_of(probabilities=probabilities).scores == pytest.approx(
+        scores_of_drawn_labels, abs=0.01
+    )
 
 
 def test_influences_vanish_for_records_as_expected() -> None:

@@ -265,9 +265,9 @@ def test_public_records_that_count_nothing_have_a_clip() -> None:
 def test_noise_has_the_stated_deviation() -> None:
     """The standard deviation of 2,000 noisy sums of 0 is that of the design, within 5%."""
     score_design = design_of(num_labels=1, num_values_of_columns=(1000,))
-    zeros = {name: np.zeros(size, np.int64) for name, size in score_design.blocks.items()}
+    zero_sums = {name: np.zeros(size, np.int64) for name, size in score_design.blocks.items()}
     noisy = noisy_sums(
-        score_design, sums_by_block=zeros, noise_multiplier=1.0, rng=np.random.default_rng(2)
+        score_design, sums_by_block=zero_sums, noise_multiplier=1.0, rng=np.random.default_rng(2)
     )
     std = score_design.noise_stds(1.0)["subgroups"]
     assert noisy["subgroups"].std() == pytest.approx(std, rel=0.05)

@@ -70,8 +70,8 @@ def test_a_total_is_at_most_that_of_the_ledger(
     """
     ledger_total = LedgerTotal(Path("ledger.db"), num_releases=num_in_ledger, epsilon=1.5)
     (total,) = totals_of([replace(RELEASE, ledger_total=ledger_total)] * 2)
-    two = GaussianEvent(noise_multiplier=4.0 / math.sqrt(2))
-    assert RdpAccountant().compose(two).get_epsilon(target_delta=1e-6) > 1.5
+    event_of_two = GaussianEvent(noise_multiplier=4.0 / math.sqrt(2))
+    assert RdpAccountant().compose(event_of_two).get_epsilon(target_delta=1e-6) > 1.5
     assert (total.epsilon, total.delta) == (1.5, 1e-6)
     assert (total.in_ledger and total.in_ledger.epsilon) == counted_with_others
 
@@ -80,8 +80,8 @@ def test_releases_in_two_ledgers_have_a_total_of_their_own() -> None:
     """The total of two releases in two ledgers is that of their composition, and not that of a ledger."""
     ledgers = [LedgerTotal(Path(name), num_releases=1, epsilon=0.1) for name in ("a.db", "b.db")]
     (total,) = totals_of([replace(RELEASE, ledger_total=ledger) for ledger in ledgers])
-    two = RdpAccountant().compose(RELEASE.event, count=2).get_epsilon(target_delta=1e-6)
-    assert (total.epsilon, total.in_ledger) == (two, None)
+    price_of_two = RdpAccountant().compose(RELEASE.event, count=2).get_epsilon(target_delta=1e-6)
+    assert (total.epsilon, total.in_ledger) == (price_of_two, None)
 
 
 def test_failures_beyond_delta_are_counted_at_the_sum_of_the_deltas() -> None:

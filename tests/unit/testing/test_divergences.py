@@ -12,8 +12,8 @@ from pate.testing.composition import compose
 from pate.testing.divergences import hockey_stick, logs, renyi, without_failures
 from tests.privacy.divergences import largest_delta, largest_log_ratio, largest_range, largest_renyi
 
-FIRST = np.array([[0.5, 0.5]])
-SECOND = np.array([[0.25, 0.75]])
+FIRST_LAWS = np.array([[0.5, 0.5]])
+SECOND_LAWS = np.array([[0.25, 0.75]])
 
 
 def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
@@ -21,25 +21,27 @@ def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
 
     An outcome that is impossible on both changes nothing. At Renyi order 1e6 the divergence is the largest log ratio.
     """
-    first = np.array([[0.5, 0.5, 0.0]])
-    second = np.array([[0.5, 0.0, 0.5]])
+    first_laws = np.array([[0.5, 0.5, 0.0]])
+    second_laws = np.array([[0.5, 0.0, 0.5]])
     assert np.isposinf(
-        largest_renyi(first_laws=first, second_laws=second, renyi_orders=[1.5, 64.0])
+        largest_renyi(first_laws=first_laws, second_laws=second_laws, renyi_orders=[1.5, 64.0])
     ).all()
-    assert largest_delta(first_laws=first, second_laws=second, epsilon=1000.0) == 0.5
-    assert math.isinf(largest_log_ratio(first, second))
-    padded_first, padded_second = (np.append(side, [[0.0]], axis=1) for side in (FIRST, SECOND))
+    assert largest_delta(first_laws=first_laws, second_laws=second_laws, epsilon=1000.0) == 0.5
+    assert math.isinf(largest_log_ratio(first_laws, second_laws))
+    padded_first, padded_second = (
+        np.append(laws, [[0.0]], axis=1) for laws in (FIRST_LAWS, SECOND_LAWS)
+    )
     renyi_at_2 = largest_renyi(
         first_laws=padded_first, second_laws=padded_second, renyi_orders=[2.0]
     )[0]
     assert renyi_at_2 == pytest.approx(math.log(4 / 3))
     assert largest_range(padded_first, padded_second) == pytest.approx(math.log(3))
     assert without_failures(padded_first, padded_second, failure_prob=0.1)[0][0, 2] == 0
-    assert largest_renyi(first_laws=FIRST, second_laws=SECOND, renyi_orders=[1e6])[
+    assert largest_renyi(first_laws=FIRST_LAWS, second_laws=SECOND_LAWS, renyi_orders=[1e6])[
         0
     ] == pytest.approx(math.log(2), abs=1e-5)
     assert renyi(
-        logs(FIRST), log_second_laws=logs(FIRST), renyi_orders=[1.05, 1e6]
+        logs(FIRST_LAWS), log_second_laws=logs(FIRST_LAWS), renyi_orders=[1.05, 1e6]
     ).max() == pytest.approx(0.0, abs=1e-13)
 
 
@@ -187,14 +189,14 @@ def test_merged_outcomes_never_cost_more_and_little_less() -> None:
 
     Each release has Gaussian noise that is cut into cells, and outcomes of the composition are merged.
     """
-    edges = np.concatenate([[-np.inf], np.arange(-160, 160, 1.0), [np.inf]])
-    first = np.diff(norm.cdf(edges / 20))
-    second = np.diff(norm.cdf((edges - 1) / 20))
+    cell_edges = np.concatenate([[-np.inf], np.arange(-160, 160, 1.0), [np.inf]])
+    first = np.diff(norm.cdf(cell_edges / 20))
+    second = np.diff(norm.cdf((cell_edges - 1) / 20))
     composed_first, composed_second = compose(first, second=second, count=100)
     assert len(composed_first) <= 1100
     for epsilon in (0.5, 1.5):
         exact = gaussian_delta(mu=0.5, epsilon=epsilon)
-        delta = hockey_stick(
+        [[delta]] = hockey_stick(
             first_laws=composed_first[None], second_laws=composed_second[None], epsilons=[epsilon]
         )
-        assert 0.98 * exact < delta[0, 0] <= exact * (1 + 1e-9)
+        assert 0.98 * exact < delta <= exact * (1 + 1e-9)

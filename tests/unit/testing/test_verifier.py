@@ -334,7 +334,7 @@ def test_the_right_scale_is_not_refuted_and_half_of_it_is() -> None:
         verdict.require()
 
 
-TOP = 1 / (1 + np.exp(-1.0))  # (1, 0) against (0, 1), scale 1
+PROB_OF_LARGER_COUNT = 1 / (1 + np.exp(-1.0))  # (1, 0) against (0, 1), scale 1
 
 
 @pytest.mark.slow
@@ -344,10 +344,10 @@ def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small
     A claim 10% too small is refuted at confidence 0.99.
     """
 
-    def is_refuted(claim: float, seed: int, num_samples: int, confidence: float) -> bool:
+    def is_refuted(claimed_delta: float, seed: int, num_samples: int, confidence: float) -> bool:
         return verify_samples(
             draw_noisy_best,
-            event=Claim(deltas=((0.0, claim),)),
+            event=Claim(deltas=((0.0, claimed_delta),)),
             rng=np.random.default_rng(seed),
             num_samples=num_samples,
             confidence=confidence,
@@ -356,13 +356,13 @@ def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small
             adjacency="replace_one",
         ).refuted
 
-    exact_delta = 2 * TOP - 1
+    exact_delta = 2 * PROB_OF_LARGER_COUNT - 1
     verdicts = [
-        is_refuted(claim=exact_delta, seed=seed, num_samples=400, confidence=0.5)
+        is_refuted(claimed_delta=exact_delta, seed=seed, num_samples=400, confidence=0.5)
         for seed in range(40)
     ]
     assert sum(verdicts) <= 20
-    assert is_refuted(claim=0.9 * exact_delta, seed=0, num_samples=40_000, confidence=0.99)
+    assert is_refuted(claimed_delta=0.9 * exact_delta, seed=0, num_samples=40_000, confidence=0.99)
 
 
 @pytest.mark.slow
@@ -518,10 +518,10 @@ def pairs_by_definition(
         histogram = tuple(votes.sum(axis=0).tolist())
         for new_ballot in new_ballots:
             changed_votes = np.vstack([new_ballot, votes[1:]])
-            neighbor = tuple(changed_votes.sum(axis=0).tolist())
-            if histogram != neighbor:
-                pairs.add((histogram, neighbor))
-                pairs.add((neighbor, histogram))
+            neighboring_histogram = tuple(changed_votes.sum(axis=0).tolist())
+            if histogram != neighboring_histogram:
+                pairs.add((histogram, neighboring_histogram))
+                pairs.add((neighboring_histogram, histogram))
     return pairs
 
 

@@ -13,32 +13,38 @@ from tests.refusals import Refusal, refused_parameter
 SPAN = np.array([[0.6, 0.0], [0.8, 0.0], [0.0, 1.0]])
 
 
-def clipped_total(clipped: ClippedSum, votes: Any, num_teachers: int, center: Any = 0.0) -> Any:
+def clipped_total(clipped_sum: ClippedSum, votes: Any, num_teachers: int, center: Any = 0.0) -> Any:
     """Returns the clipped sum of all votes, in units of a vote."""
-    return clipped.total(votes, center=center, num_teachers=num_teachers) * clipped.step
+    return clipped_sum.total(votes, center=center, num_teachers=num_teachers) * clipped_sum.step
 
 
 def test_only_votes_longer_than_the_clip_are_scaled() -> None:
     """With a clip of 5, a vote of length 10 is scaled to length 5; votes of length 5 or less are summed unchanged."""
-    clipped = ClippedSum(clip=5.0, sum_shape=(1, 2))
-    as_long_as_clip = clipped_total(clipped=clipped, votes=np.array([[[3.0, 4.0]]]), num_teachers=1)
+    clipped_sum = ClippedSum(clip=5.0, sum_shape=(1, 2))
+    as_long_as_clip = clipped_total(
+        clipped_sum=clipped_sum, votes=np.array([[[3.0, 4.0]]]), num_teachers=1
+    )
     np.testing.assert_allclose(as_long_as_clip, [[3, 4]], atol=1e-3)
-    twice_as_long = clipped_total(clipped=clipped, votes=np.array([[[6.0, 8.0]]]), num_teachers=1)
+    twice_as_long = clipped_total(
+        clipped_sum=clipped_sum, votes=np.array([[[6.0, 8.0]]]), num_teachers=1
+    )
     np.testing.assert_allclose(twice_as_long, [[3, 4]], atol=1e-3)
     total_of_two_teachers = clipped_total(
-        clipped=clipped, votes=np.array([[[1.0, 0.0]], [[0.0, 2.0]]]), num_teachers=2
+        clipped_sum=clipped_sum, votes=np.array([[[1.0, 0.0]], [[0.0, 2.0]]]), num_teachers=2
     )
     np.testing.assert_allclose(total_of_two_teachers, [[1, 2]], atol=1e-3)
 
 
 def test_center_is_subtracted_before_the_clip() -> None:
     """Votes less the center are shortened to length 1, for one center of all labels or a center of each label."""
-    clipped = ClippedSum(clip=1.0, sum_shape=(2, 2))
+    clipped_sum = ClippedSum(clip=1.0, sum_shape=(2, 2))
     votes = np.array([[[True, False], [True, True]]])
-    total_around_half = clipped_total(clipped=clipped, votes=votes, num_teachers=1, center=0.5)
+    total_around_half = clipped_total(
+        clipped_sum=clipped_sum, votes=votes, num_teachers=1, center=0.5
+    )
     np.testing.assert_allclose(total_around_half, np.array([[1, -1], [1, 1]]) / 2, atol=1e-3)
     total_around_labels = clipped_total(
-        clipped=clipped, votes=votes, num_teachers=1, center=[1.0, 0.0]
+        clipped_sum=clipped_sum, votes=votes, num_teachers=1, center=[1.0, 0.0]
     )
     np.testing.assert_allclose(total_around_labels, [[0, 0], [0, 1]], atol=1e-3)
 
@@ -47,17 +53,17 @@ def test_low_rank_votes_sum_like_their_products() -> None:
     """Votes given as a span and weights sum like the matrices that they stand for, in one block and in two."""
     weights_of_teachers = np.random.default_rng(1).normal(size=(20, 2, 3))
     block = LowRankVotes(span=SPAN, weights=weights_of_teachers)
-    clipped = ClippedSum(clip=1.5, sum_shape=(3, 3))
+    clipped_sum = ClippedSum(clip=1.5, sum_shape=(3, 3))
     assert len(block) == 20
     total_of_products = clipped_total(
-        clipped=clipped, votes=block.span @ block.weights, num_teachers=20
+        clipped_sum=clipped_sum, votes=block.span @ block.weights, num_teachers=20
     )
-    total_of_one_block = clipped_total(clipped=clipped, votes=block, num_teachers=20)
+    total_of_one_block = clipped_total(clipped_sum=clipped_sum, votes=block, num_teachers=20)
     np.testing.assert_allclose(total_of_one_block, total_of_products, atol=1e-2)
     first_block = LowRankVotes(span=SPAN, weights=weights_of_teachers[:7])
     second_block = LowRankVotes(span=SPAN.copy(), weights=weights_of_teachers[7:])
     total_of_two_blocks = clipped_total(
-        clipped=clipped, votes=iter([first_block, second_block]), num_teachers=20
+        clipped_sum=clipped_sum, votes=iter([first_block, second_block]), num_teachers=20
     )
     np.testing.assert_array_equal(total_of_two_blocks, total_of_one_block)
 
@@ -68,13 +74,13 @@ def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
     Three of four teachers have votes. More votes than declared teachers are refused.
     """
     votes_of_three = np.zeros((3, 2, 2))
-    replace_one = ClippedSum(clip=1.0, sum_shape=(2, 2))
-    add_remove = ClippedSum(clip=1.0, sum_shape=(2, 2), adjacency=Adjacency.ADD_REMOVE)
+    sum_under_replace_one = ClippedSum(clip=1.0, sum_shape=(2, 2))
+    sum_under_add_remove = ClippedSum(clip=1.0, sum_shape=(2, 2), adjacency=Adjacency.ADD_REMOVE)
     with refused_parameter("num_teachers", value=4, rule_words="3"):
-        replace_one.total(votes_of_three, center=0.0, num_teachers=4)
-    assert not add_remove.total(votes_of_three, center=0.0, num_teachers=4).any()
+        sum_under_replace_one.total(votes_of_three, center=0.0, num_teachers=4)
+    assert not sum_under_add_remove.total(votes_of_three, center=0.0, num_teachers=4).any()
     with refused_parameter("num_teachers", value=2, rule_words="3"):
-        add_remove.total(votes_of_three, center=0.0, num_teachers=2)
+        sum_under_add_remove.total(votes_of_three, center=0.0, num_teachers=2)
 
 
 @pytest.mark.parametrize(

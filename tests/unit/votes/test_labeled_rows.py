@@ -71,9 +71,9 @@ def test_stated_variances_are_about_the_squared_errors_of_weights() -> None:
         ).public_start(public_pool)
         for seed in range(10)
     ]
-    errors = np.mean([((start.weights - TRUE_WEIGHTS) ** 2).mean() for start in starts])
-    stated = np.mean([start.variances.mean() for start in starts])
-    assert 0.5 < errors / stated < 2
+    squared_error = np.mean([((start.weights - TRUE_WEIGHTS) ** 2).mean() for start in starts])
+    stated_variance = np.mean([start.variances.mean() for start in starts])
+    assert 0.5 < squared_error / stated_variance < 2
 
 
 @pytest.mark.slow
@@ -83,8 +83,8 @@ def test_labels_unrelated_to_the_inputs_give_small_weights() -> None:
     random_labels = np.random.default_rng(1).random((300, 2)) < 0.4
     start = LabeledRows(labels=random_labels).public_start(public_pool)
     assert np.abs(start.weights).max() < 0.5
-    without_labels = 2 / 3 / np.square(public_pool.public_features[:, :-1]).mean(axis=0)
-    assert (start.variances > 0.7 * without_labels[:, None]).all()
+    variances_without_labels = 2 / 3 / np.square(public_pool.public_features[:, :-1]).mean(axis=0)
+    assert (start.variances > 0.7 * variances_without_labels[:, None]).all()
 
 
 def test_rows_with_an_unknown_label_do_not_change_its_weights() -> None:

@@ -26,7 +26,7 @@ def vote_of_one(
     records_per_teacher: float,
     student_weights: FloatArray,
     clip: float,
-    ask: Callable[[], PoolAnswers] | None = None,
+    make_pool_answers: Callable[[], PoolAnswers] | None = None,
     recipe: Recipe = DEFAULT_RECIPE,
 ) -> FloatArray:
     """Returns the vote of one teacher with these records, `[num_features, num_labels]`.
@@ -38,7 +38,7 @@ def vote_of_one(
         records_per_teacher: the expected number of records of a teacher.
         student_weights: the weights of the student, `[num_features, num_labels]`.
         clip: the clip of the vote.
-        ask: returns the confidences of the teacher on the pool; None for a teacher without training.
+        make_pool_answers: returns the confidences of the teacher on the pool; None for a teacher without training.
         recipe: the constants of the method.
     """
     clipped_moments = ClippedMoments(clip=clip, num_teachers=1)
@@ -50,7 +50,7 @@ def vote_of_one(
         public_pca=PublicPCA.fit(pool, max_directions=4, recipe=recipe),
         public_inputs=pool,
         records_per_teacher=records_per_teacher,
-        ask=ask,
+        ask=make_pool_answers,
     )
     question = RoundQuestion(
         student_weights=student_weights, label_scale=np.ones(2), clipped_moments=clipped_moments
@@ -169,7 +169,9 @@ def vote_of_trained_teacher(
         records_per_teacher=20.0,
         student_weights=STUDENT_WEIGHTS,
         clip=50.0,
-        ask=lambda: PoolAnswers(pool_excess=pool_excess[None], asked_features=PUBLIC_FEATURES),
+        make_pool_answers=lambda: PoolAnswers(
+            pool_excess=pool_excess[None], asked_features=PUBLIC_FEATURES
+        ),
         recipe=recipe,
     )
 

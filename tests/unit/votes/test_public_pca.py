@@ -67,15 +67,15 @@ def test_kernel_components_explain_nonlinear_labels() -> None:
             == (6 if multiple_of_linear_features is None else 26)
         )
         np.testing.assert_allclose(np.linalg.norm(features, axis=1), desired=1)
-        fit = np.linalg.lstsq(features[:1000], signs[:1000], rcond=None)[0]
-        predicted_signs = features[1000:] @ fit
+        fitted_weights = np.linalg.lstsq(features[:1000], signs[:1000], rcond=None)[0]
+        predicted_signs = features[1000:] @ fitted_weights
         correlations[multiple_of_linear_features] = np.corrcoef(predicted_signs, signs[1000:])[0, 1]
     correlation_without_kernel = correlations[None]
     correlation_with_kernel = correlations[1.0]
     assert abs(correlation_without_kernel) < 0.1 < 0.7 < correlation_with_kernel
-    linear = PublicPCA.fit(rows[:1000], max_directions=5).with_constant(rows)[:, :5]
+    linear_features = PublicPCA.fit(rows[:1000], max_directions=5).with_constant(rows)[:, :5]
     np.testing.assert_allclose(
-        np.einsum("ij,ij->i", features[:, :5], linear) ** 2,
+        np.einsum("ij,ij->i", features[:, :5], linear_features) ** 2,
         (features[:, :5] ** 2).sum(axis=1) * (1 - CONSTANT**2),
     )
     row_order = np.random.default_rng(2).permutation(1500)
@@ -184,8 +184,9 @@ def test_noise_share_matches_a_simulation() -> None:
     clip = np.sqrt(label_variance / records_per_teacher)
     noise_std = 2 * clip * multiplier / num_teachers
     noise = rng.normal(loc=0, scale=noise_std, size=(4000, num_directions, num_labels))
-    weights = num_directions * noise  # the regression on features of covariance 1 / num_directions
-    squared_lengths = np.square(weights).sum(axis=(1, 2))
+    # The regression is on features of covariance 1 / num_directions.
+    weights_from_noise = num_directions * noise
+    squared_lengths = np.square(weights_from_noise).sum(axis=(1, 2))
     noise_share = squared_lengths.mean() / num_directions / label_variance
     num_records = num_teachers * records_per_teacher
     expected_share = (

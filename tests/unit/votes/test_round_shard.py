@@ -33,11 +33,12 @@ NUM_LABELS = 3
 RECORDS_PER_TEACHER = 2.5
 RNG = np.random.default_rng(0)
 POOL = RNG.normal(size=(300, 8)).astype(np.float32)
+NUM_COMPONENTS = 3
 KERNEL = PublicKernel(
     landmarks=RNG.normal(size=(5, 9)),
     kernel_width=0.5,
-    weights=RNG.normal(size=(5, 3)),
-    linear_weights=RNG.normal(size=(9, 3)),
+    weights=RNG.normal(size=(5, NUM_COMPONENTS)),
+    linear_weights=RNG.normal(size=(9, NUM_COMPONENTS)),
 )
 DIRECTIONS = replace(PublicPCA.fit(POOL, max_directions=8), kernel=KERNEL)
 QUESTION = RoundQuestion(
@@ -65,9 +66,9 @@ def records_of(
     rng = np.random.default_rng(1)
     teacher_of = rng.permutation(np.repeat(np.arange(len(teacher_sizes)), teacher_sizes))
     num_records = len(teacher_of)
-    lengths = 10.0 ** rng.integers(-3, 3, size=(num_records, 1))
+    record_lengths = 10.0 ** rng.integers(-3, 3, size=(num_records, 1))
     return RoundRecords(
-        inputs=(rng.normal(size=(num_records, 8)) * lengths).astype(np.float32),
+        inputs=(rng.normal(size=(num_records, 8)) * record_lengths).astype(np.float32),
         labels=rng.random((num_records, NUM_LABELS)) < 0.3,
         teacher_of=teacher_of,
         num_teachers=len(teacher_sizes),
