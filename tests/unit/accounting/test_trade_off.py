@@ -19,13 +19,13 @@ def test_gaussian_has_its_closed_form(
     accountant: type[pa.Accountant], noise_multiplier: float
 ) -> None:
     """Curve, advantage and mu of a Gaussian are within 1e-6 of their closed forms, and never understate the attack."""
-    spent = accountant().compose(pa.GaussianEvent(noise_multiplier))
+    composed_accountant = accountant().compose(pa.GaussianEvent(noise_multiplier))
     mu = 1 / noise_multiplier
-    assert 0 <= spent.gdp_mu() - mu < 1e-6 * mu
+    assert 0 <= composed_accountant.gdp_mu() - mu < 1e-6 * mu
     for alpha in (1e-9, 1e-3, 0.01, 0.1, 0.5, 0.9):
         exact = norm.cdf(norm.isf(alpha) - mu)
-        assert exact - 1e-6 <= spent.trade_off(alpha) <= exact
-    assert 0 <= spent.advantage() - (2 * norm.cdf(mu / 2) - 1) < 1e-6
+        assert exact - 1e-6 <= composed_accountant.trade_off(alpha) <= exact
+    assert 0 <= composed_accountant.advantage() - (2 * norm.cdf(mu / 2) - 1) < 1e-6
 
 
 def test_recorded_values_of_other_libraries() -> None:
@@ -35,48 +35,48 @@ def test_recorded_values_of_other_libraries() -> None:
     """
     # mu of (8, 1e-6) and of (1, 1e-6), from the definition of delta by Balle & Wang in mpmath
     for mu, share in ((1.531545, 0.213364), (0.236704, 0.018325)):
-        spent = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=1 / mu))
-        assert 1 - spent.trade_off(alpha=0.01) == pytest.approx(share, abs=1e-6)
+        composed_accountant = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=1 / mu))
+        assert 1 - composed_accountant.trade_off(alpha=0.01) == pytest.approx(share, abs=1e-6)
 
 
 def test_mu_of_gaussians_adds_in_squares() -> None:
     """The mu of two Gaussians with mu 3 and mu 4 is 5 together."""
-    spent = (
+    composed_accountant = (
         pa.RdpAccountant()
         .compose(pa.GaussianEvent(noise_multiplier=1 / 3))
         .compose(pa.GaussianEvent(noise_multiplier=0.25))
     )
-    assert spent.gdp_mu() == pytest.approx(5.0, rel=1e-9)
+    assert composed_accountant.gdp_mu() == pytest.approx(5.0, rel=1e-9)
 
 
 def test_lines_of_a_gaussian_profile_reach_its_closed_form() -> None:
     """The search over lines, which other events need, is within 1e-9 of a Gaussian's closed form."""
     # A failure probability hides that the release is Gaussian, so the accountant searches over lines.
-    spent = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=1.0))
+    composed_accountant = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=1.0))
     bounds = pa.RdpAccountant()._gaussian_bounds().with_failures(1e-9)
-    spent._gaussian_bounds = lambda: bounds  # type: ignore[method-assign]
+    composed_accountant._gaussian_bounds = lambda: bounds  # type: ignore[method-assign]
     for alpha in (1e-3, 0.01, 0.1, 0.5, 0.9):
         exact = norm.cdf(norm.isf(alpha) - 1.0)
-        assert exact - 1e-9 <= spent.trade_off(alpha) <= exact
-    assert 0 <= spent.advantage() - (2 * norm.cdf(0.5) - 1) < 1e-6
+        assert exact - 1e-9 <= composed_accountant.trade_off(alpha) <= exact
+    assert 0 <= composed_accountant.advantage() - (2 * norm.cdf(0.5) - 1) < 1e-6
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 def test_nothing_composed_is_perfectly_private(accountant: type[pa.Accountant]) -> None:
     """Before the first event, an attack can only guess: at alpha 0.25 it misses 0.75; its advantage and mu are 0."""
-    empty = accountant()
-    assert empty.trade_off(alpha=0.25) == pytest.approx(0.75)
-    assert empty.advantage() == 0
-    assert empty.gdp_mu() == 0
+    empty_accountant = accountant()
+    assert empty_accountant.trade_off(alpha=0.25) == pytest.approx(0.75)
+    assert empty_accountant.advantage() == 0
+    assert empty_accountant.gdp_mu() == 0
 
 
 @pytest.mark.parametrize("event", [pa.NonPrivateEvent(), pa.GaussianEvent(noise_multiplier=0.0)])
 def test_release_without_noise_shows_everything(event: pa.Event) -> None:
     """For a release without noise, the share of missed members is 0, the advantage is 1, and mu is infinite."""
-    spent = pa.AutoAccountant().compose(event)
-    assert spent.trade_off(alpha=0.01) == 0
-    assert spent.advantage() == 1
-    assert spent.gdp_mu() == math.inf
+    composed_accountant = pa.AutoAccountant().compose(event)
+    assert composed_accountant.trade_off(alpha=0.01) == 0
+    assert composed_accountant.advantage() == 1
+    assert composed_accountant.gdp_mu() == math.inf
 
 
 def test_mu_is_infinite_where_none_is_known() -> None:
@@ -85,9 +85,9 @@ def test_mu_is_infinite_where_none_is_known() -> None:
         pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=2.0), failure_prob=1e-7),
         pa.SmoothSensitivityEvent(noise_multiplier=20.0, beta=1e-3),
     ):
-        spent = pa.AutoAccountant().compose(event)
-        assert 0 < spent.trade_off(alpha=0.01) < 0.99
-        assert spent.gdp_mu() == math.inf
+        composed_accountant = pa.AutoAccountant().compose(event)
+        assert 0 < composed_accountant.trade_off(alpha=0.01) < 0.99
+        assert composed_accountant.gdp_mu() == math.inf
 
 
 def test_zcdp_mu_is_above_that_of_a_gaussian() -> None:
@@ -108,13 +108,20 @@ def test_alpha_is_a_probability(impossible_alpha: float) -> None:
 @pytest.mark.slow
 def test_curve_falls_with_alpha_and_with_more_releases() -> None:
     """The share of missed members falls as alpha grows, and as five more releases are composed."""
-    spent = pa.AutoAccountant().compose(pa.BoundedRangeEvent(epsilon=0.3), count=5)
-    more = spent.copy().compose(pa.BoundedRangeEvent(epsilon=0.3), count=5)
+    accountant_of_five_releases = pa.AutoAccountant().compose(
+        pa.BoundedRangeEvent(epsilon=0.3), count=5
+    )
+    accountant_of_ten_releases = accountant_of_five_releases.copy().compose(
+        pa.BoundedRangeEvent(epsilon=0.3), count=5
+    )
     alphas = (0.001, 0.01, 0.1, 0.5, 0.9)
-    curve = [spent.trade_off(alpha) for alpha in alphas]
+    curve = [accountant_of_five_releases.trade_off(alpha) for alpha in alphas]
     assert curve == sorted(curve, reverse=True)
-    assert all(more.trade_off(alpha) < beta for alpha, beta in zip(alphas, curve, strict=True))
-    assert more.gdp_mu() > spent.gdp_mu()
+    assert all(
+        accountant_of_ten_releases.trade_off(alpha) < beta
+        for alpha, beta in zip(alphas, curve, strict=True)
+    )
+    assert accountant_of_ten_releases.gdp_mu() > accountant_of_five_releases.gdp_mu()
 
 
 @pytest.mark.filterwarnings("error")
@@ -152,7 +159,7 @@ def test_hardly_any_noise_beside_pure_dp_has_the_mu_of_both(
 
     The bounds on attacks can be made from it, with an advantage of 1.
     """
-    spent = accountant().compose(pa.GaussianEvent(noise_multiplier=1e-3))
-    spent.compose(pa.PureDpEvent(epsilon=0.1))
-    assert 1000.0 < spent.gdp_mu() < 1000.01
-    assert AttackBounds.from_accountant(spent).advantage == 1.0
+    composed_accountant = accountant().compose(pa.GaussianEvent(noise_multiplier=1e-3))
+    composed_accountant.compose(pa.PureDpEvent(epsilon=0.1))
+    assert 1000.0 < composed_accountant.gdp_mu() < 1000.01
+    assert AttackBounds.from_accountant(composed_accountant).advantage == 1.0

@@ -243,8 +243,8 @@ def test_no_teacher_moves_more_counts_than_the_price_is_for(
     counts without the limit move more.
     """
     aggregator = GNMax(noise_std=10.0, max_votes=max_votes, adjacency=adjacency)
-    price = aggregator.event_for(num_queries=20, num_labels=8, num_teachers=30)
-    event, _ = next(leaves(price))
+    event_of_release = aggregator.event_for(num_queries=20, num_labels=8, num_teachers=30)
+    event, _ = next(leaves(event_of_release))
     if max_votes == 1:
         assert isinstance(event, WinnerEvent)
         priced_square = float(event.num_moving)

@@ -135,10 +135,10 @@ def test_rounds_cost_as_much_as_one_matrix(recorded: RecordedRelease) -> None:
     once = release_votes(calibrated_aggregator(rounds=1))
     assert isinstance(once, CenteredRelease)
     assert isinstance(recorded.release, RoundsRelease)
-    price = calibrated_aggregator().event_for(
+    expected_event = calibrated_aggregator().event_for(
         num_teachers=NUM_RECORDS, num_queries=100, num_labels=4
     )
-    assert once.event == recorded.release.event == price
+    assert once.event == recorded.release.event == expected_event
 
 
 @pytest.mark.slow

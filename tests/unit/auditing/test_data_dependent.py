@@ -29,7 +29,7 @@ from tests.refusals import refused_parameter
 
 ORDERS = np.array([1.05, 2.0, 8.0, 64.0, 4096.0])
 BIT_EVENT = pa.OneBitEvent(logits=(-5.0, -3.0, 0.0, 2.0, 2.5), reach=2)
-COST = DataDependentCost(ORDERS, rdp=np.arange(5.0))
+DATA_DEPENDENT_COST = DataDependentCost(ORDERS, rdp=np.arange(5.0))
 ENDS = (math.nan, math.inf, -math.inf)
 
 
@@ -38,7 +38,7 @@ def test_a_ledger_refuses_a_cost_and_writes_nothing(tmp_path: Path) -> None:
     ledger = pa.Ledger(tmp_path / "ledger.db", target_delta=1e-6)
     before = (tmp_path / "ledger.db").read_bytes()
     with refused_parameter("event", value="DataDependentCost"):
-        ledger.charge(COST, adjacency=ledger.adjacency, key="a")
+        ledger.charge(DATA_DEPENDENT_COST, adjacency=ledger.adjacency, key="a")
     assert ledger.entries == []
     assert (tmp_path / "ledger.db").read_bytes() == before
 
@@ -89,27 +89,27 @@ def test_nothing_takes_a_cost_for_an_event(
     use_as_event: Callable[[DataDependentCost], object],
 ) -> None:
     """Accountants, composed events and `event_to_json` refuse a data-dependent cost in place of an event."""
-    assert not isinstance(COST, Event)
+    assert not isinstance(DATA_DEPENDENT_COST, Event)
     with pytest.raises(InvalidValue, match=r"^events?=DataDependentCost: expected an event"):
-        use_as_event(COST)
+        use_as_event(DATA_DEPENDENT_COST)
 
 
 def test_a_cost_has_no_json_form() -> None:
     """`to_json` raises a TypeError for a data-dependent cost."""
     with pytest.raises(TypeError, match="no JSON form"):
-        to_json(dataclass_object=COST)
+        to_json(dataclass_object=DATA_DEPENDENT_COST)
 
 
 def test_a_cost_adds_to_no_number() -> None:
     """A data-dependent cost plus a number raises a TypeError."""
     with pytest.raises(TypeError, match="unsupported operand"):
-        COST + 1.0
+        DATA_DEPENDENT_COST + 1.0
 
 
 def test_a_cost_cannot_be_changed() -> None:
     """The array of divergences of a data-dependent cost is read-only."""
     with pytest.raises(ValueError, match="read-only"):
-        COST.rdp[0] = 0.0
+        DATA_DEPENDENT_COST.rdp[0] = 0.0
 
 
 def test_the_price_is_returned_where_no_bound_on_q_applies() -> None:
@@ -297,7 +297,10 @@ def gnmax_cost_of_five_teachers(votes: list, noise_std: float = 1.0) -> DataDepe
         ("rdp", lambda: cost_at_order_2(rdp=-0.1)),
         ("rdp", lambda: cost_at_order_2(rdp=math.nan)),
         ("failure_prob", lambda: cost_at_order_2(rdp=0.1, failure_prob=1.0)),
-        ("orders", lambda: COST + DataDependentCost(orders=ORDERS + 1, rdp=np.ones(5))),
+        (
+            "orders",
+            lambda: DATA_DEPENDENT_COST + DataDependentCost(orders=ORDERS + 1, rdp=np.ones(5)),
+        ),
         (
             "utilities.shape",
             lambda: gap_selection_cost(
