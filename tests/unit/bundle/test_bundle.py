@@ -121,13 +121,13 @@ def test_tables_arrays_and_frames_give_the_same(release_folder: Path) -> None:
     expected = bundle.predict_proba(CELLS_OF_COLUMNS)
     shuffled = frame[["sex", "age"]].assign(remark="x")
     categorical = frame.astype({"sex": "category"})
-    for records in (
+    for table_or_inputs in (
         shuffled,
         categorical,
         pa.table(CELLS_OF_COLUMNS),
         bundle.inputs(CELLS_OF_COLUMNS),
     ):
-        assert np.allclose(bundle.predict_proba(records), expected)
+        assert np.allclose(bundle.predict_proba(table_or_inputs), expected)
     assert bundle.predict_proba(frame[:0]).shape == (0, 2)
     frame.to_csv(release_folder.parent / "new.csv", index=False)
     assert np.allclose(bundle.predict_proba(release_folder.parent / "new.csv"), expected)

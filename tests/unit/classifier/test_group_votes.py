@@ -49,7 +49,7 @@ def table_of_patients(num_rows: int = 4000) -> tuple[pd.DataFrame, pd.DataFrame]
     The columns of the table are a number with gaps, a word, a code, a date and a text.
     """
     rng = np.random.default_rng(3)
-    words_of_note = rng.integers(low=0, high=len(WORDS), size=(num_rows, 4))
+    word_indices_of_notes = rng.integers(low=0, high=len(WORDS), size=(num_rows, 4))
     ages = rng.normal(loc=50, scale=18, size=num_rows)
     ages[rng.random(num_rows) < 0.1] = np.nan
     wards = rng.choice(["a", "b", "c"], size=num_rows)
@@ -61,12 +61,12 @@ def table_of_patients(num_rows: int = 4000) -> tuple[pd.DataFrame, pd.DataFrame]
             "ward": wards,
             "code": pd.Categorical(diagnosis_codes),
             "admitted": pd.Timestamp("2024-01-01") + pd.to_timedelta(days_after_new_year, unit="D"),
-            "note": [" ".join(WORDS[indices]) for indices in words_of_note],
+            "note": [" ".join(WORDS[indices]) for indices in word_indices_of_notes],
         }
     )
     labels = pd.DataFrame(
         {
-            "flu": (words_of_note < 2).any(axis=1).astype(int),
+            "flu": (word_indices_of_notes < 2).any(axis=1).astype(int),
             "old": (np.nan_to_num(ages, nan=50) > 60).astype(int),
             "ward c": (frame["ward"] == "c").astype(int),
         }

@@ -15,7 +15,7 @@ ONE_ROW = PrivacyUnit(words="one row")
 ONE_GROUP = PrivacyUnit(words="one value of groups, with all its rows", columns=("groups",))
 
 
-def count_and_epsilon_after_fit(
+def num_fits_and_epsilon_after_fit(
     records: np.ndarray,
     fit_epsilon: float,
     *,
@@ -57,10 +57,10 @@ def remember_fit(
 
 def test_prices_of_fits_with_records_in_common_add_up() -> None:
     """Fits to overlapping records are counted, and their prices added up; a fit to other records counts alone."""
-    assert count_and_epsilon_after_fit(records=RECORDS[:100], fit_epsilon=2.0) == (1, 2.0)
-    assert count_and_epsilon_after_fit(records=RECORDS[50:150], fit_epsilon=3.0) == (2, 5.0)
-    assert count_and_epsilon_after_fit(records=RECORDS[200:300], fit_epsilon=1.0) == (1, 1.0)
-    assert count_and_epsilon_after_fit(records=RECORDS[:300], fit_epsilon=1.0) == (3, 6.0)
+    assert num_fits_and_epsilon_after_fit(records=RECORDS[:100], fit_epsilon=2.0) == (1, 2.0)
+    assert num_fits_and_epsilon_after_fit(records=RECORDS[50:150], fit_epsilon=3.0) == (2, 5.0)
+    assert num_fits_and_epsilon_after_fit(records=RECORDS[200:300], fit_epsilon=1.0) == (1, 1.0)
+    assert num_fits_and_epsilon_after_fit(records=RECORDS[:300], fit_epsilon=1.0) == (3, 6.0)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_a_fold_of_many_records_is_recognized(row_order: slice) -> None:
 
     Of each fit, 1,000 records are remembered; most of those of the second fit are also remembered of the first.
     """
-    count_and_epsilon_after_fit(records=RECORDS, fit_epsilon=1.0)
-    assert count_and_epsilon_after_fit(records=RECORDS[1000:][row_order], fit_epsilon=1.0) == (
+    num_fits_and_epsilon_after_fit(records=RECORDS, fit_epsilon=1.0)
+    assert num_fits_and_epsilon_after_fit(records=RECORDS[1000:][row_order], fit_epsilon=1.0) == (
         2,
         2.0,
     )
@@ -92,7 +92,9 @@ def test_the_sum_of_deltas_has_no_guarantee_from_one_on() -> None:
 
 def test_a_repeated_record_in_one_fit_counts_once() -> None:
     """A fit to nine equal records counts once."""
-    assert count_and_epsilon_after_fit(records=np.zeros((9, 2), np.float32), fit_epsilon=1.0) == (
+    assert num_fits_and_epsilon_after_fit(
+        records=np.zeros((9, 2), np.float32), fit_epsilon=1.0
+    ) == (
         1,
         1.0,
     )
@@ -103,30 +105,36 @@ def test_fits_with_the_same_seed_have_no_total_price() -> None:
 
     The difference of their releases has no noise. Prices of fits with different seeds are added up.
     """
-    assert count_and_epsilon_after_fit(records=RECORDS[:100], fit_epsilon=2.0, seed=7) == (1, 2.0)
-    assert count_and_epsilon_after_fit(records=RECORDS[200:300], fit_epsilon=2.0, seed=7) == (
+    assert num_fits_and_epsilon_after_fit(records=RECORDS[:100], fit_epsilon=2.0, seed=7) == (
         1,
         2.0,
     )
-    assert count_and_epsilon_after_fit(records=RECORDS[:100], fit_epsilon=3.0, seed=8) == (2, 5.0)
-    assert count_and_epsilon_after_fit(records=RECORDS[50:150], fit_epsilon=3.0, seed=7) == (
+    assert num_fits_and_epsilon_after_fit(records=RECORDS[200:300], fit_epsilon=2.0, seed=7) == (
+        1,
+        2.0,
+    )
+    assert num_fits_and_epsilon_after_fit(records=RECORDS[:100], fit_epsilon=3.0, seed=8) == (
+        2,
+        5.0,
+    )
+    assert num_fits_and_epsilon_after_fit(records=RECORDS[50:150], fit_epsilon=3.0, seed=7) == (
         3,
         math.inf,
     )
-    assert count_and_epsilon_after_fit(records=RECORDS[:10], fit_epsilon=1.0) == (3, 6.0)
+    assert num_fits_and_epsilon_after_fit(records=RECORDS[:10], fit_epsilon=1.0) == (3, 6.0)
 
 
 def test_prices_for_two_units_or_two_adjacencies_have_no_sum() -> None:
     """Fits with records in common, but with other units or adjacencies, have an infinite total epsilon."""
-    assert count_and_epsilon_after_fit(records=RECORDS[:100], fit_epsilon=2.0) == (1, 2.0)
-    assert count_and_epsilon_after_fit(
+    assert num_fits_and_epsilon_after_fit(records=RECORDS[:100], fit_epsilon=2.0) == (1, 2.0)
+    assert num_fits_and_epsilon_after_fit(
         records=RECORDS[50:150], fit_epsilon=3.0, unit=ONE_GROUP
     ) == (
         2,
         math.inf,
     )
-    assert count_and_epsilon_after_fit(records=RECORDS[:50], fit_epsilon=3.0) == (2, 5.0)
-    assert count_and_epsilon_after_fit(
+    assert num_fits_and_epsilon_after_fit(records=RECORDS[:50], fit_epsilon=3.0) == (2, 5.0)
+    assert num_fits_and_epsilon_after_fit(
         records=RECORDS[:50], fit_epsilon=1.0, adjacency=Adjacency.ADD_REMOVE
     ) == (3, math.inf)
 
@@ -162,4 +170,4 @@ def test_a_fit_that_is_not_charged_is_not_remembered() -> None:
     )
     fit_to_remember = RememberedFit.from_inputs(records, price_to_remember=price)
     assert fit_to_remember.dearest_fits().count == 1
-    assert count_and_epsilon_after_fit(records=records, fit_epsilon=1.0) == (1, 1.0)
+    assert num_fits_and_epsilon_after_fit(records=records, fit_epsilon=1.0) == (1, 1.0)

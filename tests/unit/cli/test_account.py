@@ -80,10 +80,12 @@ def test_plain_composition_is_shown_only_for_a_session(
     For other aggregators no plain composition is shown.
     """
     quote = quote_of(arguments=SESSION)
-    plain = AutoAccountant().compose(
+    plain_accountant = AutoAccountant().compose(
         BOUNDARY.plain_event(VoteShape(num_queries=2_000, num_labels=6, num_teachers=400))
     )
-    assert quote["plain_epsilon"] == plain.get_epsilon(target_delta=1e-6) > quote["epsilon"]
+    assert (
+        quote["plain_epsilon"] == plain_accountant.get_epsilon(target_delta=1e-6) > quote["epsilon"]
+    )
     page = page_of(arguments=SESSION)
     assert "the session costs less" in page
     assert "votes=FILE" in page
@@ -236,14 +238,14 @@ def test_remaining_budget_of_a_ledger_is_what_it_admits(
     assert second["more_releases"] > first["more_releases"] > 0
     assert first["target_epsilon"] < second["target_epsilon"] < 4.0
     account = shared.account(data=OTHER_DIGEST)
-    release = GaussianVotes(noise_std=400.0)
+    aggregator = GaussianVotes(noise_std=400.0)
     assert (
-        account.affords(release.event_for(num_queries=100, num_labels=10, num_teachers=400))
+        account.affords(aggregator.event_for(num_queries=100, num_labels=10, num_teachers=400))
         == second["more_releases"]
     )
     for share, fits in ((1.0, True), (1.02, False)):
         target = share * second["target_epsilon"]
-        event = release.calibrated(
+        event = aggregator.calibrated(
             target_epsilon=target,
             target_delta=1e-6,
             num_queries=100,
@@ -345,8 +347,10 @@ def test_ledger_is_listed_alone_or_quoted_with_an_aggregator(
     assert (page.count("cap 4"), page.count("GaussianVotes")) == (2, 3)
     assert f"{entry.time[:19].replace('T', ' ')} UTC, {entry.user}: epsilon " in page
     assert output_of(arguments=[f"ledger={shared.path}", "format=text"]) == page
-    empty = Ledger(tmp_path / "empty.db", target_delta=1e-6).path
-    assert output_of(arguments=[f"ledger={empty}"]).startswith("all records: 0 charges, epsilon 0")
+    path_of_empty_ledger = Ledger(tmp_path / "empty.db", target_delta=1e-6).path
+    assert output_of(arguments=[f"ledger={path_of_empty_ledger}"]).startswith(
+        "all records: 0 charges, epsilon 0"
+    )
     quote = json.loads(output_of(arguments=[*GAUSSIAN, f"ledger={shared.path}", "format=json"]))
     assert quote["epsilon"] > 0 and "more_releases" in quote["accounts"][0]
     with refused_parameter("format", value="jsonl"):

@@ -293,12 +293,12 @@ def test_sweep_table_shows_names_baselines_and_cost(tmp_path: Path, capsys: Any)
     """The printed table of a sweep has the names of runs and baselines; without a release it has no total price."""
     ends = {"all-records model": {"micro_f1": 0.7}, "best constant": {"micro_f1": 0.4}}
     row = {"delta": 1e-6, "data": "cases", "beside": ends}
-    words = "experiment=first", "experiment=centered_votes"
+    words_of_jobs = "experiment=first", "experiment=centered_votes"
     rows_of_sweep(
         folder=tmp_path,
         results_by_overrides=[
-            (each, job_result(score=0.2) | row | {"run": name})
-            for each, name in zip(words, "ab", strict=True)
+            (words_of_job, job_result(score=0.2) | row | {"run": name})
+            for words_of_job, name in zip(words_of_jobs, "ab", strict=True)
         ],
     )
     text = capsys.readouterr().out
