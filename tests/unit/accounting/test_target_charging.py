@@ -606,10 +606,11 @@ MAKERS_OF_HOLDERS: dict[str, Callable[[], Any]] = {
     "ConditionalRelease": conditional_release,
     "SparseVectorSession": sparse_vector_session,
 }
+IS_IN_SUM_OF_TEN = np.ones(10, bool)
 CALLS_OF_HOLDERS: dict[str, list[Callable[[Any], Any]]] = {
     "TargetCharging": [
         lambda session: session.charge(outcome_in_target=True),
-        lambda session: session.charge_batch(np.ones(2, bool)),
+        lambda session: session.charge_batch(outcomes_in_target=np.ones(2, bool)),
         lambda session: session.require_open(),
         lambda session: session.state,
     ],
@@ -617,7 +618,9 @@ CALLS_OF_HOLDERS: dict[str, list[Callable[[Any], Any]]] = {
         lambda stored: stored.release(draw_one, accept, epsilon=EPSILON, rng=rng()),
         lambda stored: stored.revise(key=0, accept=accept),
     ],
-    "SparseVectorSession": [lambda session: session.ask(np.ones(10, bool), threshold=0, rng=rng())],
+    "SparseVectorSession": [
+        lambda session: session.ask(bits=IS_IN_SUM_OF_TEN, threshold=0, rng=rng())
+    ],
 }
 
 

@@ -255,12 +255,14 @@ def test_weights_are_the_mean_of_both_students(recorded: RecordedRelease) -> Non
     The weights of both students differ. The constants of labels are not compared: they are matched to the prevalence.
     """
     weights = {}
-    for share in (0.0, 0.5, 1.0):
-        aggregator = replace(calibrated_aggregator(), recipe=Recipe(moment_share=share))
+    for share_of_moment_student in (0.0, 0.5, 1.0):
+        aggregator = replace(
+            calibrated_aggregator(), recipe=Recipe(moment_share=share_of_moment_student)
+        )
         parts = dict(recorded.record.parts)
         del parts["release"]
         release = release_votes(aggregator, record=record_with_parts(arrays_of_parts=parts))
-        weights[share] = release.student[:-1]
+        weights[share_of_moment_student] = release.student[:-1]
     np.testing.assert_allclose(weights[0.5], (weights[0.0] + weights[1.0]) / 2, rtol=1e-12)
     assert np.abs(weights[0.0] - weights[1.0]).max() > 0.01
     recorded_weights = recorded.release.student[:-1]

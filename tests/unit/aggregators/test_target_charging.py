@@ -423,8 +423,8 @@ def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
     counts = {type(leaf).__name__: count for leaf, count in leaves(event)}
     assert counts["BoundedRangeEvent"] == counts["OneBitEvent"] == 5
     assert counts["PureDpEvent"] > 2
-    event_of_first = NOT_PRIOR.event_for(num_queries=3, num_labels=4, num_teachers=40)
-    assert {type(leaf).__name__: count for leaf, count in leaves(event_of_first)} == {
+    event_of_first_queries = NOT_PRIOR.event_for(num_queries=3, num_labels=4, num_teachers=40)
+    assert {type(leaf).__name__: count for leaf, count in leaves(event_of_first_queries)} == {
         "BoundedRangeEvent": 3,
         "OneBitEvent": 3,
         "NoOpEvent": 1,
