@@ -78,23 +78,27 @@ def test_score_above_the_floor_is_called_better_without_a_higher_ceiling(
     assert "with 0.450, better than a constant;" in low_frontier.verdict
     assert "no better" not in low_frontier.verdict
     assert "reachable" not in low_frontier.verdict
-    for line in low_frontier.lines:
-        for share in low_frontier.shares:
-            assert low_frontier.cheapest(line, share=share) is None
+    for method_line in low_frontier.lines:
+        for share_of_the_way in low_frontier.shares:
+            assert low_frontier.cheapest(method_line, share=share_of_the_way) is None
 
 
 def test_the_axis_contains_all_bars_and_stays_between_0_and_1(
     frontier: Frontier,
 ) -> None:
     """The vertical axis contains every score with its error bar, and does not leave the range of 0 to 1."""
-    line = frontier.lines[0]
-    line_near_0 = replace(line, points=(replace(line.points[0], mean=0.0005, std=0.0005),))
+    method_line = frontier.lines[0]
+    line_near_0 = replace(
+        method_line, points=(replace(method_line.points[0], mean=0.0005, std=0.0005),)
+    )
     bottom, top = _axis_limits(
         method_lines=[line_near_0, *frontier.lines[1:]], scores_of_levels=(0.2, 0.6)
     )
     assert bottom == 0.0
     assert top == pytest.approx(0.648)
-    line_with_long_bar = replace(line, points=(replace(line.points[0], mean=0.5, std=0.9),))
+    line_with_long_bar = replace(
+        method_line, points=(replace(method_line.points[0], mean=0.5, std=0.9),)
+    )
     assert _axis_limits(method_lines=[line_with_long_bar], scores_of_levels=(0.2, 0.6)) == (
         0.0,
         1.0,

@@ -189,7 +189,10 @@ def test_refusal_of_mixed_encodings_names_the_line(tmp_path: Path, named: str) -
     table = write_people(folder=tmp_path)
     path = tmp_path / "private.csv"
     path.write_bytes(path.read_bytes() + "Secret-René,40,Pädiatrie,1\n".encode("latin-1"))
-    rule_on_line_6 = r"text in one encoding, 4 of 5 lines beyond ASCII are UTF-8 and line 6 is the first that is not: mend"
+    rule_on_line_6 = (
+        "text in one encoding, 4 of 5 lines beyond ASCII are UTF-8 and line 6 is the first that is not: "
+        "mend"
+    )
     with refused_parameter("data.private", value=ANY, rule_words=rule_on_line_6) as caught:
         replace(table, encoding=named).load()
     assert "Secret" not in str(caught.value)

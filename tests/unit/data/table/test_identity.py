@@ -133,12 +133,12 @@ def test_invisible_name_counts_as_missing(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name_of_person",
+    "cell_text",
     ["7.0", "-0,00", "1.20E+05", "a\u00a0 b", "2025-01-31 05:00:00.1230Z", "007.0", "\uff17"],
 )
-def test_canonical_word_is_idempotent(name_of_person: str) -> None:
+def test_canonical_word_is_idempotent(cell_text: str) -> None:
     """The canonical form of a word is its own canonical form."""
-    assert canonical_word(canonical_word(name_of_person)) == canonical_word(name_of_person)
+    assert canonical_word(canonical_word(cell_text)) == canonical_word(cell_text)
 
 
 def test_image_folder_compares_owners_in_canonical_form(tmp_path: Path) -> None:

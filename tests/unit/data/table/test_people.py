@@ -184,8 +184,8 @@ def test_persons_are_numbered_in_order_of_first_row() -> None:
 
     Names that differ in letter case get two numbers.
     """
-    names_of_files = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
-    people = People.from_names(names_of_files)
+    cells_of_splits = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
+    people = People.from_names(cells_of_splits)
     assert [numbers.tolist() for numbers in people.person_arrays_of_splits] == [
         [0, 1, 2, 0],
         [3, 4],
