@@ -100,8 +100,8 @@ def test_extractor_depends_on_weights_not_on_private_pictures(
     weights_path: Path, tmp_path: Path
 ) -> None:
     """An extractor has the same digest if no private picture can be read, and another digest with other weights."""
-    pictures = PublicPictures(dataset())
-    usual = backbone_of(weights_path=weights_path).fit(pictures, stage=unwatched).digest
+    public_pictures = PublicPictures(dataset())
+    usual = backbone_of(weights_path=weights_path).fit(public_pictures, stage=unwatched).digest
     assert (
         backbone_of(weights_path=weights_path)
         .fit(PublicPictures(with_unreadable_private_pictures(data=dataset())), stage=unwatched)
@@ -109,10 +109,10 @@ def test_extractor_depends_on_weights_not_on_private_pictures(
         == usual
     )
     backbone_of_other_weights = backbone_of(weights_path=saved_weights(folder=tmp_path, seed=1))
-    assert backbone_of_other_weights.fit(pictures, stage=unwatched).digest != usual
-    assert backbone_of_other_weights.identity(pictures) != backbone_of(
+    assert backbone_of_other_weights.fit(public_pictures, stage=unwatched).digest != usual
+    assert backbone_of_other_weights.identity(public_pictures) != backbone_of(
         weights_path=weights_path
-    ).identity(pictures)
+    ).identity(public_pictures)
 
 
 def test_both_file_formats_and_gray_pictures_are_accepted(

@@ -165,9 +165,9 @@ def test_altered_or_truncated_cache_is_recomputed(
     load_with_features(cache_folder=tmp_path)
     before = bytes_of_files(folder=tmp_path)
     (path,) = tmp_path.rglob(name)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content[:100] if is_cut else content)
+    bytes_of_cached_file = bytearray(path.read_bytes())
+    bytes_of_cached_file[len(bytes_of_cached_file) // 2] ^= 1
+    path.write_bytes(bytes_of_cached_file[:100] if is_cut else bytes_of_cached_file)
     _, stages = load_with_features(cache_folder=tmp_path)
     assert stages == repeated_stages
     assert bytes_of_files(folder=tmp_path) == before
@@ -194,19 +194,22 @@ def test_measurements_of_the_fit_are_reused(
 
     If the public features are lost, the next load makes the same ones.
     """
-    measure = PatchExtractor.measure
-    batch_sizes = list[int]()
+    original_measure = PatchExtractor.measure
+    picture_batch_sizes = list[int]()
 
     def counted(self: PatchExtractor, images: np.ndarray) -> np.ndarray:
-        batch_sizes.append(len(images))
-        return measure(self, images)
+        picture_batch_sizes.append(len(images))
+        return original_measure(self, images)
 
     monkeypatch.setattr(PatchExtractor, "measure", counted)
     monkeypatch.setattr(PatchExtractor, "batch_size", BLOCK)
     load_with_features(cache_folder=tmp_path)
     files = bytes_of_files(folder=tmp_path)
-    again = 60 % BLOCK and BLOCK  # public pictures that fill no batch
-    assert sum(count for count in batch_sizes if count > 1) == 60 + again + 160 + 48
+    num_measured_twice = 60 % BLOCK and BLOCK  # public pictures that fill no batch
+    assert (
+        sum(count for count in picture_batch_sizes if count > 1)
+        == 60 + num_measured_twice + 160 + 48
+    )
     for path in tmp_path.rglob("public-*"):
         path.unlink()
     load_with_features(cache_folder=tmp_path)

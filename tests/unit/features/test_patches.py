@@ -52,11 +52,11 @@ def test_fit_is_deterministic_and_depends_on_settings() -> None:
         replace(SMALL, compression=0.0),
         replace(SMALL, grid=2),
     ]
-    pictures = PublicPictures(dataset())
+    public_pictures = PublicPictures(dataset())
     assert first.digest not in {
-        other.fit(pictures, stage=unwatched).digest for other in other_recipes
+        other.fit(public_pictures, stage=unwatched).digest for other in other_recipes
     }
-    assert len({recipe.identity(pictures) for recipe in (SMALL, *other_recipes)}) == 7
+    assert len({recipe.identity(public_pictures) for recipe in (SMALL, *other_recipes)}) == 7
 
 
 @pytest.mark.slow
@@ -100,22 +100,29 @@ def test_features_match_a_direct_computation(stride: int) -> None:
     offsets = extractor.arrays["offsets"]
     size = SMALL.patch_size
     count = (SIDE - size) // stride + 1
-    answers = np.empty((len(filters), count, count))
+    filter_responses = np.empty((len(filters), count, count))
     for row in range(count):
         for column in range(count):
             top = stride * row
             left = stride * column
             patch = image[:, top : top + size, left : left + size]
             standard = (patch - patch.mean()) / np.sqrt(patch.var() + CONTRAST)
-            answers[:, row, column] = (filters * standard).sum(axis=(1, 2, 3)) - offsets
-    thirds = []
+            filter_responses[:, row, column] = (filters * standard).sum(axis=(1, 2, 3)) - offsets
+    weights_of_thirds = []
     for middle in (count / 6 - 0.5, count / 2 - 0.5, 5 * count / 6 - 0.5):
-        weights = np.maximum(1 - np.abs(np.arange(count) - middle) / (count / 3), 0)
-        thirds.append(weights / weights.sum())
-    rectified = [np.maximum(sign * answers - SMALL.threshold, 0) for sign in (1, -1)]
+        position_weights = np.maximum(1 - np.abs(np.arange(count) - middle) / (count / 3), 0)
+        weights_of_thirds.append(position_weights / position_weights.sum())
+    rectified = [np.maximum(sign * filter_responses - SMALL.threshold, 0) for sign in (1, -1)]
     means = [
-        np.stack([rows @ each @ columns for rows in thirds for columns in thirds], axis=1).ravel()
-        for each in rectified
+        np.stack(
+            [
+                rows @ responses @ columns
+                for rows in weights_of_thirds
+                for columns in weights_of_thirds
+            ],
+            axis=1,
+        ).ravel()
+        for responses in rectified
     ]
     flat = np.log1p(SMALL.compression * np.concatenate(means))
     expected = (flat - extractor.arrays["center"]) @ extractor.arrays["projection"]
@@ -128,17 +135,19 @@ def test_regions_cover_all_positions_equally(num_positions: int, num_regions: in
 
     Positions that are counted from the other end have the same weights.
     """
-    for overlap in (False, True):
-        weights = region_weights(
-            num_positions=num_positions, num_regions=num_regions, overlap=overlap
+    for regions_overlap in (False, True):
+        weights_of_regions = region_weights(
+            num_positions=num_positions, num_regions=num_regions, overlap=regions_overlap
         )
-        np.testing.assert_allclose(weights.sum(axis=0), 1)
-        assert (weights >= 0).all()
-        assert (weights.sum(axis=1) > 0).all()
-        assert ((weights > 0).sum(axis=1) == 1).all() == (num_regions == 1 or not overlap)
-    np.testing.assert_allclose(weights, weights[::-1, ::-1])
-    few = region_weights(num_positions=2, num_regions=5, overlap=False)
-    assert sorted(few.sum(axis=0)) == [0, 0, 0, 1, 1]
+        np.testing.assert_allclose(weights_of_regions.sum(axis=0), 1)
+        assert (weights_of_regions >= 0).all()
+        assert (weights_of_regions.sum(axis=1) > 0).all()
+        assert ((weights_of_regions > 0).sum(axis=1) == 1).all() == (
+            num_regions == 1 or not regions_overlap
+        )
+    np.testing.assert_allclose(weights_of_regions, weights_of_regions[::-1, ::-1])
+    weights_of_five_regions = region_weights(num_positions=2, num_regions=5, overlap=False)
+    assert sorted(weights_of_five_regions.sum(axis=0)) == [0, 0, 0, 1, 1]
 
 
 def test_linear_model_is_better_on_features_than_on_pixels() -> None:
@@ -147,9 +156,12 @@ def test_linear_model_is_better_on_features_than_on_pixels() -> None:
     extractor = fitted_extractor()
     pixels = [np.asarray(split.inputs) for split in (data.private, data.test)]
     scores = []
-    for train, test in (pixels, [extractor.extract(each) for each in pixels]):
-        model = LinearStudent().fit(train, labels=data.private.labels, seed=0)
-        scores.append((model.predict(test) == data.test.labels).mean())
+    for train_inputs, test_inputs in (
+        pixels,
+        [extractor.extract(split_pixels) for split_pixels in pixels],
+    ):
+        model = LinearStudent().fit(train_inputs, labels=data.private.labels, seed=0)
+        scores.append((model.predict(test_inputs) == data.test.labels).mean())
     assert scores[1] > 0.8 > 0.7 > scores[0]
     assert len(NAMES) == data.num_labels
 
@@ -161,9 +173,9 @@ def test_k_means_finds_axes_and_filters_have_mean_zero() -> None:
     """
     rng = np.random.default_rng(0)
     axes = np.eye(6, dtype=np.float32)[:3]
-    rows = (axes[rng.integers(0, 3, size=600)] * rng.choice([-1, 1], (600, 1))).astype(np.float32)
-    rows += 0.05 * rng.standard_normal(rows.shape).astype(np.float32)
-    directions = spherical_k_means(rows, num_clusters=6, rng=np.random.default_rng(1))
+    points = (axes[rng.integers(0, 3, size=600)] * rng.choice([-1, 1], (600, 1))).astype(np.float32)
+    points += 0.05 * rng.standard_normal(points.shape).astype(np.float32)
+    directions = spherical_k_means(points, num_clusters=6, rng=np.random.default_rng(1))
     assert np.abs(directions @ axes.T).max(axis=0).min() > 0.99
     filters, _ = learn_filters(
         PublicPictures(dataset()), patch_size=4, num_filters=8, num_patches=500, seed=0
