@@ -18,7 +18,7 @@ Changes = dict[str, Any]
 """Arrays that replace or join the usual ones of a file, by name; None leaves an array out."""
 
 
-def reader_of_written_files(folder: Path, private_changes: Changes | None = None) -> Arrays:
+def write_archives(folder: Path, private_changes: Changes | None = None) -> Arrays:
     """Writes three .npz files, with changes in the private one, and returns their reader."""
     rng = np.random.default_rng(0)
     for split, num_rows in ROWS.items():
@@ -37,9 +37,9 @@ def reader_of_written_files(folder: Path, private_changes: Changes | None = None
     )
 
 
-def split_path(files: Arrays, split: str) -> str:
+def split_path(arrays_reader: Arrays, split: str) -> str:
     """Returns the path of a split's file."""
-    return str(getattr(files, split))
+    return str(getattr(arrays_reader, split))
 
 
 def folder_of_arrays(archive: str, changes: Changes | None = None) -> str:
@@ -54,10 +54,10 @@ def folder_of_arrays(archive: str, changes: Changes | None = None) -> str:
 
 def test_arrays_are_read_unchanged(tmp_path: Path) -> None:
     """Inputs and labels of three .npz files are those of the data set; each row is its own group."""
-    files = reader_of_written_files(folder=tmp_path)
-    dataset = files.load()
+    arrays_reader = write_archives(folder=tmp_path)
+    dataset = arrays_reader.load()
     for split, num_rows in ROWS.items():
-        with np.load(split_path(files=files, split=split)) as arrays:
+        with np.load(split_path(arrays_reader=arrays_reader, split=split)) as arrays:
             read_split = getattr(dataset, split)
             assert np.allclose(read_split.inputs, arrays["inputs"], atol=1e-6)
             assert np.array_equal(read_split.labels, arrays["labels"] == 1)
@@ -69,38 +69,40 @@ def test_arrays_without_names_and_groups_are_features_in_numbered_rows(tmp_path:
 
     One row is then the unit of privacy.
     """
-    dataset = reader_of_written_files(folder=tmp_path).load()
+    dataset = write_archives(folder=tmp_path).load()
     assert (dataset.kind, dataset.label_names) == ("features", ("label_0", "label_1", "label_2"))
     assert dataset.published_ids.tolist() == [0, 1, 2, 3]
     assert dataset.privacy_unit == PrivacyUnit("one row")
 
 
-def folder_reader_of(files: Arrays) -> Arrays:
+def write_folders_of_arrays(arrays_reader: Arrays) -> Arrays:
     """Writes each .npz file as a folder of .npy files, and returns the folders' reader."""
     return Arrays(
-        private=folder_of_arrays(archive=split_path(files=files, split="private")),
-        public=folder_of_arrays(archive=split_path(files=files, split="public")),
-        test=folder_of_arrays(archive=split_path(files=files, split="test")),
+        private=folder_of_arrays(archive=split_path(arrays_reader=arrays_reader, split="private")),
+        public=folder_of_arrays(archive=split_path(arrays_reader=arrays_reader, split="public")),
+        test=folder_of_arrays(archive=split_path(arrays_reader=arrays_reader, split="test")),
     )
 
 
 def test_folders_of_npy_files_give_the_same_inputs_as_archives(tmp_path: Path) -> None:
     """Folders of .npy files give the private inputs of .npz files."""
-    files = reader_of_written_files(folder=tmp_path)
-    inputs = files.load().private.inputs
-    assert np.array_equal(folder_reader_of(files=files).load().private.inputs, inputs)
+    arrays_reader = write_archives(folder=tmp_path)
+    inputs = arrays_reader.load().private.inputs
+    assert np.array_equal(
+        write_folders_of_arrays(arrays_reader=arrays_reader).load().private.inputs, inputs
+    )
 
 
 def test_public_records_may_lack_labels(tmp_path: Path) -> None:
     """Public files without the array `labels`, as folder or as archive, are read as public records without labels."""
-    files = reader_of_written_files(folder=tmp_path)
-    folder_reader = folder_reader_of(files=files)
-    dataset = files.load()
+    arrays_reader = write_archives(folder=tmp_path)
+    folder_reader = write_folders_of_arrays(arrays_reader=arrays_reader)
+    dataset = arrays_reader.load()
     assert dataset.public_labeled
-    Path(split_path(files=folder_reader, split="public"), "labels.npy").unlink()
-    np.savez(split_path(files=files, split="public"), inputs=dataset.public.inputs)
+    Path(split_path(arrays_reader=folder_reader, split="public"), "labels.npy").unlink()
+    np.savez(split_path(arrays_reader=arrays_reader, split="public"), inputs=dataset.public.inputs)
     assert not folder_reader.load().public_labeled
-    assert not replace(files).load().public_labeled
+    assert not replace(arrays_reader).load().public_labeled
 
 
 @pytest.mark.parametrize(
@@ -142,12 +144,12 @@ def test_folder_of_npy_files_is_checked_like_an_archive(
 
     Without the check, the groups 0.5 and 0.7 would both become person 0.
     """
-    files = reader_of_written_files(folder=tmp_path)
+    arrays_reader = write_archives(folder=tmp_path)
     folder = folder_of_arrays(
-        archive=split_path(files=files, split="private"), changes={name: array}
+        archive=split_path(arrays_reader=arrays_reader, split="private"), changes={name: array}
     )
     with refusal:
-        replace(files, private=folder).load()
+        replace(arrays_reader, private=folder).load()
 
 
 def test_label_names_groups_and_ids_are_read(tmp_path: Path) -> None:
@@ -159,9 +161,9 @@ def test_label_names_groups_and_ids_are_read(tmp_path: Path) -> None:
         "groups": np.array([0, 0, 1, 1, 2, 2]),
         "label_names": np.array(["a", "b", "c"]),
     }
-    files = reader_of_written_files(folder=tmp_path, private_changes=changes)
+    arrays_reader = write_archives(folder=tmp_path, private_changes=changes)
     for split_number, split in enumerate(("public", "test"), start=1):
-        path = split_path(files=files, split=split)
+        path = split_path(arrays_reader=arrays_reader, split=split)
         with np.load(path) as arrays:
             inputs = arrays["inputs"]
             labels = arrays["labels"]
@@ -172,7 +174,7 @@ def test_label_names_groups_and_ids_are_read(tmp_path: Path) -> None:
             groups=np.full(ROWS[split], 10 * split_number),
             ids=100 * split_number + np.arange(ROWS[split]),
         )
-    dataset = files.load()
+    dataset = arrays_reader.load()
     assert dataset.label_names == ("a", "b", "c")
     assert dataset.private.group_ids.tolist() == [0, 0, 1, 1, 2, 2]
     assert dataset.published_ids.tolist() == [100, 101, 102, 103]
@@ -180,21 +182,21 @@ def test_label_names_groups_and_ids_are_read(tmp_path: Path) -> None:
     unit = PrivacyUnit(
         words="one number of the array groups, with all its rows", columns=("groups",)
     )
-    assert dataset.privacy_unit == replace(files).private_records().group_unit == unit
-    assert replace(files, labels=("x", "y", "z")).load().label_names == ("x", "y", "z")
+    assert dataset.privacy_unit == replace(arrays_reader).private_records().group_unit == unit
+    assert replace(arrays_reader, labels=("x", "y", "z")).load().label_names == ("x", "y", "z")
 
 
 def test_bytes_of_images_stay_bytes(tmp_path: Path) -> None:
     """Inputs of unsigned bytes in four axes are pictures; their values are the bytes divided by 255."""
     levels = np.arange(6 * 3 * 4 * 4, dtype=np.uint8).reshape(6, 3, 4, 4)
-    files = reader_of_written_files(folder=tmp_path, private_changes={"inputs": levels})
+    arrays_reader = write_archives(folder=tmp_path, private_changes={"inputs": levels})
     for split in ("public", "test"):
         np.savez(
-            split_path(files=files, split=split),
+            split_path(arrays_reader=arrays_reader, split=split),
             inputs=levels[: ROWS[split]],
             labels=np.ones((ROWS[split], 3), np.int64),
         )
-    dataset = files.load()
+    dataset = arrays_reader.load()
     assert dataset.kind == "images"
     assert isinstance(dataset.private.inputs, Pixels)
     assert np.allclose(np.asarray(dataset.private.inputs), levels / 255)
@@ -244,7 +246,7 @@ def test_invalid_arrays_are_refused_in_one_line(
 ) -> None:
     """An .npz file is refused in one line if an array is missing or has a wrong shape, type or value."""
     with refusal:
-        reader_of_written_files(folder=tmp_path, private_changes=changes).load()
+        write_archives(folder=tmp_path, private_changes=changes).load()
 
 
 def test_refusal_names_missing_files(tmp_path: Path) -> None:
@@ -262,7 +264,7 @@ def test_labels_outside_of_the_mask_are_not_read(tmp_path: Path) -> None:
     labels = np.array([[1, 0, -1], [0, 1, 1], [1, -1, 0], [0, 0, 0], [1, 1, 1], [0, 1, 0]])
     known = labels >= 0
     private = (
-        reader_of_written_files(
+        write_archives(
             folder=tmp_path, private_changes={"labels": labels, "known": known.astype(np.uint8)}
         )
         .load()
@@ -285,4 +287,4 @@ def test_labels_outside_of_the_mask_are_not_read(tmp_path: Path) -> None:
 def test_a_mask_of_another_form_is_refused(tmp_path: Path, known: Any, refusal: Refusal) -> None:
     """A mask is refused unless it has the shape of the labels and holds only 0 and 1."""
     with refusal:
-        reader_of_written_files(folder=tmp_path, private_changes={"known": known}).load()
+        write_archives(folder=tmp_path, private_changes={"known": known}).load()

@@ -18,22 +18,22 @@ from pate.progress import unwatched
 from pate.validation import InvalidValue
 from tests.refusals import ANY, refused_parameter
 
-COUNT = 1500
-SHAPE = (COUNT, 1, 2, 3)
-ROWS = np.arange(COUNT)
-STAMPS = np.arange(COUNT) + 1
+NUM_IMAGES = 1500
+SHAPE = (NUM_IMAGES, 1, 2, 3)
+IMAGE_NUMBERS = np.arange(NUM_IMAGES)
+STAMPS_OF_IMAGES = np.arange(NUM_IMAGES) + 1
 
-KILLED = f"""
+PROGRAM_THAT_IS_KILLED = f"""
 import os, signal, sys
 import numpy as np
 from pathlib import Path
-from tests.unit.data.test_cache import ROWS, SHAPE, STAMPS, ImageCache, synthetic_images
+from tests.unit.data.test_cache import IMAGE_NUMBERS, SHAPE, STAMPS_OF_IMAGES, ImageCache, synthetic_images
 from pate.progress import unwatched
 def decode(rows):
     if rows[0] >= 1024:
         os.kill(os.getpid(), {int(signal.SIGKILL)})
     return synthetic_images(rows)
-ImageCache(Path(sys.argv[1])).fill(ROWS, STAMPS, decode, unwatched)
+ImageCache(Path(sys.argv[1])).fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode, unwatched)
 """
 
 
@@ -45,13 +45,13 @@ def synthetic_images(rows: np.ndarray) -> np.ndarray:
 class Decoder:
     """A decoder of synthetic images that records the decoded rows, and fails at one row."""
 
-    def __init__(self, stop_at: int | None = None) -> None:
+    def __init__(self, unreadable_image_number: int | None = None) -> None:
         self.decoded: list[int] = []
-        self.stop_at = stop_at
+        self.unreadable_image_number = unreadable_image_number
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        if self.stop_at is not None and self.stop_at in rows:
-            raise InvalidValue("image", self.stop_at, rule="a readable image")
+        if self.unreadable_image_number is not None and self.unreadable_image_number in rows:
+            raise InvalidValue("image", self.unreadable_image_number, rule="a readable image")
         self.decoded.extend(rows.tolist())
         return synthetic_images(rows=rows)
 
@@ -87,7 +87,7 @@ def test_images_are_decoded_once_and_memory_mapped(cache: ImageCache) -> None:
 
     The result is a read-only memory map, in a folder with mode 0700.
     """
-    decoder = Decoder(stop_at=1030)
+    decoder = Decoder(unreadable_image_number=1030)
     announced = list[object]()
 
     @contextmanager
@@ -96,13 +96,13 @@ def test_images_are_decoded_once_and_memory_mapped(cache: ImageCache) -> None:
         yield announced.append
 
     with refused_parameter("image", value=1030):
-        cache.fill(ROWS, STAMPS, decode=decoder, stage=unwatched)
-    decoder.stop_at = None
-    first = cache.fill(ROWS, STAMPS, decode=decoder, stage=stage)
-    again = cache.fill(ROWS, STAMPS, decode=decoder, stage=stage)
-    assert announced == [("decoding", COUNT - 1024), COUNT - 1024]
-    assert first.tolist() == again.tolist() == synthetic_images(rows=ROWS).tolist()
-    assert decoder.decoded == ROWS.tolist()
+        cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=decoder, stage=unwatched)
+    decoder.unreadable_image_number = None
+    first = cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=decoder, stage=stage)
+    again = cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=decoder, stage=stage)
+    assert announced == [("decoding", NUM_IMAGES - 1024), NUM_IMAGES - 1024]
+    assert first.tolist() == again.tolist() == synthetic_images(rows=IMAGE_NUMBERS).tolist()
+    assert decoder.decoded == IMAGE_NUMBERS.tolist()
     assert isinstance(again, np.memmap)
     assert not again.flags.writeable
     assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
@@ -111,7 +111,7 @@ def test_images_are_decoded_once_and_memory_mapped(cache: ImageCache) -> None:
 def test_only_needed_or_changed_images_are_decoded(cache: ImageCache) -> None:
     """Only the images that are asked for are decoded, and an image is decoded again if its stamp has changed."""
     decoder = Decoder()
-    stamps = STAMPS.copy()
+    stamps = STAMPS_OF_IMAGES.copy()
     cache.fill(np.array([3, 1400]), stamps, decode=decoder, stage=unwatched)
     stamps[3] += 1
     mapped = cache.fill(np.array([3, 5, 1400]), stamps, decode=decoder, stage=unwatched)
@@ -126,14 +126,14 @@ def test_a_killed_fill_continues_to_the_same_bytes(cache: ImageCache, tmp_path: 
     The cache then has the bytes of a fill without a kill.
     """
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(cache.folder)], check=False, timeout=60
+        [sys.executable, "-c", PROGRAM_THAT_IS_KILLED, str(cache.folder)], check=False, timeout=60
     )
     assert done.returncode == -signal.SIGKILL
     second_decoder = Decoder()
-    cache.fill(ROWS, STAMPS, decode=second_decoder, stage=unwatched)
-    assert second_decoder.decoded == list(range(1024, COUNT))
+    cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=second_decoder, stage=unwatched)
+    assert second_decoder.decoded == list(range(1024, NUM_IMAGES))
     uninterrupted = ImageCache(tmp_path / "whole")
-    uninterrupted.fill(ROWS, STAMPS, decode=Decoder(), stage=unwatched)
+    uninterrupted.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=Decoder(), stage=unwatched)
     for name in ("images.u8", "stamps.i64"):
         assert (cache.folder / name).read_bytes() == (uninterrupted.folder / name).read_bytes()
 
@@ -148,7 +148,7 @@ def test_images_written_before_the_disk_was_full_are_kept(
     write: Callable[[int, bytes, int], int] = os.pwrite
 
     def write_until_full(file: int, content: bytes, offset: int) -> int:
-        is_image_file = os.fstat(file).st_size == 6 * COUNT
+        is_image_file = os.fstat(file).st_size == 6 * NUM_IMAGES
         num_free = 6 * 700 + 3 - offset if is_image_file else len(content)
         if num_free <= 0:
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -159,13 +159,13 @@ def test_images_written_before_the_disk_was_full_are_kept(
         with pytest.raises(
             OSError, match=r"No space left on device \(the cache takes 9e-06 GB for 1,500 images\)"
         ):
-            cache.fill(ROWS, STAMPS, decode=Decoder(), stage=unwatched)
+            cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=Decoder(), stage=unwatched)
     second_decoder = Decoder()
     assert (
-        cache.fill(ROWS, STAMPS, decode=second_decoder, stage=unwatched).tolist()
-        == synthetic_images(rows=ROWS).tolist()
+        cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=second_decoder, stage=unwatched).tolist()
+        == synthetic_images(rows=IMAGE_NUMBERS).tolist()
     )
-    assert second_decoder.decoded == list(range(512, COUNT))
+    assert second_decoder.decoded == list(range(512, NUM_IMAGES))
 
 
 def test_complete_cache_is_only_read(cache: ImageCache, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,13 +173,15 @@ def test_complete_cache_is_only_read(cache: ImageCache, monkeypatch: pytest.Monk
 
     So the cache may lie in a read-only file system.
     """
-    cache.fill(ROWS, STAMPS, decode=Decoder(), stage=unwatched)
+    cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=Decoder(), stage=unwatched)
     before = {path.name: path.stat().st_mtime_ns for path in cache.folder.iterdir()}
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", None)
         assert (
-            cache.fill(ROWS[5:], STAMPS, decode=Decoder(), stage=unwatched).tolist()
-            == synthetic_images(rows=ROWS).tolist()
+            cache.fill(
+                IMAGE_NUMBERS[5:], STAMPS_OF_IMAGES, decode=Decoder(), stage=unwatched
+            ).tolist()
+            == synthetic_images(rows=IMAGE_NUMBERS).tolist()
         )
     assert {path.name: path.stat().st_mtime_ns for path in cache.folder.iterdir()} == before
 
@@ -188,11 +190,14 @@ def test_complete_cache_is_only_read(cache: ImageCache, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("num_bytes", [0, 1000])
 def test_truncated_cache_file_is_recomputed(cache: ImageCache, name: str, num_bytes: int) -> None:
     """If a file of the cache was cut to 0 or 1,000 bytes, the next fill gives the same images."""
-    before = np.asarray(cache.fill(ROWS, STAMPS, decode=synthetic_images, stage=unwatched)).copy()
+    before = np.asarray(
+        cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=synthetic_images, stage=unwatched)
+    ).copy()
     path = cache.folder / name
     path.write_bytes(path.read_bytes()[:num_bytes])
     assert np.array_equal(
-        cache.fill(ROWS, STAMPS, decode=synthetic_images, stage=unwatched), before
+        cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=synthetic_images, stage=unwatched),
+        before,
     )
 
 
@@ -201,7 +206,9 @@ def test_an_unwritable_folder_is_refused(cache: ImageCache) -> None:
     cache.folder.with_name("file").write_text("")
     within_file = ImageCache(cache.folder.with_name("file") / "cache")
     with refused_parameter("data.cache", value=ANY, rule_words="folder that"):
-        within_file.fill(rows=ROWS, stamps=STAMPS, decode=synthetic_images, stage=unwatched)
+        within_file.fill(
+            rows=IMAGE_NUMBERS, stamps=STAMPS_OF_IMAGES, decode=synthetic_images, stage=unwatched
+        )
 
 
 def test_a_link_in_place_of_the_file_is_refused(cache: ImageCache) -> None:
@@ -210,5 +217,5 @@ def test_a_link_in_place_of_the_file_is_refused(cache: ImageCache) -> None:
     (cache.folder / "victim").write_text("mine")
     (cache.folder / "images.u8").symlink_to(cache.folder / "victim")
     with refused_parameter("data.cache", value=ANY, rule_words="a folder that"):
-        cache.fill(ROWS, STAMPS, decode=synthetic_images, stage=unwatched)
+        cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=synthetic_images, stage=unwatched)
     assert (cache.folder / "victim").read_text() == "mine"

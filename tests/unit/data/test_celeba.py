@@ -26,9 +26,9 @@ from tests.refusals import ANY, Refusal, refused_parameter
 NAMES = ("Bald", "Smiling", "Young")
 LABELS = [[(row >> bit) & 1 == 1 for bit in range(3)] for row in range(8)]
 # The split of each photograph: 0 is private, 1 is public and 2 is the test set.
-SPLIT_OF = [0, 0, 0, 0, 1, 1, 2, 2]
+SPLIT_CODES = [0, 0, 0, 0, 1, 1, 2, 2]
 # The identity of the person in each photograph.
-PERSON_OF = [5, 5, 6, 7, 8, 8, 9, 9]
+PERSON_NUMBERS = [5, 5, 6, 7, 8, 8, 9, 9]
 
 
 class Edit(Protocol):
@@ -63,15 +63,17 @@ def text_copy(tmp_path: Path) -> Path:
     (folder / "list_attr_celeba.txt").write_text(
         "\n".join(["8", " ".join(NAMES) + " ", *rows]) + "\n"
     )
-    splits = [f"{file_name(row=row)} {split}" for row, split in enumerate(SPLIT_OF)]
-    (folder / "list_eval_partition.txt").write_text("\n".join(splits) + "\n")
-    people = [f"{file_name(row=row)} {person}" for row, person in enumerate(PERSON_OF)]
-    (folder / "identity_CelebA.txt").write_text("\n".join(people) + "\n")
+    split_lines = [
+        f"{file_name(row=row)} {split_code}" for row, split_code in enumerate(SPLIT_CODES)
+    ]
+    (folder / "list_eval_partition.txt").write_text("\n".join(split_lines) + "\n")
+    person_lines = [f"{file_name(row=row)} {person}" for row, person in enumerate(PERSON_NUMBERS)]
+    (folder / "identity_CelebA.txt").write_text("\n".join(person_lines) + "\n")
     return folder
 
 
 @pytest.fixture
-def csv_copy(tmp_path: Path) -> Path:
+def folder_of_csv_copy(tmp_path: Path) -> Path:
     """Returns a copy as it is often redistributed: CSV lists, Windows line ends, nested folders, no identities."""
     folder = tmp_path / "archive"
     write_images(folder=folder / "img_align_celeba" / "img_align_celeba")
@@ -81,9 +83,11 @@ def csv_copy(tmp_path: Path) -> Path:
     ]
     header = ",".join(["image_id", *NAMES])
     (folder / "list_attr_celeba.csv").write_text("\n".join([header, *rows]) + "\n", newline="\r\n")
-    splits = [f"{file_name(row=row)},{split}" for row, split in enumerate(SPLIT_OF)]
+    split_lines = [
+        f"{file_name(row=row)},{split_code}" for row, split_code in enumerate(SPLIT_CODES)
+    ]
     (folder / "list_eval_partition.csv").write_text(
-        "\n".join(["image_id,partition", *splits]) + "\n"
+        "\n".join(["image_id,partition", *split_lines]) + "\n"
     )
     return folder
 
@@ -101,7 +105,7 @@ def edit(text_copy: Path) -> Edit:
     return replace_text
 
 
-@pytest.fixture(params=["text_copy", "csv_copy"])
+@pytest.fixture(params=["text_copy", "folder_of_csv_copy"], ids=["text_copy", "csv_copy"])
 def copy(request: pytest.FixtureRequest) -> Path:
     """Returns a copy in each of the two forms, as text and as CSV."""
     folder: Path = request.getfixturevalue(request.param)
@@ -353,17 +357,17 @@ def test_square_in_the_middle_of_a_tall_picture_is_read(tmp_path: Path) -> None:
 
     These rows are white.
     """
-    tall = np.zeros((6, 2, 3))
-    tall[2:4] = 255
-    path = write_picture(path=tmp_path / "tall.png", pixels=tall)
+    tall_picture = np.zeros((6, 2, 3))
+    tall_picture[2:4] = 255
+    path = write_picture(path=tmp_path / "tall.png", pixels=tall_picture)
     assert decode_images(image_paths=[path], image_size=2).min() == 255
 
 
 def test_pictures_are_smoothed_when_made_smaller(tmp_path: Path) -> None:
     """Black and white stripes of one pixel become gray when the picture is made smaller."""
-    stripes = np.zeros((16, 16, 3))
-    stripes[:, ::2] = 255
-    path = write_picture(path=tmp_path / "stripes.png", pixels=stripes)
+    striped_picture = np.zeros((16, 16, 3))
+    striped_picture[:, ::2] = 255
+    path = write_picture(path=tmp_path / "stripes.png", pixels=striped_picture)
     images = decode_images(image_paths=[path], image_size=2)
     np.testing.assert_allclose(images, 127, atol=5)
 
@@ -412,49 +416,51 @@ def test_all_image_modes_are_read(tmp_path: Path, mode: str, file_format: str) -
         pytest.param(r"(?m)^(\d*)(?=.)", r"\1,\1", id="row numbers"),
     ],
 )
-def test_csv_dialects_are_read(csv_copy: Path, old: str, new: str) -> None:
+def test_csv_dialects_are_read(folder_of_csv_copy: Path, old: str, new: str) -> None:
     """CSV lists in other dialects give the same attributes and splits.
 
     The dialects have 0 for -1, semicolons, blanks after commas, quotes, or a column of row numbers.
     """
-    plain = read_attributes(csv_copy)
-    splits = read_numbers(csv_copy, list_name="list_eval_partition", file_names=plain.file_names)
-    for path in csv_copy.glob("*.csv"):
+    plain = read_attributes(folder_of_csv_copy)
+    splits = read_numbers(
+        folder_of_csv_copy, list_name="list_eval_partition", file_names=plain.file_names
+    )
+    for path in folder_of_csv_copy.glob("*.csv"):
         path.write_text(re.sub(old, new, path.read_text()))
-    attributes = read_attributes(csv_copy)
+    attributes = read_attributes(folder_of_csv_copy)
     assert attributes.labels.tolist() == plain.labels.tolist()
     assert attributes.label_names == plain.label_names
     assert attributes.file_names == plain.file_names
     splits_in_dialect = read_numbers(
-        csv_copy, list_name="list_eval_partition", file_names=plain.file_names
+        folder_of_csv_copy, list_name="list_eval_partition", file_names=plain.file_names
     )
     assert splits_in_dialect.numbers.tolist() == splits.numbers.tolist()
 
 
-def test_identities_are_required_only_as_groups(csv_copy: Path) -> None:
+def test_identities_are_required_only_as_groups(folder_of_csv_copy: Path) -> None:
     """A copy without the list of persons is read, but refused with `partition_by_identity`."""
-    assert len(CelebA(root=csv_copy, image_size=4).load().public) == 2
+    assert len(CelebA(root=folder_of_csv_copy, image_size=4).load().public) == 2
     with refused_parameter("data.root", value=ANY, rule_words="data.partition_by_identity=false"):
-        CelebA(root=csv_copy, partition_by_identity=True).load()
+        CelebA(root=folder_of_csv_copy, partition_by_identity=True).load()
 
 
-def test_foreign_column_of_a_csv_list_is_refused(csv_copy: Path) -> None:
+def test_foreign_column_of_a_csv_list_is_refused(folder_of_csv_copy: Path) -> None:
     """A CSV list of attributes with a further column of words is refused; the error has its first cell."""
-    path = csv_copy / "list_attr_celeba.csv"
+    path = folder_of_csv_copy / "list_attr_celeba.csv"
     head, *rows = path.read_text().splitlines()
     path.write_text("\n".join([f"{head},photographer", *(f"{row},Ann" for row in rows)]))
     with refused_parameter("list_attr_celeba.csv row 000001.jpg, photographer", value="Ann"):
-        read_attributes(csv_copy)
+        read_attributes(folder_of_csv_copy)
 
 
-def test_overlong_field_of_a_csv_list_is_refused(csv_copy: Path) -> None:
+def test_overlong_field_of_a_csv_list_is_refused(folder_of_csv_copy: Path) -> None:
     """A list of attributes with a name of 200,000 letters is refused, as Python's reader of CSV takes fewer."""
-    path = csv_copy / "list_attr_celeba.csv"
+    path = folder_of_csv_copy / "list_attr_celeba.csv"
     path.write_text("image_id," + "x" * 200_000 + "\n000001.jpg,1\n")
     with pytest.raises(
         InvalidValue, match=r"list_attr_celeba\.csv=field larger than .* separated by commas$"
     ):
-        read_attributes(csv_copy)
+        read_attributes(folder_of_csv_copy)
 
 
 ATTRIBUTES = "list_attr_celeba.txt"
@@ -640,7 +646,10 @@ def test_copy_without_the_list_of_splits_is_refused(text_copy: Path) -> None:
     ],
 )
 def test_disagreeing_lists_are_warned_of_or_refused(
-    text_copy: Path, edit: Edit, caplog: pytest.LogCaptureFixture, disagreeing: BrokenList
+    text_copy: Path,
+    edit: Edit,
+    caplog: pytest.LogCaptureFixture,
+    disagreeing: BrokenList,
 ) -> None:
     """If two lists disagree on the photographs, one warning says so; with `missing=error` the copy is refused."""
     edit(disagreeing.list_file, old_text=disagreeing.old_text, new_text=disagreeing.new_text)

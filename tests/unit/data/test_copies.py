@@ -32,14 +32,17 @@ def _split(inputs: Float32Array, groups: Any = None, first: int = 0) -> Split:
 
 
 def _remarks(
-    private: Any = PRIVATE, public: Any = PUBLIC, test: Any = TEST, groups: Any = None
+    private_inputs: Any = PRIVATE,
+    public_inputs: Any = PUBLIC,
+    test_inputs: Any = TEST,
+    groups: Any = None,
 ) -> list[str]:
     """Returns the remarks on copies among three splits."""
     return list(
         remarks_on_copies(
-            private_split=_split(inputs=private, groups=groups),
-            public_split=_split(inputs=public, first=1000),
-            test_split=_split(inputs=test, first=2000),
+            private_split=_split(inputs=private_inputs, groups=groups),
+            public_split=_split(inputs=public_inputs, first=1000),
+            test_split=_split(inputs=test_inputs, first=2000),
         )
     )
 
@@ -47,14 +50,15 @@ def _remarks(
 def test_distinct_records_yield_no_remark() -> None:
     """Random records in three splits, or with a single public copy of a private one, yield no remark."""
     assert _remarks() == []
-    assert _remarks(public=np.concatenate([PUBLIC, PRIVATE[:1]])) == []  # of one it cannot be known
+    # Of a single record it cannot be known.
+    assert _remarks(public_inputs=np.concatenate([PUBLIC, PRIVATE[:1]])) == []
 
 
 @pytest.mark.parametrize("count", [10, 60, 120])
 def test_public_records_that_are_private_ones_are_counted(count: int) -> None:
     """One remark counts the public records that are copies of private ones, in any order."""
     public = np.concatenate([PRIVATE[:count], PUBLIC[count:]])[RNG.permutation(120)]
-    (line,) = _remarks(public=public)
+    (line,) = _remarks(public_inputs=public)
     assert line.startswith(
         f"data.public: {count} of 120 records have the inputs of private ones: what is public is not"
     )
@@ -62,7 +66,7 @@ def test_public_records_that_are_private_ones_are_counted(count: int) -> None:
 
 def test_test_records_that_are_private_ones_are_counted() -> None:
     """If all 60 test records are copies of private ones, one remark counts them."""
-    (line,) = _remarks(test=PRIVATE[50:110])
+    (line,) = _remarks(test_inputs=PRIVATE[50:110])
     assert line.startswith(
         "data.test: 60 of 60 records have the inputs of private ones: teachers learn from them"
     )
@@ -70,17 +74,17 @@ def test_test_records_that_are_private_ones_are_counted() -> None:
 
 def test_equal_private_records_in_two_groups_are_counted() -> None:
     """If 30 private records occur twice, in two groups, a remark counts 60; if they are in one group, there is none."""
-    (line,) = _remarks(private=np.concatenate([PRIVATE, PRIVATE[:30]]))
+    (line,) = _remarks(private_inputs=np.concatenate([PRIVATE, PRIVATE[:30]]))
     assert line.startswith(
         "data.private: 60 of 230 records have the inputs of another one, which is protected apart"
     )
     groups = [*range(200), *range(30)]
-    assert _remarks(private=np.concatenate([PRIVATE, PRIVATE[:30]]), groups=groups) == []
+    assert _remarks(private_inputs=np.concatenate([PRIVATE, PRIVATE[:30]]), groups=groups) == []
 
 
 def test_repeated_and_public_private_records_yield_two_remarks() -> None:
     """Private records that occur twice and are also public yield two remarks."""
-    lines = _remarks(private=np.concatenate([PRIVATE, PRIVATE]), public=PRIVATE[:120])
+    lines = _remarks(private_inputs=np.concatenate([PRIVATE, PRIVATE]), public_inputs=PRIVATE[:120])
     assert [line[:12] for line in lines] == ["data.public:", "data.private"]
 
 
@@ -96,8 +100,9 @@ def test_agreement_by_chance_yields_no_remark() -> None:
     private_inputs = Inputs.from_split(_split(inputs=private))
     public_inputs = Inputs.from_split(_split(inputs=public))
     assert public_inputs.count_in(other_inputs=private_inputs) == len(public)
-    assert _remarks(private=private, public=public, test=test) == []
-    assert len(_remarks(private=public, public=public, test=test)) == 1  # the same as a whole
+    assert _remarks(private_inputs=private, public_inputs=public, test_inputs=test) == []
+    # Private and public records are the same as a whole.
+    assert len(_remarks(private_inputs=public, public_inputs=public, test_inputs=test)) == 1
 
 
 @pytest.mark.parametrize("count", [20, 1])
@@ -173,9 +178,11 @@ def test_copies_with_other_last_digits_are_found(tmp_path: Path, load: Any) -> N
     Another program, or float32 instead of float64, changes the last digits.
     """
     pytest.importorskip("pyarrow")
-    again = (PRIVATE[10:50].astype(np.float64) * (1 + 1e-7)).astype(np.float32)
-    assert not np.isin(again, PRIVATE).all()
-    lines = load(tmp_path, {"private": PRIVATE[:60], "public": again, "test": TEST}).notes
+    nearly_private_inputs = (PRIVATE[10:50].astype(np.float64) * (1 + 1e-7)).astype(np.float32)
+    assert not np.isin(nearly_private_inputs, PRIVATE).all()
+    lines = load(
+        tmp_path, {"private": PRIVATE[:60], "public": nearly_private_inputs, "test": TEST}
+    ).notes
     assert any(
         line.startswith(("data.public: 39 of 40", "data.public: 40 of 40")) for line in lines
     ), lines
@@ -187,12 +194,13 @@ def test_neighboring_whole_numbers_are_not_copies(tmp_path: Path) -> None:
     Whole numbers are compared exactly: 100,001 differs from 100,003 although their first 16 bits agree.
     """
     pytest.importorskip("pyarrow")
-    numbers = {
+    inputs_of_splits = {
         split: np.column_stack([np.arange(100000 + place, 101000, 4), np.zeros((250, 2))]).astype(
             np.float32
         )
         for place, split in enumerate(("private", "public", "test"))
     }
     assert not any(
-        "have the inputs" in line for line in _tables(folder=tmp_path, inputs=numbers).notes
+        "have the inputs" in line
+        for line in _tables(folder=tmp_path, inputs=inputs_of_splits).notes
     )

@@ -15,10 +15,14 @@ from tests.refusals import Refusal, refused_parameter
 
 
 def split_of_zeros(
-    ids: Any, group_ids: Any = None, *, input_shape: tuple[int, ...] = (3,), num_labels: int = 2
+    record_ids: Any,
+    group_ids: Any = None,
+    *,
+    input_shape: tuple[int, ...] = (3,),
+    num_labels: int = 2,
 ) -> Split:
-    """Returns a split of zeros whose records have the ids `ids` and inputs of the shape `input_shape`."""
-    record_ids = np.asarray(ids, dtype=np.int64)
+    """Returns a split of zeros whose records have the ids `record_ids` and inputs of the shape `input_shape`."""
+    record_ids = np.asarray(record_ids, dtype=np.int64)
     return Split(
         inputs=np.zeros((len(record_ids), *input_shape), dtype=np.float32),
         labels=np.zeros((len(record_ids), num_labels), dtype=np.bool_),
@@ -32,17 +36,17 @@ TOY = Dataset(
     real=False,
     kind="features",
     label_names=("round", "red"),
-    private=split_of_zeros(ids=[0, 1, 2]),
-    public=split_of_zeros(ids=[3, 4]),
-    test=split_of_zeros(ids=[5]),
+    private=split_of_zeros(record_ids=[0, 1, 2]),
+    public=split_of_zeros(record_ids=[3, 4]),
+    test=split_of_zeros(record_ids=[5]),
 )
 
 
 def test_take_keeps_the_columns_of_a_row_together() -> None:
     """`take` selects rows of a split by indices or a slice, together with their ids and groups."""
-    rows = split_of_zeros(ids=[10, 11, 12], group_ids=[7, 8, 9]).take(np.array([2, 0]))
+    rows = split_of_zeros(record_ids=[10, 11, 12], group_ids=[7, 8, 9]).take(np.array([2, 0]))
     assert (rows.record_ids.tolist(), rows.group_ids.tolist()) == ([12, 10], [9, 7])
-    assert len(split_of_zeros(ids=[10, 11, 12]).take(slice(1))) == 1
+    assert len(split_of_zeros(record_ids=[10, 11, 12]).take(slice(1))) == 1
 
 
 def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
@@ -52,7 +56,7 @@ def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
     """
     assert not TOY.public_labeled
     labels = np.array([[False, False], [False, True]])
-    labeled = replace(split_of_zeros(ids=[3, 4]), labels=labels)
+    labeled = replace(split_of_zeros(record_ids=[3, 4]), labels=labels)
     assert replace(TOY, public=labeled, public_labeled=True).public_labeled
 
 
@@ -60,15 +64,15 @@ def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
     ("change", "refusal"),
     [
         (
-            partial(replace, test=split_of_zeros(ids=[2], group_ids=[9])),
+            partial(replace, test=split_of_zeros(record_ids=[2], group_ids=[9])),
             refused_parameter("record_ids", rule_words="record in"),
         ),
         (
-            partial(replace, test=split_of_zeros(ids=[5], group_ids=[4])),
+            partial(replace, test=split_of_zeros(record_ids=[5], group_ids=[4])),
             refused_parameter("group_ids", rule_words="group in one split, found 1 in public"),
         ),
         (
-            partial(replace, public=split_of_zeros(ids=[3, 3])),
+            partial(replace, public=split_of_zeros(record_ids=[3, 3])),
             refused_parameter("public.record_ids", rule_words="record once"),
         ),
         (partial(replace, kind="sounds"), refused_parameter("kind", value="sounds")),
@@ -80,14 +84,17 @@ def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
             partial(replace, label_names=("red",)),
             refused_parameter("private.labels.shape[1]", value=2),
         ),
-        (partial(replace, test=split_of_zeros(ids=[])), refused_parameter("len(test)", value=0)),
+        (
+            partial(replace, test=split_of_zeros(record_ids=[])),
+            refused_parameter("len(test)", value=0),
+        ),
         (partial(replace, kind="images"), refused_parameter("private.inputs.ndim", value=2)),
         (
-            partial(replace, test=split_of_zeros(ids=[5], input_shape=(4,))),
+            partial(replace, test=split_of_zeros(record_ids=[5], input_shape=(4,))),
             refused_parameter("test.inputs.shape[1:]", value=(4,)),
         ),
         (
-            partial(replace, public=split_of_zeros(ids=[3], num_labels=3)),
+            partial(replace, public=split_of_zeros(record_ids=[3], num_labels=3)),
             refused_parameter("public.labels.shape[1]", value=3),
         ),
     ],
@@ -135,24 +142,24 @@ def test_arrays_of_wrong_type_or_length_are_refused(
 ) -> None:
     """A split refuses an array whose type, length or number of axes is wrong; the refusal names the array."""
     with refusal:
-        change(split_of_zeros(ids=[0, 1, 2]))
+        change(split_of_zeros(record_ids=[0, 1, 2]))
 
 
-def random_split(ids: Any, seed: int = 0) -> Split:
+def random_split(record_ids: Any, seed: int = 0) -> Split:
     """Returns a split of records with the given ids and random inputs and labels; ids 2g and 2g + 1 form group g."""
     rng = np.random.default_rng(seed)
-    num_records = len(ids)
+    num_records = len(record_ids)
     return Split(
         rng.standard_normal((num_records, 3)).astype(np.float32),
         rng.random((num_records, 2)) < 0.5,
-        record_ids=np.asarray(ids, dtype=np.int64),
-        group_ids=np.asarray(ids, dtype=np.int64) // 2,
+        record_ids=np.asarray(record_ids, dtype=np.int64),
+        group_ids=np.asarray(record_ids, dtype=np.int64) // 2,
     )
 
 
 def test_private_digest_ignores_order_and_other_splits() -> None:
     """The private digest does not depend on the order of rows, on names, or on the other splits."""
-    private = random_split(ids=[28, 20, 24])
+    private = random_split(record_ids=[28, 20, 24])
     digest = replace(TOY, private=private).private_digest()
     assert digest == replace(TOY, private=private.take(np.array([2, 0, 1]))).private_digest()
     other = replace(
@@ -160,13 +167,13 @@ def test_private_digest_ignores_order_and_other_splits() -> None:
         private=private,
         name="other",
         label_names=("a", "b"),
-        public=split_of_zeros(ids=[80, 90]),
-        test=split_of_zeros(ids=[99]),
+        public=split_of_zeros(record_ids=[80, 90]),
+        test=split_of_zeros(record_ids=[99]),
     )
     assert digest == other.private_digest()
 
 
-PRIVATE = random_split(ids=[28, 20, 24])
+PRIVATE = random_split(record_ids=[28, 20, 24])
 
 
 def with_other_first_value(array: np.ndarray) -> np.ndarray:
@@ -194,7 +201,7 @@ def test_private_digest_changes_with_any_private_value(changed_split: Split) -> 
 
 
 LEVELS = np.arange(5 * 3 * 2 * 2, dtype=np.uint8).reshape(5, 3, 2, 2)
-ROWS = np.array([4, 0, 2])
+PICTURE_NUMBERS = np.array([4, 0, 2])
 
 
 def pixel_split(levels: np.ndarray, rows: np.ndarray) -> Split:
@@ -219,10 +226,14 @@ def pixel_dataset(levels: np.ndarray) -> Dataset:
 
 def test_pixels_behave_like_a_float_array() -> None:
     """`Pixels` over bytes has shape, type, indexing and values of the array of bytes divided by 255."""
-    pixels = Pixels(levels=LEVELS, rows=ROWS)
-    array = LEVELS[ROWS] / np.float32(255)
-    assert (pixels.shape, pixels.ndim, len(pixels)) == (array.shape, array.ndim, len(array))
-    assert pixels.dtype == array.dtype == np.float32
+    pixels = Pixels(levels=LEVELS, rows=PICTURE_NUMBERS)
+    expected_pixels = LEVELS[PICTURE_NUMBERS] / np.float32(255)
+    assert (pixels.shape, pixels.ndim, len(pixels)) == (
+        expected_pixels.shape,
+        expected_pixels.ndim,
+        len(expected_pixels),
+    )
+    assert pixels.dtype == expected_pixels.dtype == np.float32
     for rows in (
         slice(1),
         slice(None, None, 2),
@@ -230,13 +241,13 @@ def test_pixels_behave_like_a_float_array() -> None:
         np.array([True, False, True]),
         np.array([], int),
     ):
-        assert pixels[rows].tolist() == array[rows].tolist()
+        assert pixels[rows].tolist() == expected_pixels[rows].tolist()
         assert pixels[rows].dtype == np.float32
-    assert np.asarray(pixels).tolist() == array.tolist()
+    assert np.asarray(pixels).tolist() == expected_pixels.tolist()
     assert Pixels(levels=np.full((1, 1, 1, 1), 255, np.uint8), rows=np.array([0]))[:].item() == 1.0
     assert np.asarray(pixels, np.float64).dtype == np.float64
     assert np.isfinite(pixels).all()
-    assert np.concatenate(list(pixels.blocks())).tolist() == LEVELS[ROWS].tolist()
+    assert np.concatenate(list(pixels.blocks())).tolist() == LEVELS[PICTURE_NUMBERS].tolist()
 
 
 def test_split_of_pixels_equals_split_of_an_array() -> None:
@@ -244,7 +255,7 @@ def test_split_of_pixels_equals_split_of_an_array() -> None:
 
     Levels of another type or with other axes are refused.
     """
-    row = pixel_split(levels=LEVELS, rows=ROWS).take(np.array([1]))
+    row = pixel_split(levels=LEVELS, rows=PICTURE_NUMBERS).take(np.array([1]))
     assert isinstance(row.inputs, np.ndarray)
     assert row.inputs.tolist() == (LEVELS[:1] / np.float32(255)).tolist()
     first = pixel_dataset(levels=LEVELS)
@@ -254,12 +265,12 @@ def test_split_of_pixels_equals_split_of_an_array() -> None:
     other[3, 0, 0, 0] += 1
     assert first.digest() != pixel_dataset(levels=other).digest()
     with refused_parameter("levels.dtype", value="float64", rule_words="uint8"):
-        Pixels(levels=LEVELS / 1.0, rows=ROWS)
+        Pixels(levels=LEVELS / 1.0, rows=PICTURE_NUMBERS)
     with refused_parameter("levels.ndim", value=3):
-        Pixels(levels=LEVELS[0], rows=ROWS)
+        Pixels(levels=LEVELS[0], rows=PICTURE_NUMBERS)
 
 
-GAPS = np.array([[True, False], [False, True], [True, True]])
+KNOWN_LABELS_WITH_GAPS = np.array([[True, False], [False, True], [True, True]])
 
 
 def test_a_mask_stays_with_its_rows_and_changes_no_digest_where_all_is_known() -> None:
@@ -267,23 +278,25 @@ def test_a_mask_stays_with_its_rows_and_changes_no_digest_where_all_is_known() -
 
     A mask without gaps has the digest of no mask; masks with different gaps have different digests.
     """
-    rows = split_of_zeros(ids=[0, 1, 2])
-    masked = replace(rows, known=GAPS)
+    rows = split_of_zeros(record_ids=[0, 1, 2])
+    masked = replace(rows, known=KNOWN_LABELS_WITH_GAPS)
     taken = masked.take(np.array([2, 0])).known
-    assert taken is not None and taken.tolist() == GAPS[[2, 0]].tolist()
+    assert taken is not None and taken.tolist() == KNOWN_LABELS_WITH_GAPS[[2, 0]].tolist()
     whole = replace(rows, known=np.ones((3, 2), np.bool_))
     assert whole.digest() == rows.digest() != masked.digest()
     digests = {replace(TOY, private=private).digest() for private in (TOY.private, whole, masked)}
     assert len(digests) == 2
-    other = replace(rows, known=GAPS[::-1].copy())
+    other = replace(rows, known=KNOWN_LABELS_WITH_GAPS[::-1].copy())
     assert other.digest() != masked.digest()
 
 
 def test_label_shares_are_those_of_known_labels() -> None:
     """The share of a label is over the records for which it is known, and 0 if there are none."""
-    rows = replace(split_of_zeros(ids=[0, 1, 2]), labels=GAPS & [[True, False]])
+    rows = replace(
+        split_of_zeros(record_ids=[0, 1, 2]), labels=KNOWN_LABELS_WITH_GAPS & [[True, False]]
+    )
     assert rows.label_shares.tolist() == [2 / 3, 0.0]
-    assert replace(rows, known=GAPS).label_shares.tolist() == [1.0, 0.0]
+    assert replace(rows, known=KNOWN_LABELS_WITH_GAPS).label_shares.tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -291,22 +304,34 @@ def test_label_shares_are_those_of_known_labels() -> None:
     [
         (
             np.zeros((3, 2), np.bool_),
-            GAPS.astype(int),
+            KNOWN_LABELS_WITH_GAPS.astype(int),
             refused_parameter("known.dtype", value="int64"),
         ),
-        (np.zeros((3, 2), np.bool_), GAPS[:, :1], refused_parameter("known.shape", value=(3, 1))),
-        (np.zeros((3, 2), np.bool_), GAPS[:2], refused_parameter("len(known)", value=2)),
-        (np.ones((3, 2), np.bool_), GAPS, refused_parameter("labels", value="2 True")),
+        (
+            np.zeros((3, 2), np.bool_),
+            KNOWN_LABELS_WITH_GAPS[:, :1],
+            refused_parameter("known.shape", value=(3, 1)),
+        ),
+        (
+            np.zeros((3, 2), np.bool_),
+            KNOWN_LABELS_WITH_GAPS[:2],
+            refused_parameter("len(known)", value=2),
+        ),
+        (
+            np.ones((3, 2), np.bool_),
+            KNOWN_LABELS_WITH_GAPS,
+            refused_parameter("labels", value="2 True"),
+        ),
     ],
 )
 def test_masks_that_do_not_fit_are_refused(labels: Any, known: Any, refusal: Refusal) -> None:
     """A mask of another type or shape, and a label that is True although unknown, are refused."""
     with refusal:
-        replace(split_of_zeros(ids=[0, 1, 2]), labels=labels, known=known)
+        replace(split_of_zeros(record_ids=[0, 1, 2]), labels=labels, known=known)
 
 
 def test_a_test_split_without_any_known_label_is_refused() -> None:
     """A test split without any known label is refused, as nothing could be measured by it."""
-    nothing = replace(split_of_zeros(ids=[5]), known=np.zeros((1, 2), np.bool_))
+    nothing = replace(split_of_zeros(record_ids=[5]), known=np.zeros((1, 2), np.bool_))
     with refused_parameter("test.known", value=0):
         replace(TOY, test=nothing)

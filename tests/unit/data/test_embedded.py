@@ -174,15 +174,15 @@ def test_wordnet_labels_have_the_prevalences_of_the_source(wordnet: Dataset) -> 
         assert column[below].any()
     # 02084071 is dog in WordNet 3.0, 00007846 person.
     names = np.array(wordnet.label_names)
-    hypernym_counts = {
+    label_names_of = {
         int(record): set(names[labels])
         for split in (wordnet.private, wordnet.public, wordnet.test)
         for record, labels in zip(split.record_ids, split.labels, strict=True)
         if record in (2_084_071, 7_846)
     }
-    assert {"animal", "vertebrate", "organism", "physical_entity"} <= hypernym_counts[2_084_071]
-    assert "plant" not in hypernym_counts[2_084_071]
-    assert {"person", "organism", "causal_agent"} <= hypernym_counts[7_846]
+    assert {"animal", "vertebrate", "organism", "physical_entity"} <= label_names_of[2_084_071]
+    assert "plant" not in label_names_of[2_084_071]
+    assert {"person", "organism", "causal_agent"} <= label_names_of[7_846]
 
 
 @pytest.mark.slow

@@ -36,11 +36,11 @@ def saved_data_set(folder: Path, columns: dict[str, Any], features: Any = None) 
 
 
 def reader(
-    path: str, inputs: Sequence[str], labels: Sequence[str], group: str | None = None
+    saved_folder: str, inputs: Sequence[str], labels: Sequence[str], group: str | None = None
 ) -> HuggingFace:
     """Returns a reader of these columns in a data set that `saved_data_set` has saved."""
     return HuggingFace(
-        path=path,
+        path=saved_folder,
         private="train",
         public="unlabeled",
         inputs=tuple(inputs),
@@ -58,7 +58,7 @@ def reader_of_label_lists(folder: Path, feature: Any, tags: list[Any]) -> Huggin
     path = saved_data_set(
         folder=folder / "saved", columns={"age": AGES, "tags": tags}, features=features
     )
-    return reader(path=path, inputs=["age"], labels=["tags"])
+    return reader(saved_folder=path, inputs=["age"], labels=["tags"])
 
 
 def cells() -> dict[str, Any]:
@@ -83,7 +83,7 @@ def test_columns_are_encoded_as_in_a_table(tmp_path: Path) -> None:
     path = saved_data_set(folder=tmp_path / "saved", columns=columns)
     before = sorted(each.relative_to(tmp_path) for each in tmp_path.rglob("*"))
     dataset = reader(
-        path=path, inputs=["age", "sex"], labels=["flu", "cough"], group="person"
+        saved_folder=path, inputs=["age", "sex"], labels=["flu", "cough"], group="person"
     ).load()
     assert dataset.label_names == ("flu", "cough")
     assert isinstance(dataset.preprocessing, TableSchema)
@@ -103,7 +103,7 @@ def test_columns_are_encoded_as_in_a_table(tmp_path: Path) -> None:
     assert sorted(each.relative_to(tmp_path) for each in tmp_path.rglob("*")) == before
     columns["flu"] = [None if 12 <= place < 20 else bit for place, bit in enumerate(columns["flu"])]
     unlabeled = reader(
-        path=saved_data_set(folder=tmp_path / "other", columns=columns),
+        saved_folder=saved_data_set(folder=tmp_path / "other", columns=columns),
         inputs=["age", "sex"],
         labels=["flu"],
     ).load()
@@ -124,7 +124,7 @@ def test_lists_of_numbers_and_lists_of_classes_are_read(tmp_path: Path) -> None:
         columns={"vector": vectors.tolist(), "tags": tags},
         features=features,
     )
-    dataset = reader(path=path, inputs=["vector"], labels=["tags"]).load()
+    dataset = reader(saved_folder=path, inputs=["vector"], labels=["tags"]).load()
     assert dataset.label_names == ("cat", "dog", "tree")
     assert np.allclose(dataset.private.inputs, vectors[:12])
     assert dataset.private.labels.tolist() == [
@@ -142,7 +142,7 @@ def test_picture_columns_are_read(tmp_path: Path) -> None:
     features = datasets.Features({"picture": datasets.Image(), "flu": datasets.Value("int8")})
     columns = {"picture": [image.fromarray(each) for each in levels], "flu": cells()["flu"]}
     path = saved_data_set(folder=tmp_path / "saved", columns=columns, features=features)
-    pictures_reader = reader(path=path, inputs=["picture"], labels=["flu"])
+    pictures_reader = reader(saved_folder=path, inputs=["picture"], labels=["flu"])
     dataset = replace(pictures_reader, image_size=8).load()
     assert dataset.kind == "images"
     assert dataset.preprocessing == ImageForm(channels=3, height=8, width=8)
@@ -193,7 +193,7 @@ def test_invalid_data_set_is_refused_in_one_line(
     )
     path = saved_data_set(folder=tmp_path / "saved", columns=cells())
     with refusal:
-        change(reader(path=path, inputs=["age", "sex"], labels=["flu"])).load()
+        change(reader(saved_folder=path, inputs=["age", "sex"], labels=["flu"])).load()
 
 
 PLACES = {5: 6, 15: 4, 22: 3}  # private, public, test: the row of the split
@@ -296,7 +296,7 @@ def test_uncertain_bit_follows_the_setting(
         flu = datasets.List(datasets.Value("int64"), length=1)
         features = datasets.Features({"age": datasets.Value("float64"), "flu": flu})
     path = saved_data_set(folder=tmp_path / "saved", columns=columns, features=features)
-    data_set = reader(path=path, inputs=["age"], labels=["flu"])
+    data_set = reader(saved_folder=path, inputs=["age"], labels=["flu"])
     with refused_parameter("data.private.flu_0" if as_list else "data.private.flu"):
         data_set.load()
     dataset = replace(data_set, uncertain=uncertain).load()
@@ -320,7 +320,7 @@ def test_ambiguous_dates_need_the_order_setting(tmp_path: Path) -> None:
     bits = [0, 1] * 12
     plain = saved_data_set(folder=tmp_path / "plain", columns={"seen": days, "flu": bits})
     dataset = reader(
-        path=plain, inputs=["seen"], labels=["flu"]
+        saved_folder=plain, inputs=["seen"], labels=["flu"]
     ).load()  # the last day of a year says the order
     assert isinstance(dataset.preprocessing, TableSchema)
     assert dataset.preprocessing.feature_names == ("seen", "seen=missing")
@@ -330,7 +330,9 @@ def test_ambiguous_dates_need_the_order_setting(tmp_path: Path) -> None:
     assert remark in dataset.notes
     days[14] = days[15]
     unclear = reader(
-        path=saved_data_set(folder=tmp_path / "unclear", columns={"seen": days, "flu": bits}),
+        saved_folder=saved_data_set(
+            folder=tmp_path / "unclear", columns={"seen": days, "flu": bits}
+        ),
         inputs=["seen"],
         labels=["flu"],
     )

@@ -110,10 +110,10 @@ def test_image_form_treats_files_and_images_alike(folder: Path) -> None:
         form.inputs([Image.open(file) for file in files]), dataset.public.inputs[:]
     )
     assert form.inputs(files[0]).shape == (1, 1, 8, 8)
-    half = np.zeros((8, 24), np.uint8)
-    half[:, :8] = 255  # the left third
+    one_third_white = np.zeros((8, 24), np.uint8)
+    one_third_white[:, :8] = 255  # the left third
     cropped, stretched = (
-        ImageForm(channels=1, height=8, width=8, fit=fit).inputs([Image.fromarray(half)])
+        ImageForm(channels=1, height=8, width=8, fit=fit).inputs([Image.fromarray(one_third_white)])
         for fit in ("crop", "stretch")
     )
     assert not cropped.any()
@@ -241,9 +241,9 @@ def test_same_picture_under_two_names_is_refused(folder: Path, row: str) -> None
 @pytest.mark.slow
 def test_renamed_picture_keeps_an_owner_id(folder: Path) -> None:
     """A private picture that is renamed, linked or spelled with another path keeps an owner id, that of its bytes."""
-    usual = reader(folder=folder).load().owners["id"]
-    for name in write_links(folder=folder):
+    usual_owner_ids = reader(folder=folder).load().owners["id"]
+    for picture_name in write_links(folder=folder):
         (folder / "labels.csv").write_text(
-            "\n".join([HEAD, ROWS[0].replace("a.png", name), *ROWS[2:]])
+            "\n".join([HEAD, ROWS[0].replace("a.png", picture_name), *ROWS[2:]])
         )
-        assert len(usual & reader(folder=folder).load().owners["id"]) >= 1, name
+        assert len(usual_owner_ids & reader(folder=folder).load().owners["id"]) >= 1, picture_name

@@ -30,7 +30,7 @@ NEIGHBORS = (8, 0)  # records of that person, who has one otherwise
 class Load(Protocol):
     """A function that writes the people into a folder in one format, and loads them."""
 
-    def __call__(self, folder: Path, /, *, num_records_of_person: int) -> Dataset:
+    def __call__(self, folder: Path, /, *, num_private_person_records: int) -> Dataset:
         """Returns the data set in which the private person has the given number of records."""
 
 
@@ -39,19 +39,20 @@ def _split_of(person: int) -> str:
     return ("private", "public", "private", "private", "test", "public")[person % 6]
 
 
-def _people(num_records_of_person: int) -> list[int]:
+def _persons_of_records(num_private_person_records: int) -> list[int]:
     """Returns the person of each record, with the records of all splits mixed."""
     counts = [
-        num_records_of_person if person == PRIVATE_PERSON else 1 for person in range(NUM_PEOPLE)
+        num_private_person_records if person == PRIVATE_PERSON else 1
+        for person in range(NUM_PEOPLE)
     ]
     return [person for person in range(NUM_PEOPLE) for _ in range(counts[person])]
 
 
-def _people_of(split: str, num_records_of_person: int) -> list[int]:
+def _persons_of_records_in(split: str, num_private_person_records: int) -> list[int]:
     """Returns the person of each record in a split."""
     return [
         person
-        for person in _people(num_records_of_person=num_records_of_person)
+        for person in _persons_of_records(num_private_person_records=num_private_person_records)
         if _split_of(person=person) == split
     ]
 
@@ -61,51 +62,73 @@ def _cells(person: int) -> str:
     return f"p{person},{20 + person},{person % 3},{person % 2},{person // 6}"
 
 
-def _write_table(path: Path, people: list[int]) -> str:
+def _write_table(path: Path, persons_of_records: list[int]) -> str:
     """Writes a CSV file with one row for each listed person, and returns its path."""
     lines = [
         "split,person,age,ward,flu,cough",
-        *(f"{_split_of(person=person)},{_cells(person=person)}" for person in people),
+        *(f"{_split_of(person=person)},{_cells(person=person)}" for person in persons_of_records),
     ]
     path.write_text("\n".join(lines) + "\n")
     return str(path)
 
 
-def _one_table(folder: Path, num_records_of_person: int) -> Dataset:
+def _one_table(folder: Path, num_private_person_records: int) -> Dataset:
     """Loads the people from one table with a split column."""
     path = _write_table(
-        path=folder / "all.csv", people=_people(num_records_of_person=num_records_of_person)
+        path=folder / "all.csv",
+        persons_of_records=_persons_of_records(
+            num_private_person_records=num_private_person_records
+        ),
     )
     return Table(path=path, split="split", labels=("flu", "cough"), group="person").load()
 
 
-def _three_tables(folder: Path, num_records_of_person: int) -> Dataset:
+def _three_tables(folder: Path, num_private_person_records: int) -> Dataset:
     """Loads the people from one table for each split."""
     for split in ("private", "public", "test"):
         _write_table(
             path=folder / f"{split}.csv",
-            people=_people_of(split=split, num_records_of_person=num_records_of_person),
+            persons_of_records=_persons_of_records_in(
+                split=split, num_private_person_records=num_private_person_records
+            ),
         )
     reader = SplitPaths.in_folder(folder, ending=".csv").table("flu", "cough")
     return replace(reader, group="person", drop=("split",)).load()
 
 
-def _arrays(folder: Path, num_records_of_person: int) -> Dataset:
+def _arrays(folder: Path, num_private_person_records: int) -> Dataset:
     """Loads the people from three .npz files."""
     for split in ("private", "public", "test"):
-        people = np.array(_people_of(split=split, num_records_of_person=num_records_of_person))
-        bits = np.stack([people % 2, people // 6], axis=1)
-        np.savez(folder / f"{split}.npz", inputs=people[:, None] / 9, labels=bits, groups=people)
+        persons_of_records = np.array(
+            _persons_of_records_in(
+                split=split, num_private_person_records=num_private_person_records
+            )
+        )
+        bits = np.stack([persons_of_records % 2, persons_of_records // 6], axis=1)
+        np.savez(
+            folder / f"{split}.npz",
+            inputs=persons_of_records[:, None] / 9,
+            labels=bits,
+            groups=persons_of_records,
+        )
     return SplitPaths.in_folder(folder, ending=".npz").arrays().load()
 
 
-def _hugging_face(folder: Path, num_records_of_person: int) -> Dataset:
+def _hugging_face(folder: Path, num_private_person_records: int) -> Dataset:
     """Loads the people from a saved data set of Hugging Face's library."""
     datasets = pytest.importorskip("datasets")
     parts = {}
     for split in ("private", "public", "test"):
-        people = np.array(_people_of(split=split, num_records_of_person=num_records_of_person))
-        columns = {"age": people * 1.5, "flu": people % 2, "person": people}
+        persons_of_records = np.array(
+            _persons_of_records_in(
+                split=split, num_private_person_records=num_private_person_records
+            )
+        )
+        columns = {
+            "age": persons_of_records * 1.5,
+            "flu": persons_of_records % 2,
+            "person": persons_of_records,
+        }
         parts[split] = datasets.Dataset.from_dict(
             {name: cells.tolist() for name, cells in columns.items()}
         )
@@ -115,29 +138,37 @@ def _hugging_face(folder: Path, num_records_of_person: int) -> Dataset:
     ).load()
 
 
-def _write_pictures(folder: Path, num_records_of_person: int, ending: str) -> list[str]:
+def _write_pictures(folder: Path, num_private_person_records: int, ending: str) -> list[str]:
     """Writes a picture for each record under the person's name.
 
-    Pictures of other persons do not depend on `num_records_of_person`.
+    Pictures of other persons do not depend on `num_private_person_records`.
     """
     folder.mkdir()
     names = []
-    for person in dict.fromkeys(_people(num_records_of_person=num_records_of_person)):
-        for number in range(_people(num_records_of_person=num_records_of_person).count(person)):
+    for person in dict.fromkeys(
+        _persons_of_records(num_private_person_records=num_private_person_records)
+    ):
+        for number in range(
+            _persons_of_records(num_private_person_records=num_private_person_records).count(person)
+        ):
             names.append(f"{person}-{number}{ending}")
             Image.fromarray(np.full((8, 8, 3), 20 * person, np.uint8)).save(folder / names[-1])
     return names
 
 
-def _image_folder(folder: Path, num_records_of_person: int) -> Dataset:
+def _image_folder(folder: Path, num_private_person_records: int) -> Dataset:
     """Loads the people from a folder of pictures and a table of labels."""
     names = _write_pictures(
-        folder=folder / "pictures", num_records_of_person=num_records_of_person, ending=".png"
+        folder=folder / "pictures",
+        num_private_person_records=num_private_person_records,
+        ending=".png",
     )
     rows = [
         f"{name},{_split_of(person=person)},{_cells(person=person)}"
         for name, person in zip(
-            names, _people(num_records_of_person=num_records_of_person), strict=True
+            names,
+            _persons_of_records(num_private_person_records=num_private_person_records),
+            strict=True,
         )
     ]
     (folder / "labels.csv").write_text(
@@ -152,23 +183,26 @@ def _image_folder(folder: Path, num_records_of_person: int) -> Dataset:
     ).load()
 
 
-def _celeba(folder: Path, num_records_of_person: int) -> Dataset:
+def _celeba(folder: Path, num_private_person_records: int) -> Dataset:
     """Loads the people from a folder in CelebA's layout."""
     names = _write_pictures(
         folder=folder / "img_align_celeba",
-        num_records_of_person=num_records_of_person,
+        num_private_person_records=num_private_person_records,
         ending=".jpg",
     )
     codes = {"private": 0, "public": 1, "test": 2}
-    people = _people(num_records_of_person=num_records_of_person)
+    persons_of_records = _persons_of_records(num_private_person_records=num_private_person_records)
     attributes = [
-        f"{name} {2 * (person % 2) - 1}" for name, person in zip(names, people, strict=True)
+        f"{name} {2 * (person % 2) - 1}"
+        for name, person in zip(names, persons_of_records, strict=True)
     ]
     splits = [
         f"{name} {codes[_split_of(person=person)]}"
-        for name, person in zip(names, people, strict=True)
+        for name, person in zip(names, persons_of_records, strict=True)
     ]
-    identities = [f"{name} {person}" for name, person in zip(names, people, strict=True)]
+    identities = [
+        f"{name} {person}" for name, person in zip(names, persons_of_records, strict=True)
+    ]
     (folder / "list_attr_celeba.txt").write_text(
         "\n".join([str(len(names)), "Bald", *attributes]) + "\n"
     )
@@ -177,55 +211,60 @@ def _celeba(folder: Path, num_records_of_person: int) -> Dataset:
     return CelebA(root=folder, image_size=8, partition_by_identity=True).load()
 
 
-def _require_equal_publications(some: Dataset, others: Dataset) -> None:
+def _require_equal_publications(one_dataset: Dataset, other_dataset: Dataset) -> None:
     """Checks that two data sets publish the same ids, labels, inputs and preprocessing of public records."""
-    assert some.published_ids.dtype == others.published_ids.dtype
-    assert some.published_ids.tobytes() == others.published_ids.tobytes()
+    assert one_dataset.published_ids.dtype == other_dataset.published_ids.dtype
+    assert one_dataset.published_ids.tobytes() == other_dataset.published_ids.tobytes()
     for name in ("inputs", "labels"):
-        values = [np.asarray(getattr(dataset.public, name)).tobytes() for dataset in (some, others)]
+        values = [
+            np.asarray(getattr(dataset.public, name)).tobytes()
+            for dataset in (one_dataset, other_dataset)
+        ]
         assert values[0] == values[1]
-    assert some.label_names == others.label_names
-    if some.preprocessing is not None and others.preprocessing is not None:
-        assert some.preprocessing.plain() == others.preprocessing.plain()
+    assert one_dataset.label_names == other_dataset.label_names
+    if one_dataset.preprocessing is not None and other_dataset.preprocessing is not None:
+        assert one_dataset.preprocessing.plain() == other_dataset.preprocessing.plain()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("num_records_of_person", NEIGHBORS)
+@pytest.mark.parametrize("num_private_person_records", NEIGHBORS)
 @pytest.mark.parametrize(
     "load", [_one_table, _three_tables, _arrays, _hugging_face, _image_folder, _celeba]
 )
 def test_published_ids_do_not_depend_on_private_records(
-    tmp_path: Path, load: Load, num_records_of_person: int
+    tmp_path: Path, load: Load, num_private_person_records: int
 ) -> None:
     """Each reader gives the same public ids, inputs and preprocessing if a private person has 0, 1 or 8 records."""
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
-    one = load(tmp_path / "one", num_records_of_person=1)
-    other = load(tmp_path / "other", num_records_of_person=num_records_of_person)
-    assert len(other.private) - len(one.private) == num_records_of_person - 1
-    _require_equal_publications(one, other)
+    one_dataset = load(tmp_path / "one", num_private_person_records=1)
+    other_dataset = load(tmp_path / "other", num_private_person_records=num_private_person_records)
+    assert len(other_dataset.private) - len(one_dataset.private) == num_private_person_records - 1
+    _require_equal_publications(one_dataset, other_dataset)
 
 
 def test_public_part_does_not_depend_on_the_mask_of_a_private_record(tmp_path: Path) -> None:
     """Public part, schema and test rows do not depend on which labels of a private person are known."""
     datasets = []
-    for number, labels in enumerate((",1", "0,")):
+    for number, label_cells in enumerate((",1", "0,")):
         path = tmp_path / f"{number}.csv"
-        _write_table(path=path, people=_people(num_records_of_person=1))
+        _write_table(
+            path=path, persons_of_records=_persons_of_records(num_private_person_records=1)
+        )
         row = f"private,{_cells(person=PRIVATE_PERSON)}"
-        gapped = f"{row.rsplit(',', 2)[0]},{labels}"
-        path.write_text(path.read_text().replace(row, gapped))
+        row_with_unknown_label = f"{row.rsplit(',', 2)[0]},{label_cells}"
+        path.write_text(path.read_text().replace(row, row_with_unknown_label))
         table = Table(path=str(path), split="split", labels=("flu", "cough"), group="person")
         datasets.append(table.load())
-    one, other = datasets
-    _require_equal_publications(one, other)
-    masks = [dataset.private.known for dataset in datasets]
-    assert masks[0] is not None
-    assert masks[1] is not None
-    assert np.count_nonzero(masks[0] != masks[1]) == 2
-    assert one.private_digest() != other.private_digest()
-    assert np.array_equal(one.private.inputs, other.private.inputs)
-    for split in (one.public, other.public, one.test, other.test):
+    one_dataset, other_dataset = datasets
+    _require_equal_publications(one_dataset, other_dataset)
+    known_masks = [dataset.private.known for dataset in datasets]
+    assert known_masks[0] is not None
+    assert known_masks[1] is not None
+    assert np.count_nonzero(known_masks[0] != known_masks[1]) == 2
+    assert one_dataset.private_digest() != other_dataset.private_digest()
+    assert np.array_equal(one_dataset.private.inputs, other_dataset.private.inputs)
+    for split in (one_dataset.public, other_dataset.public, one_dataset.test, other_dataset.test):
         assert split.known is None
 
 
@@ -234,7 +273,7 @@ def test_public_rows_are_numbered_among_public_rows(tmp_path: Path) -> None:
 
     The people 1, 5, 7 and 11 are public, and their rows have the ids 0 to 3.
     """
-    dataset = _one_table(folder=tmp_path, num_records_of_person=8)
+    dataset = _one_table(folder=tmp_path, num_private_person_records=8)
     by_age = np.argsort(np.asarray(dataset.public.inputs)[:, 0])
     assert dataset.published_ids[by_age].tolist() == [0, 1, 2, 3]
 
@@ -242,9 +281,14 @@ def test_public_rows_are_numbered_among_public_rows(tmp_path: Path) -> None:
 def test_error_in_public_rows_reveals_no_private_count(tmp_path: Path) -> None:
     """The refusal of an invalid public label is the same for 1 and for 8 private rows of one person."""
     lines = []
-    for num_records_of_person in (1, 8):
-        path = tmp_path / f"{num_records_of_person}.csv"
-        _write_table(path=path, people=_people(num_records_of_person=num_records_of_person))
+    for num_private_person_records in (1, 8):
+        path = tmp_path / f"{num_private_person_records}.csv"
+        _write_table(
+            path=path,
+            persons_of_records=_persons_of_records(
+                num_private_person_records=num_private_person_records
+            ),
+        )
         path.write_text(path.read_text().replace("p11,31,2,1,1", "p11,31,2,1,7"))
         with refused_parameter("data.path, public.cough", rule_words="row 4 is the") as error:
             Table(path=str(path), split="split", labels=("flu", "cough"), group="person").load()

@@ -29,13 +29,13 @@ def partition(teacher_of: list[int], num_teachers: int) -> Partition:
 def test_draw_keeps_groups_whole_and_balances_group_counts() -> None:
     """A random partition of 50 groups among 7 teachers divides no group; teachers differ by at most one group."""
     groups = np.repeat(np.arange(50, dtype=np.int64) * 3, np.arange(50) % 4 + 1)
-    partition_drawn = Partition.draw(groups, num_teachers=7, rng=np.random.default_rng(0))
-    partition_drawn.verify(split(group_ids=groups.tolist()))
-    groups_of = [
-        len(set(groups[partition_drawn.indices(teacher)].tolist())) for teacher in range(7)
+    drawn_partition = Partition.draw(groups, num_teachers=7, rng=np.random.default_rng(0))
+    drawn_partition.verify(split(group_ids=groups.tolist()))
+    group_counts_of_teachers = [
+        len(set(groups[drawn_partition.indices(teacher)].tolist())) for teacher in range(7)
     ]
-    assert sum(groups_of) == 50
-    assert max(groups_of) - min(groups_of) == 1
+    assert sum(group_counts_of_teachers) == 50
+    assert max(group_counts_of_teachers) - min(group_counts_of_teachers) == 1
 
 
 def test_draw_does_not_depend_on_group_sizes() -> None:
@@ -78,24 +78,30 @@ def test_indices_and_sizes_match_hand_computed_values() -> None:
 
     Teacher 3 is refused.
     """
-    manifest_of = partition(teacher_of=[1, 0, 1, 2], num_teachers=3)
-    assert manifest_of.indices(teacher=1).tolist() == [0, 2]
-    assert manifest_of.sizes().tolist() == [1, 2, 1]
+    partition_of_four_records = partition(teacher_of=[1, 0, 1, 2], num_teachers=3)
+    assert partition_of_four_records.indices(teacher=1).tolist() == [0, 2]
+    assert partition_of_four_records.sizes().tolist() == [1, 2, 1]
     with refused_parameter("teacher", value=3, rule_words="at most 2"):
-        manifest_of.indices(teacher=3)
+        partition_of_four_records.indices(teacher=3)
 
 
 def test_impossible_assignments_are_refused() -> None:
     """Teachers out of range, of another type, or in an array of another shape are refused."""
-    for teachers, refusal in (
-        (np.array([0, 3]), refused_parameter("teacher_of", value=3)),
-        (np.array([-1, 0]), refused_parameter("teacher_of", value=-1)),
-        (np.array([0.0, 1.0]), refused_parameter("teacher_of.dtype", value="float64")),
-        (np.zeros((2, 2), np.int64), refused_parameter("teacher_of.shape", value=(2, 2))),
-        (np.zeros(0, np.int64), refused_parameter("teacher_of.shape", value=(0,))),
-    ):
-        with refusal:
-            Partition(teachers, num_teachers=2)  # type: ignore[arg-type]
+    teacher_beyond_last = np.array([0, 3])
+    with refused_parameter("teacher_of", value=3):
+        Partition(teacher_of=teacher_beyond_last, num_teachers=2)
+    negative_teacher = np.array([-1, 0])
+    with refused_parameter("teacher_of", value=-1):
+        Partition(teacher_of=negative_teacher, num_teachers=2)
+    fractional_teachers: Any = np.array([0.0, 1.0])
+    with refused_parameter("teacher_of.dtype", value="float64"):
+        Partition(teacher_of=fractional_teachers, num_teachers=2)
+    teachers_in_a_matrix = np.zeros((2, 2), np.int64)
+    with refused_parameter("teacher_of.shape", value=(2, 2)):
+        Partition(teacher_of=teachers_in_a_matrix, num_teachers=2)
+    no_teachers = np.zeros(0, np.int64)
+    with refused_parameter("teacher_of.shape", value=(0,)):
+        Partition(teacher_of=no_teachers, num_teachers=2)
 
 
 @pytest.mark.parametrize(
@@ -131,9 +137,9 @@ def test_verify_refuses_an_invalid_partition(
     It is refused when it is verified, and when it is written.
     """
     with refusal:
-        made.verify(pool)
+        made.verify(split=pool)
     with refusal:
-        made.to_json(pool)
+        made.to_json(split=pool)
 
 
 def test_manifest_does_not_depend_on_the_order_of_records() -> None:
@@ -153,25 +159,25 @@ def test_manifest_does_not_depend_on_the_order_of_records() -> None:
 def set_item(name: str, row: int, value: Any) -> Callable[[dict[str, Any]], None]:
     """Returns a function that replaces the entry of a row in one list of a manifest."""
 
-    def replace_entry(content: dict[str, Any]) -> None:
-        content[name][row] = value
+    def replace_entry(manifest: dict[str, Any]) -> None:
+        manifest[name][row] = value
 
     return replace_entry
 
 
-def claim_four_teachers(content: dict[str, Any]) -> None:
+def claim_four_teachers(manifest: dict[str, Any]) -> None:
     """Sets the number of teachers in a manifest to four."""
-    content["num_teachers"] = 4
+    manifest["num_teachers"] = 4
 
 
-def drop_group_ids(content: dict[str, Any]) -> None:
+def drop_group_ids(manifest: dict[str, Any]) -> None:
     """Removes the list of group ids from a manifest."""
-    del content["group_ids"]
+    del manifest["group_ids"]
 
 
-def drop_last_teacher(content: dict[str, Any]) -> None:
+def drop_last_teacher(manifest: dict[str, Any]) -> None:
     """Removes the teacher of the last row from a manifest."""
-    content["teachers"].pop()
+    manifest["teachers"].pop()
 
 
 @pytest.mark.parametrize(
@@ -208,11 +214,11 @@ def test_a_tampered_manifest_is_refused(
     tamper: Callable[[dict[str, Any]], None], refusal: Refusal
 ) -> None:
     """A written partition with one changed entry is refused when it is read."""
-    pool = split(group_ids=[5, 5, 6, 7])
-    content = json.loads(partition(teacher_of=[0, 0, 1, 2], num_teachers=3).to_json(pool))
-    tamper(content)
+    private_split = split(group_ids=[5, 5, 6, 7])
+    manifest = json.loads(partition(teacher_of=[0, 0, 1, 2], num_teachers=3).to_json(private_split))
+    tamper(manifest)
     with refusal:
-        Partition.from_json(json.dumps(content), split=pool)
+        Partition.from_json(json.dumps(manifest), split=private_split)
 
 
 def test_a_manifest_of_other_records_is_refused(
@@ -233,9 +239,9 @@ def test_a_manifest_of_other_records_is_refused(
     ):
         with refused_parameter("manifest", value="others"):
             Partition.from_json(text, other_split)
-    pool = split(group_ids=[5, 6, 7])
+    private_split = split(group_ids=[5, 6, 7])
     with monkeypatch.context() as unchecked:
         unchecked.setattr(Partition, "verify", lambda self, split: None)
-        text = partition(teacher_of=[0, 0, 2], num_teachers=3).to_json(pool)
+        text = partition(teacher_of=[0, 0, 2], num_teachers=3).to_json(private_split)
     with refused_parameter("teacher", value=1):
-        Partition.from_json(text, split=pool)
+        Partition.from_json(text, split=private_split)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -155,7 +156,7 @@ def test_exif_orientation_is_applied_by_every_reader(tmp_path: Path, orientation
 def transparent(mode: str, hidden: int) -> Image.Image:
     """Returns a picture of 2 x 1 pixels: one of level 40, and an invisible one of level `hidden`."""
     if mode == "P":
-        picture = Image.new("P", (2, 1))
+        picture = Image.new(mode="P", size=(2, 1))
         picture.putpalette([40, 40, 40, hidden, hidden, hidden])
         picture.putpixel((1, 0), 1)
         picture.info["transparency"] = 1
@@ -190,8 +191,11 @@ def test_transparent_pixels_are_white(tmp_path: Path, mode: str) -> None:
 
 def test_half_transparent_pixels_are_blended_with_white() -> None:
     """A pixel of opacity 0.2 is one fifth of its color and four fifths of white."""
-    half = Image.fromarray(np.array([[[0, 100, 255, 51]]], np.uint8), "RGBA")  # a fifth of it shows
-    assert np.asarray(read_picture(half, name="picture", channels=3)).ravel().tolist() == [
+    pixel = np.array([[[0, 100, 255, 51]]], np.uint8)  # a fifth of it shows
+    half_transparent_picture = Image.fromarray(pixel, "RGBA")
+    assert np.asarray(
+        read_picture(half_transparent_picture, name="picture", channels=3)
+    ).ravel().tolist() == [
         204,
         224,
         255,
@@ -200,26 +204,26 @@ def test_half_transparent_pixels_are_blended_with_white() -> None:
 
 def test_picture_that_pil_cannot_convert_is_refused() -> None:
     """A picture in LAB, and bytes that are no picture, are refused."""
-    for picture in (Image.new("LAB", (4, 4)), io.BytesIO(b"no picture")):
+    for picture in (Image.new(mode="LAB", size=(4, 4)), io.BytesIO(b"no picture")):
         with refused_parameter("picture", rule_words="a picture that"):
             gray_levels(picture=picture)
 
 
-def folder_of(path: Path, pixels: Any) -> ImageFolder:
+def folder_of(folder: Path, make_levels: Callable[[int], np.ndarray]) -> ImageFolder:
     """Writes one picture for each split and a table, and returns their reader.
 
     Args:
-        path: the folder.
-        pixels: returns the levels of the picture with this number, from 0 to 2.
+        folder: the folder.
+        make_levels: returns the levels of the picture with this number, from 0 to 2.
     """
     rows = ["file,split,hat"]
     for place, split in enumerate(("private", "public", "test")):
-        Image.fromarray(pixels(place)).save(path / f"{place}.png")
+        Image.fromarray(make_levels(place)).save(folder / f"{place}.png")
         rows.append(f"{place}.png,{split},1")
-    (path / "labels.csv").write_text("\n".join(rows))
+    (folder / "labels.csv").write_text("\n".join(rows))
     return ImageFolder(
-        root=str(path),
-        table=str(path / "labels.csv"),
+        root=str(folder),
+        table=str(folder / "labels.csv"),
         labels=("hat",),
         image_size=16,
         channels=1,
@@ -230,7 +234,7 @@ def test_folder_of_pictures_over_8_bits_needs_white(tmp_path: Path) -> None:
     """A folder of pictures of 16 bits is refused without `white`; with it, inputs and preprocessing have this white."""
     pytest.importorskip("pyarrow")
     reader = folder_of(
-        path=tmp_path, pixels=lambda place: (RAMP // (1 + place)).astype(np.uint16) * 257
+        folder=tmp_path, make_levels=lambda place: (RAMP // (1 + place)).astype(np.uint16) * 257
     )
     with refused_parameter("data.table.file", rule_words="data.white=65535"):
         reader.load()
@@ -255,9 +259,10 @@ def test_hugging_face_pictures_are_read_like_files(tmp_path: Path) -> None:
     content = io.BytesIO()
     Image.fromarray(RAMP.astype(np.uint16) * 257).save(content, "PNG", exif=exif)
     features = datasets.Features({"scan": datasets.Image(), "hat": datasets.Value("int64")})
-    part = {"scan": [{"bytes": content.getvalue(), "path": None}], "hat": [1]}
+    cells_of_columns = {"scan": [{"bytes": content.getvalue(), "path": None}], "hat": [1]}
     splits = {
-        split: datasets.Dataset.from_dict(part, features) for split in ("private", "public", "test")
+        split: datasets.Dataset.from_dict(cells_of_columns, features)
+        for split in ("private", "public", "test")
     }
     datasets.DatasetDict(splits).save_to_disk(str(tmp_path / "saved"))
     reader = HuggingFace(

@@ -19,4 +19,4 @@ def some_texts(num_texts: int, seed: int) -> list[str]:
     return [" ".join(WORDS[number] for number in row) for row in word_numbers.tolist()]
 
 
-PUBLIC = some_texts(num_texts=300, seed=0)
+PUBLIC_TEXTS = some_texts(num_texts=300, seed=0)

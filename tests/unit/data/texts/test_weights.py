@@ -19,7 +19,7 @@ from pate.data.texts.word_vectors import StaticVectors
 from pate.features import Text
 from pate.validation import MissingPackage
 from tests.refusals import ANY, Refusal, refused_parameter
-from tests.unit.data.texts.syllables import PUBLIC, WORDS, some_texts
+from tests.unit.data.texts.syllables import PUBLIC_TEXTS, WORDS, some_texts
 from tests.unit.data.texts.weight_files import (
     write_glove,
     write_model2vec,
@@ -42,15 +42,15 @@ def weights_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def fitted(weights_path: Path) -> TextVectors:
     """Returns vectors that are fitted to public texts, with each kind of weights in turn."""
     kind = EncoderVectors if weights_path.suffix == ".onnx" else StaticVectors
-    return kind.fit(PUBLIC, pretrained_files=Weights(weights_path), dimension=8)
+    return kind.fit(PUBLIC_TEXTS, pretrained_files=Weights(weights_path), dimension=8)
 
 
 def test_a_vector_does_not_depend_on_other_texts(fitted: TextVectors) -> None:
     """The vector of a text is the same, bit for bit, among other texts, for each kind of weights."""
-    texts = [*some_texts(num_texts=200, seed=1), "", "!?", PUBLIC[0]]
+    texts = [*some_texts(num_texts=200, seed=1), "", "!?", PUBLIC_TEXTS[0]]
     together = fitted.vectors(texts)
     for index in range(0, 203, 17):
-        vector = fitted.vectors([PUBLIC[1], texts[index]])[1]
+        vector = fitted.vectors([PUBLIC_TEXTS[1], texts[index]])[1]
         np.testing.assert_array_equal(vector, together[index])
 
 
@@ -59,7 +59,7 @@ def test_vector_is_centered_and_has_length_1(fitted: TextVectors) -> None:
     vectors = fitted.vectors(some_texts(num_texts=200, seed=1))
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     np.testing.assert_array_equal(fitted.vectors([""]), 0)
-    assert np.abs(fitted.vectors(PUBLIC).mean(axis=0)).max() < 0.2
+    assert np.abs(fitted.vectors(PUBLIC_TEXTS).mean(axis=0)).max() < 0.2
 
 
 def test_vectors_survive_a_round_trip_with_the_digest_of_weights(
@@ -71,7 +71,7 @@ def test_vectors_survive_a_round_trip_with_the_digest_of_weights(
     fitted.save(path)
     moved = weights_path.rename(tmp_path / "elsewhere")
     read = TextVectors.load(path, sha256=fitted.digest, remedy="copy it again")
-    np.testing.assert_array_equal(read.vectors(PUBLIC[:9]), fitted.vectors(PUBLIC[:9]))
+    np.testing.assert_array_equal(read.vectors(PUBLIC_TEXTS[:9]), fitted.vectors(PUBLIC_TEXTS[:9]))
     assert read.origin["weights_sha256"] == Weights(moved).sha256
     assert read.origin["num_texts"] == 300
 
@@ -80,14 +80,14 @@ def test_arrays_of_wrong_shapes_are_refused(fitted: TextVectors, tmp_path: Path)
     """A file of vectors is refused if one of its arrays is replaced by a vector of length 3, or has one row less."""
     for name, array in fitted.arrays.items():
         for wrong_array in (np.zeros(3, array.dtype), array[:-1]):
-            changed = type(fitted)(
+            changed_vectors = type(fitted)(
                 arrays=fitted.arrays | {name: wrong_array},
                 settings=fitted.settings,
                 origin=fitted.origin,
             )
-            changed.save(tmp_path / changed.file)
+            changed_vectors.save(tmp_path / changed_vectors.file)
             with refused_parameter("file", value=ANY, rule_words="what makes numbers of texts"):
-                TextVectors.load(tmp_path / changed.file, remedy="copy it again")
+                TextVectors.load(tmp_path / changed_vectors.file, remedy="copy it again")
 
 
 def test_static_vectors_match_hand_computed_weighted_means(tmp_path: Path) -> None:
@@ -111,14 +111,16 @@ def test_static_vectors_match_hand_computed_weighted_means(tmp_path: Path) -> No
         "a": [weight_of_a, 0, 0],
         "b b a": [weight_of_a, weight_of_b_or_c * (1 + np.log(2)), 0],
     }
-    means = np.stack(
+    mean_vectors_of_texts = np.stack(
         [np.array(weights) @ word_vectors / sum(weights) for weights in weights_of_text.values()]
     )
-    centered = means - means[:3].mean(axis=0)
-    expected = centered / np.linalg.norm(centered, axis=1, keepdims=True)
-    actual = vectors.vectors(list(weights_of_text)).astype(np.float64)
+    centered_vectors = mean_vectors_of_texts - mean_vectors_of_texts[:3].mean(axis=0)
+    expected_vectors = centered_vectors / np.linalg.norm(centered_vectors, axis=1, keepdims=True)
+    fitted_vectors = vectors.vectors(list(weights_of_text)).astype(np.float64)
     # The directions may be rotated, so inner products are compared. The numbers of a vector have 16 bits.
-    np.testing.assert_allclose(actual @ actual.T, expected @ expected.T, atol=2e-3)
+    np.testing.assert_allclose(
+        fitted_vectors @ fitted_vectors.T, expected_vectors @ expected_vectors.T, atol=2e-3
+    )
     assert vectors.count_known(["a b", "c x x"]) == (3, 5)
 
 
@@ -128,7 +130,7 @@ def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
     A word that cannot be cut into known pieces has no piece.
     """
     weights = Weights(write_model2vec(tmp_path / "model"))
-    vectors = StaticVectors.fit(PUBLIC, pretrained_files=weights, dimension=8)
+    vectors = StaticVectors.fit(PUBLIC_TEXTS, pretrained_files=weights, dimension=8)
     words = vectors.settings["words"]
     assert vectors.piece_indices_of(word="baban") == []
     assert [words[piece] for piece in vectors.piece_indices_of(word="babar")] == ["ba", "##bar"]
@@ -138,7 +140,9 @@ def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
 def test_words_with_capital_letters_are_found(tmp_path: Path) -> None:
     """A text with the word zug gets the vector of the word Zug in a file of weights."""
     weights = Weights(write_glove(tmp_path / "vectors.txt"))
-    assert StaticVectors.fit(PUBLIC, pretrained_files=weights).piece_indices_of(word="zug") != []
+    assert (
+        StaticVectors.fit(PUBLIC_TEXTS, pretrained_files=weights).piece_indices_of(word="zug") != []
+    )
 
 
 def test_large_encoder_is_published_by_digest_alone(
@@ -150,7 +154,7 @@ def test_large_encoder_is_published_by_digest_alone(
     """
     original = write_onnx_encoder(tmp_path / "small.onnx")
     monkeypatch.setattr(encoder, "_MAX_STORED_BYTES", 10)
-    vectors = EncoderVectors.fit(PUBLIC, pretrained_files=Weights(original))
+    vectors = EncoderVectors.fit(PUBLIC_TEXTS, pretrained_files=Weights(original))
     (tmp_path / "out").mkdir()
     path = tmp_path / "out" / vectors.file
     vectors.save(path)
@@ -160,7 +164,7 @@ def test_large_encoder_is_published_by_digest_alone(
     encoder_path = path.with_name("small.onnx")
     encoder_path.write_bytes(original.read_bytes())
     read = TextVectors.load(path, remedy="copy it again")
-    np.testing.assert_array_equal(read.vectors(PUBLIC[:5]), vectors.vectors(PUBLIC[:5]))
+    np.testing.assert_array_equal(read.vectors(PUBLIC_TEXTS[:5]), vectors.vectors(PUBLIC_TEXTS[:5]))
     encoder_path.write_bytes(original.read_bytes()[:-1])
     with refused_parameter("file", value=ANY, rule_words="another"):
         TextVectors.load(path, remedy="copy it again")
@@ -179,7 +183,9 @@ def test_missing_sentence_transformers_are_reported(
     """A folder with a model of sentence_transformers is refused if this package is not installed."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with refused_parameter("features.kind", value="encoder", kind=MissingPackage):
-        EncoderVectors.fit(PUBLIC, pretrained_files=write_sentence_transformer(folder=tmp_path))
+        EncoderVectors.fit(
+            PUBLIC_TEXTS, pretrained_files=write_sentence_transformer(folder=tmp_path)
+        )
 
 
 class LetterCounter:
@@ -216,7 +222,7 @@ def test_sentence_transformer_encodes_each_text_separately(
     module = SimpleNamespace(SentenceTransformer=LetterCounter)
     monkeypatch.setitem(sys.modules, "sentence_transformers", module)
     vectors = EncoderVectors.fit(
-        PUBLIC, pretrained_files=write_sentence_transformer(folder=tmp_path)
+        PUBLIC_TEXTS, pretrained_files=write_sentence_transformer(folder=tmp_path)
     )
     assert vectors.dimension == 3
     assert set(batch_sizes) == {1}
@@ -226,11 +232,11 @@ def test_sentence_transformer_encodes_each_text_separately(
 def test_token_encoder_averages_token_vectors(tmp_path: Path) -> None:
     """If an encoder gives a vector for each token, the vector of a text is their mean, divided by its length."""
     vector_of_token = write_token_encoder(folder=tmp_path)
-    vectors = EncoderVectors.fit(PUBLIC, pretrained_files=Weights(tmp_path))
-    tokens = [1 + WORDS.index(word) for word in PUBLIC[0].split()]
+    vectors = EncoderVectors.fit(PUBLIC_TEXTS, pretrained_files=Weights(tmp_path))
+    tokens = [1 + WORDS.index(word) for word in PUBLIC_TEXTS[0].split()]
     mean = vector_of_token[tokens].astype(np.float64).mean(axis=0)
     expected = mean / np.linalg.norm(mean)
-    np.testing.assert_allclose(vectors.encode([PUBLIC[0]])[0], expected, atol=1e-6)
+    np.testing.assert_allclose(vectors.encode([PUBLIC_TEXTS[0]])[0], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +296,7 @@ def test_a_file_without_weights_is_refused_in_one_line(
     path = tmp_path / file_name
     path.write_text(content)
     with refusal as caught:
-        Text(kind=kind, weights=str(path)).fit_texts(tmp_path / "cache", texts=PUBLIC)
+        Text(kind=kind, weights=str(path)).fit_texts(tmp_path / "cache", texts=PUBLIC_TEXTS)
     assert "\n" not in str(caught.value)
 
 
@@ -301,7 +307,7 @@ def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
     (folder / "x").write_text("x")
     rule = ".onnx file, or a folder with model.onnx and tokenizer.json or of sente"
     with refused_parameter("features.weights", value=ANY, rule_words=rule):
-        Text(kind="encoder", weights=str(folder)).fit_texts(tmp_path / "cache", texts=PUBLIC)
+        Text(kind="encoder", weights=str(folder)).fit_texts(tmp_path / "cache", texts=PUBLIC_TEXTS)
 
 
 def test_features_of_an_encoder_need_a_path() -> None:

@@ -50,12 +50,12 @@ def write_model2vec(folder: Path) -> Path:
     tokens = ["[UNK]", *SYLLABLES, *(f"##{syllable}" for syllable in SYLLABLES)]
     model = {"type": "WordPiece", "vocab": {token: row for row, token in enumerate(tokens)}}
     (folder / "tokenizer.json").write_text(json.dumps({"model": model}))
-    mapping = np.arange(len(tokens)) // 2
+    embedding_row_of_token = np.arange(len(tokens)) // 2
     arrays = {
         "embeddings": random_vectors(count=len(tokens), size=_WORD_VECTOR_SIZE)[
-            : mapping.max() + 1
+            : embedding_row_of_token.max() + 1
         ],
-        "mapping": mapping,
+        "mapping": embedding_row_of_token,
         "weights": np.linspace(1, 2, len(tokens)),
     }
     save_file(arrays, folder / "model.safetensors")
