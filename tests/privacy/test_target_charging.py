@@ -339,8 +339,9 @@ def test_second_question_about_a_noisy_count_is_covered(epsilon: float) -> None:
     target = revise(call_epsilon=epsilon)
     noise_rate = float(DiscreteLaplace.at_most(epsilon).rate)
     calls = []
-    thresholds = ((5, 4), (5, 0), (5, -20), (0, -1))
-    for (known, asked), smaller_count in product(thresholds, range(-30, 30)):
+    known_and_asked_thresholds = ((5, 4), (5, 0), (5, -20), (0, -1))
+    smaller_counts = range(-30, 30)
+    for (known, asked), smaller_count in product(known_and_asked_thresholds, smaller_counts):
         outcome_edges = (asked, *range(asked + 1, known + 1))
         first, second = (
             masses_between(noise_rate, statistic=count, outcome_edges=outcome_edges)[:-1]

@@ -250,9 +250,11 @@ def test_a_sweep_keeps_its_price_and_not_that_of_k_noisy_counts(
         map(tuple, side.tolist())
         for side in neighbors(num_labels=3, num_teachers=2, adjacency=adjacency)
     )
-    law = partial(sweep_distribution, k=k, noise_rate=float(sweep.noise.rate), score_reach=26)
+    compute_law = partial(
+        sweep_distribution, k=k, noise_rate=float(sweep.noise.rate), score_reach=26
+    )
     pairs = [
-        (law(first_counts), law(second_counts))
+        (compute_law(first_counts), compute_law(second_counts))
         for first_counts, second_counts in set(zip(first_side, second_side, strict=True))
     ]
     assert all(first.sum() == pytest.approx(1, abs=1e-8) for first, _ in pairs)

@@ -31,13 +31,13 @@ ProbOfNone = Callable[[FloatArray], FloatArray]
 """The probability that none of the runs has a property, from the probability that one run has it."""
 
 
-def random_number_of_runs(distribution: RunCount) -> ProbOfNone:
-    """Returns the probability that no run has a property, for a random number of runs.
+def make_prob_of_none_at_random_count(distribution: RunCount) -> ProbOfNone:
+    """Returns a function that computes the probability that no run has a property, for a random number of runs.
 
     It is the generating function of that number at 1 - p, as Papernot & Steinke (2022) print it.
     """
 
-    def prob_of_none(probs: FloatArray) -> FloatArray:
+    def compute_prob_of_none(probs: FloatArray) -> FloatArray:
         lack_probs = 1 - probs
         match distribution:
             case pa.Poisson(mean=mean):
@@ -50,32 +50,32 @@ def random_number_of_runs(distribution: RunCount) -> ProbOfNone:
                 )
         raise TypeError(distribution)
 
-    return prob_of_none
+    return compute_prob_of_none
 
 
-def fixed_number_of_runs(num_runs: int) -> ProbOfNone:
-    """Returns the probability that no run has a property, for a number of runs that is not random."""
+def make_prob_of_none_at_fixed_count(num_runs: int) -> ProbOfNone:
+    """Returns a function that computes the probability that no run has a property, for a fixed number of runs."""
 
-    def prob_of_none(probs: FloatArray) -> FloatArray:
+    def compute_prob_of_none(probs: FloatArray) -> FloatArray:
         return (1 - probs) ** num_runs
 
-    return prob_of_none
+    return compute_prob_of_none
 
 
-def law_of_best(candidate_laws: FloatArray, prob_of_none: ProbOfNone) -> FloatArray:
+def law_of_best(candidate_laws: FloatArray, compute_prob_of_none: ProbOfNone) -> FloatArray:
     """Returns the law of the best outcome of K runs, with P(K = 0) as its last entry, `[..., num_outcomes + 1]`.
 
     Args:
         candidate_laws: the laws of one run, outcomes from the worst to the best, `[..., num_outcomes]`.
-        prob_of_none: the probability that none of K runs has a property.
+        compute_prob_of_none: computes the probability that none of K runs has a property.
     """
     prob_at_least = np.cumsum(candidate_laws[..., ::-1], axis=-1)[..., ::-1]
     nothing_above = np.zeros((*candidate_laws.shape[:-1], 1))
     prob_at_least = np.concatenate([prob_at_least, nothing_above], axis=-1)
     # the probability that no run has the outcome or a better one, from the worst outcome on
-    prob_all_below = prob_of_none(np.minimum(prob_at_least, 1.0))
+    prob_all_below = compute_prob_of_none(np.minimum(prob_at_least, 1.0))
     certainty = np.ones((*candidate_laws.shape[:-1], 1))
-    prob_of_zero_runs = prob_of_none(certainty)
+    prob_of_zero_runs = compute_prob_of_none(certainty)
     return np.concatenate([np.diff(prob_all_below, axis=-1), prob_of_zero_runs], axis=-1)
 
 
@@ -142,7 +142,10 @@ def test_best_of_candidates_in_any_order_is_within_its_price(
     """Whatever the order of outcomes from worst to best, the best of K runs costs at most its price."""
     base, (first, second) = CANDIDATES[name]
     best_laws = [
-        law_of_best(candidate_laws=laws, prob_of_none=random_number_of_runs(distribution))
+        law_of_best(
+            candidate_laws=laws,
+            compute_prob_of_none=make_prob_of_none_at_random_count(distribution),
+        )
         for laws in (first, second)
     ]
     assert best_laws[0].sum(axis=-1) == pytest.approx(1)
@@ -170,7 +173,10 @@ def test_a_fixed_number_of_runs_exceeds_the_price(
     base, (first, second) = CANDIDATES[name]
     event = pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
     best_of_random_number = [
-        law_of_best(candidate_laws=laws, prob_of_none=random_number_of_runs(distribution))
+        law_of_best(
+            candidate_laws=laws,
+            compute_prob_of_none=make_prob_of_none_at_random_count(distribution),
+        )
         for laws in (first, second)
     ]
     assert (
@@ -180,7 +186,9 @@ def test_a_fixed_number_of_runs_exceeds_the_price(
         <= 1e-12
     )
     best_of_fixed_number = [
-        law_of_best(candidate_laws=laws, prob_of_none=fixed_number_of_runs(num_runs))
+        law_of_best(
+            candidate_laws=laws, compute_prob_of_none=make_prob_of_none_at_fixed_count(num_runs)
+        )
         for laws in (first, second)
     ]
     assert (
@@ -206,7 +214,10 @@ def test_price_is_close_to_the_worst_order(distribution: RunCount, share: float)
     base = pa.PureDpEvent(epsilon=share * 0.5)
     first, second = randomized_response(epsilon=0.5)
     best_laws = [
-        law_of_best(candidate_laws=laws, prob_of_none=random_number_of_runs(distribution))
+        law_of_best(
+            candidate_laws=laws,
+            compute_prob_of_none=make_prob_of_none_at_random_count(distribution),
+        )
         for laws in (first, second)
     ]
     event = pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
@@ -277,7 +288,10 @@ def test_best_scored_run_on_all_neighbors_is_within_its_price(
 ) -> None:
     """The best of K scored runs costs at most its price, on all neighbors of up to three records."""
     best_laws = [
-        law_of_best(candidate_laws=laws, prob_of_none=random_number_of_runs(distribution))
+        law_of_best(
+            candidate_laws=laws,
+            compute_prob_of_none=make_prob_of_none_at_random_count(distribution),
+        )
         for laws in laws_on_neighbors(adjacency)
     ]
     event = pa.tuning_event(
@@ -308,7 +322,7 @@ def test_a_price_without_the_score_is_too_low(adjacency: pa.Adjacency) -> None:
     best_laws = [
         law_of_best(
             candidate_laws=law_without_release(records),
-            prob_of_none=random_number_of_runs(distribution),
+            compute_prob_of_none=make_prob_of_none_at_random_count(distribution),
         )
         for records in ((1, 1, 1), other)
     ]
@@ -342,7 +356,10 @@ def test_failing_runs_are_within_price_and_failure(distribution: RunCount) -> No
         [(1 - failure_prob) * second, no_failure_column, failure_column], axis=1
     )
     best_laws = [
-        law_of_best(candidate_laws=laws, prob_of_none=random_number_of_runs(distribution))
+        law_of_best(
+            candidate_laws=laws,
+            compute_prob_of_none=make_prob_of_none_at_random_count(distribution),
+        )
         for laws in (first, second)
     ]
     spent = pa.AutoAccountant().compose(

@@ -36,14 +36,14 @@ def verdict_on_winner(
     It compares all neighboring histograms with one vote of each teacher.
     """
 
-    def distribution(histogram: np.ndarray) -> dict[int, float]:
+    def compute_distribution(histogram: np.ndarray) -> dict[int, float]:
         expected = noisy_max_distribution(histogram, noise_std=noise_std)
         of_package = gaussian_argmax(histogram / noise_std)
         np.testing.assert_allclose(of_package, expected, rtol=1e-6, atol=1e-12)
         return dict(enumerate(expected.tolist()))
 
     return verify(
-        distribution,
+        compute_distribution,
         num_labels=num_labels,
         num_teachers=num_teachers,
         adjacency=adjacency,

@@ -36,10 +36,11 @@ def best_release(
 def refuted_epsilon(draw_num_runs: Callable[[np.random.Generator], int]) -> float:
     """Returns the largest epsilon that an attack by draws refutes."""
     rng = np.random.default_rng(11)
+    member_present, member_absent = 1.0, 0.0
     attack = attack_draws(
         partial(best_release, draw_num_runs=draw_num_runs),
-        1.0,  # the member is in the records
-        0.0,
+        member_present,
+        member_absent,
         delta=DELTA,
         rng=rng,
         num_draws=NUM_DRAWS,

@@ -72,8 +72,8 @@ def test_calibration_calls_a_slow_accountant_a_few_times_only(target: float) -> 
         accountant=CountingAccountant,
     )
     assert num_calls <= 8
-    assert pure_dp_composition_epsilon(1 / noise, count=30, target_delta=1e-6) <= target
-    assert pure_dp_composition_epsilon(1.01 / noise, count=30, target_delta=1e-6) > target
+    assert pure_dp_composition_epsilon(epsilon=1 / noise, count=30, target_delta=1e-6) <= target
+    assert pure_dp_composition_epsilon(epsilon=1.01 / noise, count=30, target_delta=1e-6) > target
 
 
 def test_largest_count_finds_every_boundary() -> None:

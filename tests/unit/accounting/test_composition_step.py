@@ -32,7 +32,7 @@ def deltas_before_event(
 
     `later_deltas` has the deltas of the later events alone, at the same points.
     """
-    return composition_step(pairs, grid, negligible_delta=1e-15)(later_deltas)
+    return composition_step(step_pairs=pairs, grid=grid, negligible_delta=1e-15)(later_deltas)
 
 
 def gaussian_delta_at(epsilon: float, mu: float = 0.3) -> float:

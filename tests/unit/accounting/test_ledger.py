@@ -743,14 +743,14 @@ def test_every_charge_reduces_what_the_cap_leaves(
     account = shared.account(data=FIRST_DIGEST)
     small_event = GaussianEvent(noise_multiplier=30.0)
     assert (account.affords(small_event), account.left, account.spent_epsilon) == (559, None, 0.0)
-    left = []
+    amounts_left = []
     for number in range(3):
         charge(account, event=small_event, key=str(number))
-        left.append(account.left)
+        amounts_left.append(account.left)
         assert account.affords(small_event) == 558 - number
     assert account.filter is not None
     assert account.filter.unit == "Renyi divergence at order 7.171"
-    assert left[0] - left[1] == pytest.approx(7.171 / (2 * 30.0**2))
+    assert amounts_left[0] - amounts_left[1] == pytest.approx(7.171 / (2 * 30.0**2))
     assert account.epsilon == account.spent_epsilon < 4.0  # by the accountant, as reports say it
 
 
@@ -1120,7 +1120,7 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(
     def die(*_: object) -> Any:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def act() -> None:
+    def commit_and_die() -> None:
         insert = Store._insert
 
         def inserted(*arguments: Any, **named: Any) -> Any:
@@ -1135,7 +1135,7 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(
             child_ledger._store._append_lines = die  # type: ignore[method-assign]
         committed_bytes(child_ledger, key="b", draw=die if where == "draw" else lambda: b"drawn")
 
-    assert os.waitpid(run_in_fork(function=act), 0)[1] == signal.SIGKILL
+    assert os.waitpid(run_in_fork(function=commit_and_die), 0)[1] == signal.SIGKILL
     reopened_ledger = Ledger(path, target_delta=DELTA)
     is_committed = where == "after the commit"
     assert keys_of(reopened_ledger) == (["a", "b"] if is_committed else ["a"])
@@ -1160,8 +1160,8 @@ def test_a_full_disk_raises_an_error_and_charges_nothing(
         db.execute(f"PRAGMA max_page_count={len(before) // 4096}")
         return db
 
-    with monkeypatch.context() as full:
-        full.setattr(sqlite3, "connect", connect_with_few_pages)
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", connect_with_few_pages)
         with pytest.raises(
             OSError, match=r"^\[Errno 28\] No space left on device: '\S+ledger\.db'$"
         ):
@@ -1197,10 +1197,10 @@ def test_a_charge_records_user_host_and_command(
     it is empty if there is none.
     """
 
-    def unknown(number: int) -> Any:
+    def raise_unknown_user(number: int) -> Any:
         raise KeyError(number)
 
-    monkeypatch.setattr("pwd.getpwuid", unknown)
+    monkeypatch.setattr("pwd.getpwuid", raise_unknown_user)
     if command_line is None:
         monkeypatch.delattr(sys, "argv")
     else:

@@ -144,7 +144,7 @@ def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: 
 
 
 @pytest.mark.parametrize(
-    "change",
+    "sql_statement",
     [
         "UPDATE line SET event = 'cheap' WHERE number = 2",
         "UPDATE line SET data = 'nobody' WHERE number = 2",
@@ -166,7 +166,7 @@ def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: 
     ],
 )
 def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
-    store: Store, path: Path, change: str
+    store: Store, path: Path, sql_statement: str
 ) -> None:
     """Opening a ledger file is refused after an SQL statement has changed, removed or added a row of the file.
 
@@ -174,7 +174,7 @@ def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
     """
     for number in range(1, 5):
         commit(store, data_digest="people", key=f"k{number}", content=b"release")
-    tamper_with(path, change)
+    tamper_with(path, sql_statement)
     with pytest.raises(DamagedLedger) as caught:
         Store(path, settings_if_new=SETTINGS)
     text = str(caught.value)
@@ -383,13 +383,13 @@ def test_threads_with_one_store_get_one_release_for_each_key(store: Store) -> No
     """Six threads commit different bytes under the same five keys of one store: all get the same bytes for a key."""
     actual: list[tuple[str, bytes]] = []
 
-    def ask(number: int) -> None:
+    def commit_each_key(number: int) -> None:
         for key in "abcde":
             actual.append(
                 (key, commit(store, data_digest="people", key=key, content=str(number).encode()))
             )
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+    threads = [threading.Thread(target=commit_each_key, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
