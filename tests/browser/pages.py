@@ -287,8 +287,11 @@ def usual_frontier(names: tuple[str, ...], epsilons: tuple[float, ...]) -> Front
 
 def two_entrants() -> str:
     """Returns the HTML page that compares two aggregators at one epsilon."""
-    parameters = {name: [(1.0, "noise_std 3.14159")] for name in ("early", "late")}
-    return render_page(usual_frontier(names=("early", "late"), epsilons=(1.0,)), parameters)
+    parameter_texts = {name: [(1.0, "noise_std 3.14159")] for name in ("early", "late")}
+    return render_page(
+        usual_frontier(names=("early", "late"), epsilons=(1.0,)),
+        parameter_texts_by_method=parameter_texts,
+    )
 
 
 def fifteen_entrants() -> str:
@@ -298,8 +301,10 @@ def fifteen_entrants() -> str:
     solved = (
         "prior_scale 407.7, selection_scale 505.469, table_order 43.3374, table_budget 0.000338697"
     )
-    parameters = {f"{name}@1000": [(epsilon, solved) for epsilon in epsilons[:2]] for name in names}
-    return render_page(usual_frontier(names, epsilons), parameters)
+    parameter_texts = {
+        f"{name}@1000": [(epsilon, solved) for epsilon in epsilons[:2]] for name in names
+    }
+    return render_page(usual_frontier(names, epsilons), parameter_texts_by_method=parameter_texts)
 
 
 def hostile_entrants() -> str:

@@ -42,11 +42,11 @@ class Sight:
 
     Attributes:
         faults: the faults that the reader meets, each as a sentence that begins with the kind of fault.
-        paper: the luminance of the page's background, 0 for black and 1 for white.
+        paper_luminance: the luminance of the page's background, 0 for black and 1 for white.
     """
 
     faults: list[str]
-    paper: float
+    paper_luminance: float
 
 
 def look(browser: Any, path: Path, readers: Collection[str]) -> dict[str, Sight]:
@@ -60,7 +60,7 @@ def look(browser: Any, path: Path, readers: Collection[str]) -> dict[str, Sight]
                 faults = [
                     f"{kind}: {text}" for kind, texts in result["found"].items() for text in texts
                 ]
-                sights[name] = Sight(faults=events + faults, paper=result["paper"])
+                sights[name] = Sight(faults=events + faults, paper_luminance=result["paper"])
     return sights
 
 

@@ -21,8 +21,13 @@ def test_every_reader_can_read_the_page(browser: Any, page_file: PageFile, name:
     sights = look(browser, path=page_file(name), readers=READERS)
     assert {reader: sight.faults for reader, sight in sights.items() if sight.faults} == {}
     assert sights.keys() == READERS.keys()
-    assert sights["dark"].paper < 0.05
-    assert sights["desk"].paper == sights["phone"].paper == sights["print"].paper == 1.0
+    assert sights["dark"].paper_luminance < 0.05
+    assert (
+        sights["desk"].paper_luminance
+        == sights["phone"].paper_luminance
+        == sights["print"].paper_luminance
+        == 1.0
+    )
 
 
 @pytest.mark.parametrize("name", ["hostile", "hostile_entrants"])
@@ -59,11 +64,11 @@ def test_wide_tables_scroll_next_to_their_row_names(
     with opened(browser, path=page_file(name), mobile=True) as (page, _):
         box = page.locator(".scroll").last
         assert box.evaluate("box => box.scrollWidth > box.clientWidth")
-        left = "box => box.querySelector('tbody th').getBoundingClientRect().left"
-        before = box.evaluate(left)
+        script_for_left_edge = "box => box.querySelector('tbody th').getBoundingClientRect().left"
+        left_edge_before = box.evaluate(script_for_left_edge)
         box.evaluate("box => { box.scrollLeft = box.scrollWidth }")
         assert box.evaluate("box => box.scrollLeft > 50")
-        assert box.evaluate(left) == pytest.approx(before, abs=1)
+        assert box.evaluate(script_for_left_edge) == pytest.approx(left_edge_before, abs=1)
 
 
 @pytest.mark.parametrize("name", ["finished", "halted", "two_entrants"])

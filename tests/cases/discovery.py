@@ -19,47 +19,49 @@ class CaseFile:
 
     Attributes:
         name: the name of the file, without its ending.
-        contract: the cases for the contract suite, at least one; all of one class.
+        contract_cases: the cases for the contract suite, at least one; all of one class.
         distributions: the cases for the verifier.
-        without_distribution: the reason why there are no distributions; empty if there are some.
+        reason_for_no_distribution: the reason why there are no distributions; empty if there are some.
     """
 
     name: str
-    contract: tuple[Case, ...]
+    contract_cases: tuple[Case, ...]
     distributions: tuple[LawCase, ...]
-    without_distribution: str
+    reason_for_no_distribution: str
 
     @property
     def kind(self) -> type:
         """Returns the class of the aggregators in the file."""
-        return type(self.contract[0].aggregator)
+        return type(self.contract_cases[0].aggregator)
 
 
-def case_files(folder: Path) -> tuple[CaseFile, ...]:
+def read_case_files(folder: Path) -> tuple[CaseFile, ...]:
     """Returns the files of cases in a folder, sorted by name."""
-    return tuple(_read(path) for path in sorted(folder.glob("*.py")) if path != Path(__file__))
+    return tuple(
+        _read_case_file(path) for path in sorted(folder.glob("*.py")) if path != Path(__file__)
+    )
 
 
-def _read(path: Path) -> CaseFile:
+def _read_case_file(path: Path) -> CaseFile:
     """Reads the cases of one file.
 
     Fails unless all are of one class, and there are distributions or a reason why there are none.
     """
-    names = runpy.run_path(str(path))
-    distributions = tuple(names.get("DISTRIBUTIONS", ()))
-    without_distribution = names.get("WITHOUT_DISTRIBUTION", "")
-    assert len({type(case.aggregator) for case in names["CONTRACT"]}) == 1, (
+    module_contents = runpy.run_path(str(path))
+    distributions = tuple(module_contents.get("DISTRIBUTIONS", ()))
+    reason_for_no_distribution = module_contents.get("WITHOUT_DISTRIBUTION", "")
+    assert len({type(case.aggregator) for case in module_contents["CONTRACT"]}) == 1, (
         f"{path.name}: cases of one class in a file"
     )
-    assert bool(distributions) != bool(without_distribution), (
+    assert bool(distributions) != bool(reason_for_no_distribution), (
         f"{path.name}: either DISTRIBUTIONS, or WITHOUT_DISTRIBUTION and why"
     )
     return CaseFile(
         name=path.stem,
-        contract=tuple(names["CONTRACT"]),
+        contract_cases=tuple(module_contents["CONTRACT"]),
         distributions=distributions,
-        without_distribution=without_distribution,
+        reason_for_no_distribution=reason_for_no_distribution,
     )
 
 
-CASE_FILES = case_files(Path(__file__).parent)
+CASE_FILES = read_case_files(Path(__file__).parent)

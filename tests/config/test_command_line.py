@@ -192,7 +192,7 @@ def test_way_keeps_the_choices_of_the_user(composed: Composed) -> None:
     )
     assert chosen_groups(arguments=["data=table"])["teacher"] == "linear"
     assert way_line({"way": "none", **WAY_FOR_PICTURES}) is None
-    assert way_line({}) is None
+    assert way_line(member_by_group={}) is None
     assert str(way_line({"way": "features", **WAY_FOR_PICTURES})).startswith(
         "no teacher is named: features=patches; "
     )

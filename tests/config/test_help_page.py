@@ -129,7 +129,7 @@ def test_comments_of_fields_are_read_from_all_places() -> None:
     assert comments["rate"] == "size of a step, above 0"  # the docstring
     assert comments["width"] == "channels of the first layer"  # the base
     assert comments["depth"] == "number of all layers"  # not the base
-    assert comments_of(None) == {}
+    assert comments_of(cls=None) == {}
 
 
 @pytest.mark.slow

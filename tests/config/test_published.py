@@ -97,51 +97,51 @@ def target_of_class(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def config_of_inner(secret: str) -> dict[str, Any]:
+def config_of_inner(secret_text: str) -> dict[str, Any]:
     """Returns the configuration of an `Inner` with a secret path and with keys that are no fields."""
     return {
         "_target_": target_of_class(Inner),
         "size": 3,
-        "path": secret,
-        "extra": secret,
+        "path": secret_text,
+        "extra": secret_text,
         "number": NUMBER,
     }
 
 
-def settings_with(secret: str) -> dict[str, Any]:
+def settings_with(secret_text: str) -> dict[str, Any]:
     """Returns settings with the secret text and the private number in every place that is not declared public."""
     forest = {
         "_target_": "sklearn.ensemble.RandomForestClassifier",
         "n_estimators": 20,
         "random_state": NUMBER,
-        "criterion": secret,
-        "class_weight": {secret: NUMBER},
-        "max_features": [secret, NUMBER],
-        secret: 1,
+        "criterion": secret_text,
+        "class_weight": {secret_text: NUMBER},
+        "max_features": [secret_text, NUMBER],
+        secret_text: 1,
     }
     chain = {
         "_target_": "sklearn.multioutput.ClassifierChain",
         "estimator": forest,
-        "order": [secret],
+        "order": [secret_text],
         "verbose": True,
     }
     votes = {
         "_target_": target_of_class(MyVotes),
         "noise_std": -1.0,
         "weights": [1.0, 2.0],
-        "inner": config_of_inner(secret=secret),
+        "inner": config_of_inner(secret_text=secret_text),
         "patients": NUMBER,
         "noise_seed": NUMBER,
         "undeclared": NUMBER,
-        "note": secret,
-        "names": [secret],
-        "deeper": {"deeper": [secret, {secret: NUMBER}]},
+        "note": secret_text,
+        "names": [secret_text],
+        "deeper": {"deeper": [secret_text, {secret_text: NUMBER}]},
     }
     return TERMS | {
         "seed": NUMBER,
-        "allowed_targets": [secret],
+        "allowed_targets": [secret_text],
         "aggregator": votes,
-        "accountant": {"_target_": target_of_class(Plain), "ward": NUMBER, "path": secret},
+        "accountant": {"_target_": target_of_class(Plain), "ward": NUMBER, "path": secret_text},
         "teacher": {
             "_target_": target_of_class(SklearnTeacher),
             "estimator": chain,
@@ -152,41 +152,49 @@ def settings_with(secret: str) -> dict[str, Any]:
             "_target_": "pate.student.LinearStudent",
             "rank": 4,
             "penalties": [0.1, 1.0],
-            "weights": secret,
+            "weights": secret_text,
         },
-        "engine": {"_target_": "pate.teachers.RayEngine", "address": secret, "chunk_size": NUMBER},
+        "engine": {
+            "_target_": "pate.teachers.RayEngine",
+            "address": secret_text,
+            "chunk_size": NUMBER,
+        },
         "data": {
             "_target_": target_of_class(MyData),
-            "folder": secret,
-            "file": secret,
+            "folder": secret_text,
+            "file": secret_text,
             "ward": NUMBER,
             "share": 0.771942,
             "image_size": 12,
-            "parts": [{"path": secret, "count": NUMBER}, config_of_inner(secret=secret)],
+            "parts": [
+                {"path": secret_text, "count": NUMBER},
+                config_of_inner(secret_text=secret_text),
+            ],
         },
     }
 
 
-def aggregator_with(secret: str) -> MyVotes:
+def aggregator_with(secret_text: str) -> MyVotes:
     """Returns the aggregator of these settings, with solved noise."""
     return MyVotes(
         noise_std=40.0,
-        note=secret,
+        note=secret_text,
         patients=NUMBER,
         noise_seed=NUMBER,
-        names=(secret,),
-        inner=Inner(path=secret),
+        names=(secret_text,),
+        inner=Inner(path=secret_text),
     )
 
 
-@pytest.mark.parametrize("secret", SECRETS)
-def test_secret_is_not_published_from_any_depth(secret: str) -> None:
+@pytest.mark.parametrize("secret_text", SECRETS)
+def test_secret_is_not_published_from_any_depth(secret_text: str) -> None:
     """Neither a secret nor a private number is published from any place that is not declared public."""
     text = public_settings(
-        settings=settings_with(secret=secret), aggregator=aggregator_with(secret=secret)
+        settings=settings_with(secret_text=secret_text),
+        aggregator=aggregator_with(secret_text=secret_text),
     )
     module_of_users_classes = __name__
-    for word in (secret, "771942", "771_942", module_of_users_classes, "MyData"):
+    for word in (secret_text, "771942", "771_942", module_of_users_classes, "MyData"):
         assert word not in text
 
 
@@ -202,7 +210,8 @@ def test_published_settings_are_exactly_the_expected_ones() -> None:
     assert OmegaConf.to_container(
         OmegaConf.create(
             public_settings(
-                settings=settings_with(secret="secret"), aggregator=aggregator_with(secret="secret")
+                settings=settings_with(secret_text="secret"),
+                aggregator=aggregator_with(secret_text="secret"),
             )
         )
     ) == TERMS | {
@@ -231,7 +240,8 @@ def published(aggregator: Aggregator, fields: dict[str, Any]) -> Any:
     node = {"_target_": target_of_class(type(aggregator)), **fields}
     return OmegaConf.create(
         public_settings(
-            settings=settings_with(secret="secret") | {"aggregator": node}, aggregator=aggregator
+            settings=settings_with(secret_text="secret") | {"aggregator": node},
+            aggregator=aggregator,
         )
     ).aggregator
 
@@ -241,20 +251,22 @@ def test_nested_objects_are_filtered_and_tables_published_by_digest() -> None:
 
     A center is left out, and a certified table is published as its digest.
     """
-    with_object = StableTopK(selection_scale=2.0, test_std=3.0, regularizer=operator.neg)
-    component = published(with_object, fields={"regularizer": config_of_inner(secret="secret")})
+    votes_with_object = StableTopK(selection_scale=2.0, test_std=3.0, regularizer=operator.neg)
+    component = published(
+        votes_with_object, fields={"regularizer": config_of_inner(secret_text="secret")}
+    )
     assert component.regularizer == {"_target_": "Inner", "size": 3}
-    with_numbers = replace(with_object, regularizer=[0.0, -1.5])
-    component = published(with_numbers, fields={"regularizer": [0.0, -1.5]})
+    votes_with_numbers = replace(votes_with_object, regularizer=[0.0, -1.5])
+    component = published(votes_with_numbers, fields={"regularizer": [0.0, -1.5]})
     assert component.regularizer == [0.0, -1.5]
-    with_center = CenteredVotes(
+    votes_with_center = CenteredVotes(
         noise_multiplier=2.0, prevalence_share=0.0, center=np.array([0.1, 0.2])
     )
-    assert "center" not in published(with_center, fields={"center": [0.1, 0.2]})
+    assert "center" not in published(votes_with_center, fields={"center": [0.1, 0.2]})
     aggregator = StableTopK(selection_scale=2.0, test="table", table_order=6.0, table_budget=0.2)
     table = CertifiedTable.from_test(aggregator.stability_test(num_teachers=30), order=6.0)
-    with_table = StableTopK(selection_scale=2.0, test="table", table=table)
-    component = published(with_table, fields={"table": "private_clinic_files"})
+    votes_with_table = StableTopK(selection_scale=2.0, test="table", table=table)
+    component = published(votes_with_table, fields={"table": "private_clinic_files"})
     assert component.table_sha256 == table.digest
     assert "table" not in component
 
@@ -338,7 +350,7 @@ def test_solved_noise_is_published(case: Any) -> None:
 def test_privacy_card_shows_only_published_fields(tmp_path: Path) -> None:
     """The privacy card of a run shows public fields of its aggregator, and no secret ones."""
     folder = tmp_path / "run"
-    aggregator = aggregator_with(secret="mercy hospital")
+    aggregator = aggregator_with(secret_text="mercy hospital")
     with without_pictures():
         train(replace(small_plan(), aggregator=aggregator, target_epsilon=None), output_dir=folder)
     card = (folder / "release" / "privacy_card.md").read_text()
@@ -374,7 +386,7 @@ ROUTES = (
 def config_with(setting: str, value: Any) -> Any:
     """Returns a configuration in which one setting has this value, as a file could set it."""
     config = OmegaConf.create(
-        settings_with(secret="secret")
+        settings_with(secret_text="secret")
         | {"word": "oc", "output_dir": "${oc.env:PATE_SECRET}", "holder": "a"}
     )
     OmegaConf.update(config, setting, value, force_add=True)
@@ -428,7 +440,7 @@ def test_folder_from_the_environment_is_not_published(
     plain: Any = OmegaConf.to_container(config, resolve=True)
     text = public_settings(
         settings=without_outside_values(config, settings=plain),
-        aggregator=aggregator_with(secret="secret"),
+        aggregator=aggregator_with(secret_text="secret"),
     )
     assert "771942" not in text
     assert "data" not in OmegaConf.create(text)
@@ -444,14 +456,14 @@ def test_values_from_the_configuration_itself_are_published() -> None:
     OmegaConf.update(config, "output_dir", None)
     plain: Any = OmegaConf.to_container(config, resolve=True)
     assert without_outside_values(config, settings=plain) == plain
-    public_text = public_settings(settings=plain, aggregator=aggregator_with(secret="secret"))
+    public_text = public_settings(settings=plain, aggregator=aggregator_with(secret_text="secret"))
     assert OmegaConf.create(public_text).student.rank == 12
     # The statement in a holder's vote file is no configuration.
     node = {"_target_": target_of_class(Plain), "path": "${oc.env:HOME}"}
     holder_statement = "_target_: pate.data.Table\nname: ${oc.env:HOME}\nfit: ${oc.env\n"
     public_text = release_settings(
-        settings_with(secret="s") | {"data": node},
-        aggregator=aggregator_with(secret="s"),
+        settings_with(secret_text="s") | {"data": node},
+        aggregator=aggregator_with(secret_text="s"),
         settings_of_holders={"data": holder_statement},
         num_queries=3,
         num_teachers=4,

@@ -237,14 +237,21 @@ def test_regularizer_is_a_number_or_a_function_of_pate(composed: Composed) -> No
 
     NaN in it and a negative noise scale are refused and named.
     """
-    numbers = composed(arguments=["aggregator.regularizer=[0,-1.5,-3]"]).aggregator
-    assert build_aggregator(numbers, adjacency="replace_one").regularizer == (0.0, -1.5, -3.0)
+    config_with_numbers = composed(arguments=["aggregator.regularizer=[0,-1.5,-3]"]).aggregator
+    assert build_aggregator(config_with_numbers, adjacency="replace_one").regularizer == (
+        0.0,
+        -1.5,
+        -3.0,
+    )
     target = "{_target_:pate.mechanisms.FixedKRegularizer,k:4,penalty:2}"
-    function = composed(
+    config_with_function = composed(
         arguments=[f"aggregator.regularizer={target}", "aggregator.max_k=8"]
     ).aggregator
-    built = build_aggregator(function, adjacency="replace_one")
-    assert (built.regularizer, built.max_k) == (FixedKRegularizer(k=4, penalty=2), 8)
+    built_aggregator = build_aggregator(config_with_function, adjacency="replace_one")
+    assert (built_aggregator.regularizer, built_aggregator.max_k) == (
+        FixedKRegularizer(k=4, penalty=2),
+        8,
+    )
     for word, said in (
         ("regularizer=[0,nan]", "nan: expected finite numbers"),
         ("selection_scale=-1", "expected a num"),

@@ -35,14 +35,14 @@ def test_no_file_of_a_command_repeats_a_setting() -> None:
             for folder in (conf, conf / "file_commands")
             if (folder / f"{command}.yaml").is_file()
         ]
-        repeated = OmegaConf.load(path)
-        for group in ("defaults", "hydra", "teacher"):
-            repeated.pop(group, None)
+        repeated_settings = OmegaConf.load(path)
+        for config_group in ("defaults", "hydra", "teacher"):
+            repeated_settings.pop(config_group, None)
         # An aggregator's file may set it, for pate-train; the others set it back to their default.
-        if "target_epsilon" in repeated:
+        if "target_epsilon" in repeated_settings:
             default = OmegaConf.structured(command_schema(command)).target_epsilon
-            assert repeated.pop("target_epsilon") == default, path
-        assert not repeated, path
+            assert repeated_settings.pop("target_epsilon") == default, path
+        assert not repeated_settings, path
 
 
 def test_adding_a_field_adds_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -264,19 +264,19 @@ def modules_of(package: ModuleType) -> Iterator[ModuleType]:
 
 
 @cache
-def names() -> dict[str, Any]:
+def objects_by_dotted_name() -> dict[str, Any]:
     """Returns every name in the modules of pate and scikit-learn, and every name in modules that these import."""
     import sklearn
 
     found: dict[str, Any] = {}
     module_ids: set[int] = set()
     for module in (*modules_of(pate), *modules_of(sklearn)):
-        for name, value in list(vars(module).items()):
-            found[f"{module.__name__}.{name}"] = value
-            if isinstance(value, ModuleType) and id(value) not in module_ids:
-                module_ids.add(id(value))
-                for inner, deep in list(vars(value).items()):
-                    found[f"{module.__name__}.{name}.{inner}"] = deep
+        for name, imported in list(vars(module).items()):
+            found[f"{module.__name__}.{name}"] = imported
+            if isinstance(imported, ModuleType) and id(imported) not in module_ids:
+                module_ids.add(id(imported))
+                for inner_name, inner_object in list(vars(imported).items()):
+                    found[f"{module.__name__}.{name}.{inner_name}"] = inner_object
     return found
 
 
@@ -291,12 +291,18 @@ def test_names_resolve_only_to_classes_of_their_own_package() -> None:
 
     It finds no modules, functions, or classes of other packages.
     """
-    reached = {name: cls for name in names() if (cls := find_class(name)) is not None}
+    reached = {
+        name: cls for name in objects_by_dotted_name() if (cls := find_class(name)) is not None
+    }
     for name, cls in reached.items():
         assert isinstance(cls, type) and package_of(cls) == name.partition(".")[0], name
-        assert not isinstance(names()[name], ModuleType), name
-    nowhere = {name for name, value in names().items() if name not in reached and callable(value)}
-    assert len(names()) > 20_000 and len(nowhere) > 10_000 and len(reached) > 1_000
+        assert not isinstance(objects_by_dotted_name()[name], ModuleType), name
+    nowhere = {
+        name
+        for name, value in objects_by_dotted_name().items()
+        if name not in reached and callable(value)
+    }
+    assert len(objects_by_dotted_name()) > 20_000 and len(nowhere) > 10_000 and len(reached) > 1_000
     assert {"pate.validation.np.testing", "pate.files.atomic.write_text"} & reached.keys() == set()
 
 
@@ -319,7 +325,7 @@ def test_group_accepts_exactly_the_subclasses_of_its_base(group: str) -> None:
     Abstract and hidden classes may be refused. All estimators of scikit-learn are accepted.
     """
     passed = set()
-    for name in names():
+    for name in objects_by_dotted_name():
         try:
             passed.add(
                 trusted_class(
@@ -330,7 +336,7 @@ def test_group_accepts_exactly_the_subclasses_of_its_base(group: str) -> None:
             continue
     classes = {
         value
-        for value in names().values()
+        for value in objects_by_dotted_name().values()
         if issubclass(type(value), type) and package_of(value) in OURS
     }
     ours = {cls for cls in classes if issubclass(cls, BASES[group]) and not inspect.isabstract(cls)}
@@ -350,7 +356,9 @@ def test_data_group_accepts_classes_with_load() -> None:
     """Of the classes of pate and scikit-learn, the data group accepts only the shipped readers and `FeaturedData`."""
     kind = kind_of_group("data")
     readers = {
-        cls for name in names() if (cls := find_class(name)) is not None and kind.accepts(cls)
+        cls
+        for name in objects_by_dotted_name()
+        if (cls := find_class(name)) is not None and kind.accepts(cls)
     }
     public = {
         Arrays,

@@ -170,7 +170,7 @@ def test_aggregator_fields_reported_as_unused_change_nothing(
             f"aggregator.{field} of {name} is said to change nothing"
         )
         if not changes:  # with a target it may be a share of the budget
-            solved = [
+            solved_aggregators = [
                 unsolved.calibrated(
                     target_epsilon=20.0,
                     target_delta=1e-6,
@@ -181,7 +181,9 @@ def test_aggregator_fields_reported_as_unused_change_nothing(
                 )
                 for unsolved in (aggregator, changed_aggregator)
             ]
-            is_unchanged = price_and_answers(solved[0]) == price_and_answers(solved[1])
+            is_unchanged = price_and_answers(solved_aggregators[0]) == price_and_answers(
+                solved_aggregators[1]
+            )
             assert not is_unchanged or field in of_solved, (
                 f"aggregator.{field} of {name} changes nothing beside a target"
             )
@@ -244,26 +246,26 @@ def test_engine_settings_are_reported_for_teachers_without_engine() -> None:
     """
     settings = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
     centered_votes = CenteredVotes(noise_multiplier=1.0)
-    convex = engine_reasons(
+    reasons_of_convex = engine_reasons(
         ConvexTeacher(),
         aggregator=centered_votes,
         num_teachers=None,
         command_line_settings=settings,
     )
-    assert convex.keys() == {"engine", "engine.num_cpus"}
-    for trained in (LinearTeacher(device="cpu"), MLPTeacher(device="cpu")):
+    assert reasons_of_convex.keys() == {"engine", "engine.num_cpus"}
+    for trained_teacher in (LinearTeacher(device="cpu"), MLPTeacher(device="cpu")):
         assert (
             engine_reasons(
-                trained,
+                trained_teacher,
                 aggregator=centered_votes,
                 num_teachers=None,
                 command_line_settings=settings,
             )
             == {}
         )
-    unstacked = CNNTeacher(stacked=False, device="cpu")
+    unstacked_teacher = CNNTeacher(stacked=False, device="cpu")
     reasons = engine_reasons(
-        unstacked, aggregator=None, num_teachers=None, command_line_settings=settings
+        unstacked_teacher, aggregator=None, num_teachers=None, command_line_settings=settings
     )
     assert reasons.keys() == {"engine.chunk_size"}
 

@@ -22,4 +22,4 @@ __all__ = [
     "repeat_query",
 ]
 
-CASES: tuple[Case, ...] = tuple(case for file in CASE_FILES for case in file.contract)
+CASES: tuple[Case, ...] = tuple(case for file in CASE_FILES for case in file.contract_cases)

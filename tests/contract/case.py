@@ -26,7 +26,7 @@ class Case:
         refuses: whether it can refuse a query.
         halts: whether it ends after some hits, and refuses every query from then on.
         any_real: whether votes may be any real numbers, and not only confidences in [0, 1].
-        flat: whether all queries are one release, which costs the same however many they are.
+        is_one_release: whether all queries are one release, which costs the same however many they are.
         accountant: the accountant with which the calibration of the aggregator is tested.
     """
 
@@ -35,7 +35,7 @@ class Case:
     refuses: bool = True
     halts: bool = False
     any_real: bool = False
-    flat: bool = False
+    is_one_release: bool = False
     accountant: type[Accountant] = RdpAccountant
 
     @property

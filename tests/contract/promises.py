@@ -21,17 +21,17 @@ def promises(case: Case) -> list[Any]:
     """
     parameters = []
     cases_of_other_votes = suite.COUNTING if case.reads_teachers else suite.READING
-    for name, function in vars(suite).items():
-        if not name.startswith("test_") or "case" not in inspect.signature(function).parameters:
+    for name, promise in vars(suite).items():
+        if not name.startswith("test_") or "case" not in inspect.signature(promise).parameters:
             continue
         values_of_names = {
-            mark.args[0]: mark.args[1] for mark in function.pytestmark if mark.name == "parametrize"
+            mark.args[0]: mark.args[1] for mark in promise.pytestmark if mark.name == "parametrize"
         }
         cases_of_test = values_of_names.pop("case")
         if cases_of_test is _CASES_OF_SLOW_TEST or cases_of_test is cases_of_other_votes:
             continue
         for number, values in enumerate(_combinations(values_of_names)):
-            parameters.append(pytest.param(function, values, id=f"{name}-{number}"))
+            parameters.append(pytest.param(promise, values, id=f"{name}-{number}"))
     return parameters
 
 

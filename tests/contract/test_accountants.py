@@ -194,17 +194,19 @@ def test_trade_off_curve_agrees_with_its_price(accountant: AccountantKind, event
     """
     account = account_of(accountant, events=[event])
     alphas = (1e-3, 0.05, 0.3, 0.7)
-    curve = [account.trade_off(alpha) for alpha in alphas]
+    betas_of_alphas = [account.trade_off(alpha) for alpha in alphas]
     mu = account.gdp_mu()
-    for alpha, beta in zip(alphas, curve, strict=True):
+    for alpha, beta in zip(alphas, betas_of_alphas, strict=True):
         assert 0 <= beta <= 1 - alpha
         assert beta >= gaussian_trade_off(mu=mu, alpha=alpha) - 1e-6
         for epsilon in (0.0, 0.2, 1.0):
             line = 1 - account.get_delta(target_epsilon=epsilon) - math.exp(epsilon) * alpha
             # An accountant of joint laws computes its curve at few points.
-            assert beta >= line - (0.02 if account.resolution(0.01) else 1e-6)
-    assert curve == sorted(curve, reverse=True)
-    distances_from_guess = [1 - alpha - beta for alpha, beta in zip(alphas, curve, strict=True)]
+            assert beta >= line - (0.02 if account.resolution(target_delta=0.01) else 1e-6)
+    assert betas_of_alphas == sorted(betas_of_alphas, reverse=True)
+    distances_from_guess = [
+        1 - alpha - beta for alpha, beta in zip(alphas, betas_of_alphas, strict=True)
+    ]
     assert max(distances_from_guess) <= account.advantage() + 1e-9
     assert (mu == math.inf) or account.failure_prob == 0
 

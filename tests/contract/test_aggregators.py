@@ -64,7 +64,7 @@ def tripwire() -> Tripwire:
     return Tripwire(np.random.PCG64(0))
 
 
-def event_at_scale(
+def event_of_large_release(
     aggregator: Aggregator, *, num_queries: int = 600, num_labels: int = 40, num_teachers: int = 800
 ) -> Event:
     """Returns the event of a release, by default of 600 queries and 40 labels by 800 teachers."""
@@ -73,13 +73,15 @@ def event_at_scale(
     )
 
 
-def epsilon_at_scale(aggregator: Aggregator, *, num_queries: int = 600) -> float:
+def epsilon_of_large_release(aggregator: Aggregator, *, num_queries: int = 600) -> float:
     """Returns the Renyi accountant's epsilon of a release of 40 labels by 800 teachers, at delta 1e-4."""
-    event = event_at_scale(aggregator, num_queries=num_queries)
+    event = event_of_large_release(aggregator, num_queries=num_queries)
     return RdpAccountant().compose(event).get_epsilon(target_delta=1e-4)
 
 
-def calibrated_at_scale(aggregator: Aggregator, accountant: type[Accountant]) -> Aggregator:
+def calibrated_for_large_release(
+    aggregator: Aggregator, accountant: type[Accountant]
+) -> Aggregator:
     """Returns the aggregator with noise for the target epsilon and delta of this module.
 
     The release has 600 queries and 40 labels by 800 teachers.
@@ -94,7 +96,7 @@ def calibrated_at_scale(aggregator: Aggregator, accountant: type[Accountant]) ->
     )
 
 
-def at_scale(case: Case) -> Aggregator:
+def aggregator_for_40_labels(case: Case) -> Aggregator:
     """Returns the aggregator for 40 labels: a regularizer that lists three numbers is replaced by one of 39 zeros."""
     regularizer = getattr(case.aggregator, "regularizer", None)
     if regularizer is None or callable(regularizer):
@@ -128,9 +130,9 @@ def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> Non
     assert len(set(nums_answered)) > 1 or not case.refuses
     renyi_orders = np.array([8.0])
     price_of_query = price_curve(case.event(num_queries=1), renyi_orders=renyi_orders)[0]
-    price_of_fifty = price_curve(expected_event, renyi_orders=renyi_orders)[0]
-    expected_price = price_of_query if case.flat else 50 * price_of_query
-    assert price_of_fifty == pytest.approx(expected_price, rel=1e-12)
+    price_of_fifty_queries = price_curve(expected_event, renyi_orders=renyi_orders)[0]
+    expected_price_of_fifty = price_of_query if case.is_one_release else 50 * price_of_query
+    assert price_of_fifty_queries == pytest.approx(expected_price_of_fifty, rel=1e-12)
 
 
 @every_case
@@ -223,13 +225,13 @@ def test_blocks_of_teachers_give_the_release_of_the_whole(case: Case) -> None:
 @every_case
 def test_impossible_shapes_have_no_price(case: Case) -> None:
     """`event_for` refuses -1 queries, no labels and no teachers."""
-    aggregator = at_scale(case)
+    aggregator = aggregator_for_40_labels(case)
     with refused_parameter("num_queries", value=-1):
-        event_at_scale(aggregator, num_queries=-1)
+        event_of_large_release(aggregator, num_queries=-1)
     with refused_parameter("num_labels", value=0):
-        event_at_scale(aggregator, num_labels=0)
+        event_of_large_release(aggregator, num_labels=0)
     with refused_parameter("num_teachers", value=0):
-        event_at_scale(aggregator, num_teachers=0)
+        event_of_large_release(aggregator, num_teachers=0)
 
 
 @every_case
@@ -366,12 +368,20 @@ def test_both_adjacencies_are_priced_and_replace_one_is_never_cheaper(case: Case
 
     The name of an adjacency is accepted in its place, and an unknown name is refused.
     """
-    replace_one = at_scale(case)
-    add_remove = dataclasses.replace(replace_one, adjacency=Adjacency.ADD_REMOVE)
-    assert 0 < epsilon_at_scale(add_remove) <= epsilon_at_scale(replace_one)
-    assert dataclasses.replace(replace_one, adjacency="add_remove") == add_remove
+    replace_one_aggregator = aggregator_for_40_labels(case)
+    add_remove_aggregator = dataclasses.replace(
+        replace_one_aggregator, adjacency=Adjacency.ADD_REMOVE
+    )
+    assert (
+        0
+        < epsilon_of_large_release(add_remove_aggregator)
+        <= epsilon_of_large_release(replace_one_aggregator)
+    )
+    assert (
+        dataclasses.replace(replace_one_aggregator, adjacency="add_remove") == add_remove_aggregator
+    )
     with refused_parameter("adjacency", value="replace"):
-        dataclasses.replace(replace_one, adjacency="replace")
+        dataclasses.replace(replace_one_aggregator, adjacency="replace")
 
 
 @every_case
@@ -380,16 +390,16 @@ def test_more_queries_and_less_noise_cost_more(case: Case) -> None:
 
     Half of the queries cost less, unless all queries are one release. No queries cost 0.
     """
-    aggregator = at_scale(case)
+    aggregator = aggregator_for_40_labels(case)
     assert (
-        epsilon_at_scale(aggregator.scaled(noise_factor=2.0))
-        < epsilon_at_scale(aggregator)
-        < epsilon_at_scale(aggregator.scaled(noise_factor=0.5))
+        epsilon_of_large_release(aggregator.scaled(noise_factor=2.0))
+        < epsilon_of_large_release(aggregator)
+        < epsilon_of_large_release(aggregator.scaled(noise_factor=0.5))
     )
     assert (
-        epsilon_at_scale(aggregator, num_queries=300) < epsilon_at_scale(aggregator)
-    ) != case.flat
-    assert epsilon_at_scale(aggregator, num_queries=0) == 0
+        epsilon_of_large_release(aggregator, num_queries=300) < epsilon_of_large_release(aggregator)
+    ) != case.is_one_release
+    assert epsilon_of_large_release(aggregator, num_queries=0) == 0
 
 
 @pytest.mark.slow
@@ -400,39 +410,50 @@ def test_calibration_meets_the_target_and_little_less(case: Case, adjacency: Adj
 
     The accountant is `case.accountant`: the Renyi accountant, and for one case the slower default accountant.
     """
-    aggregator = dataclasses.replace(_with_small_failure(at_scale(case)), adjacency=adjacency)
-    calibrated = calibrated_at_scale(aggregator, case.accountant)
+    aggregator = dataclasses.replace(
+        _with_small_failure(aggregator_for_40_labels(case)), adjacency=adjacency
+    )
+    calibrated = calibrated_for_large_release(aggregator, case.accountant)
     assert type(calibrated) is type(aggregator)
     assert calibrated.adjacency == adjacency
-    epsilon = case.accountant().compose(event_at_scale(calibrated)).get_epsilon(TARGET_DELTA)
+    epsilon = (
+        case.accountant().compose(event_of_large_release(calibrated)).get_epsilon(TARGET_DELTA)
+    )
     assert 0.99 * TARGET_EPSILON <= epsilon <= TARGET_EPSILON
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", sorted({type(case.aggregator) for case in CASES}, key=lambda kind: kind.__name__)
+    "aggregator_class",
+    sorted({type(case.aggregator) for case in CASES}, key=lambda kind: kind.__name__),
 )
-def test_calibration_changes_the_fields_declared_as_noise(kind: type[Aggregator]) -> None:
+def test_calibration_changes_the_fields_declared_as_noise(
+    aggregator_class: type[Aggregator],
+) -> None:
     """`scaled` changes only fields that are marked `noise`, over all cases of a class.
 
     Together with calibration it changes all fields marked `noise` or `solved`. No field has both marks.
     """
-    scaled = set()
-    solved = set()
+    scaled_fields = set()
+    solved_fields = set()
     for case in CASES:
-        if type(case.aggregator) is kind:
-            aggregator = _with_small_failure(at_scale(case))
-            scaled |= _changed(
+        if type(case.aggregator) is aggregator_class:
+            aggregator = _with_small_failure(aggregator_for_40_labels(case))
+            scaled_fields |= _changed(
                 first_aggregator=aggregator, second_aggregator=aggregator.scaled(noise_factor=2.0)
             )
-            solved |= _changed(
+            solved_fields |= _changed(
                 first_aggregator=aggregator,
-                second_aggregator=calibrated_at_scale(aggregator, accountant=RdpAccountant),
+                second_aggregator=calibrated_for_large_release(
+                    aggregator, accountant=RdpAccountant
+                ),
             )
-    noise = fields_marked(kind, mark="noise")
-    assert scaled <= noise
-    assert scaled | solved == noise | fields_marked(kind, mark="solved")
-    assert not noise & fields_marked(kind, mark="solved")
+    noise_fields = fields_marked(aggregator_class, mark="noise")
+    assert scaled_fields <= noise_fields
+    assert scaled_fields | solved_fields == noise_fields | fields_marked(
+        aggregator_class, mark="solved"
+    )
+    assert not noise_fields & fields_marked(aggregator_class, mark="solved")
 
 
 @every_case
@@ -472,22 +493,24 @@ def test_twice_the_queries_need_no_more_memory(case: Case) -> None:
     It stays below 50 MiB. Votes and release do not count.
     """
 
-    def working_memory(num_queries: int) -> int:
-        votes = np.random.default_rng(0).integers(
+    def measure_working_memory(num_queries: int) -> int:
+        counts = np.random.default_rng(0).integers(
             low=0, high=NUM_TEACHERS + 1, size=(num_queries, 40), dtype=np.uint16
         )
-        aggregate = at_scale(case).aggregate
+        aggregate = aggregator_for_40_labels(case).aggregate
         rng = np.random.default_rng(0)
         measured = measure_memory(
-            compute=partial(aggregate, votes, num_teachers=NUM_TEACHERS, rng=rng)
+            compute=partial(aggregate, counts, num_teachers=NUM_TEACHERS, rng=rng)
         )
         release = measured.result
         return measured.peak_memory - release.labels.nbytes - release.answered.nbytes
 
-    small = working_memory(num_queries=75_000)
-    large = working_memory(num_queries=150_000)
-    assert large < 50 * 2**20
-    assert large - small < 75_000 * 52  # bytes for each query of 40 counts
+    memory_of_few_queries = measure_working_memory(num_queries=75_000)
+    memory_of_many_queries = measure_working_memory(num_queries=150_000)
+    assert memory_of_many_queries < 50 * 2**20
+    assert (
+        memory_of_many_queries - memory_of_few_queries < 75_000 * 52
+    )  # bytes for each query of 40 counts
 
 
 @pytest.mark.slow
@@ -498,12 +521,12 @@ def test_a_price_and_its_work_do_not_grow_with_the_teachers(case: Case) -> None:
     The computation of an event takes less than 16 MiB of memory for up to 10^18 teachers. Up to a million, it takes at
     most twice the memory for 3000 teachers plus 1 MiB.
     """
-    aggregator = at_scale(case)
+    aggregator = aggregator_for_40_labels(case)
     epsilons = []
     peaks = []
     for num_teachers in (3000, 30_000, 1_000_000, 10**7, 10**11, 10**18):
         measured = measure_memory(
-            compute=partial(event_at_scale, aggregator, num_teachers=num_teachers)
+            compute=partial(event_of_large_release, aggregator, num_teachers=num_teachers)
         )
         peaks.append(measured.peak_memory)
         if num_teachers <= 10**6:

@@ -13,7 +13,7 @@ import pytest
 
 from pate.accounting import Adjacency, PureDpAccountant, PureDpEvent, SelfComposedEvent
 from pate.aggregators.aggregator import fields_marked
-from tests.cases.discovery import CaseFile, case_files
+from tests.cases.discovery import CaseFile, read_case_files
 from tests.contract.promises import promises, run_promise
 from tests.e2e.commands import Arguments, call
 from tests.privacy.case import SmallInstance
@@ -82,7 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def case_file(folder: Path) -> CaseFile:
     """Returns the file of cases of the user's aggregator."""
-    (file,) = case_files(folder=folder / "cases")
+    (file,) = read_case_files(folder=folder / "cases")
     return file
 
 
@@ -165,7 +165,7 @@ def test_noise_is_declared_and_each_promise_kept(
     """
     assert is_dataclass(case_file.kind)
     assert fields_marked(case_file.kind, mark="noise") == {"noise_scale"}
-    (case,) = case_file.contract
+    (case,) = case_file.contract_cases
     num_promises = 0
     for parameters in promises(case):
         promise, values = parameters.values
@@ -188,7 +188,7 @@ def test_the_verifier_finds_a_price_too_small(
         distribution, small_instance=distribution.largest_instance(adjacency)
     ).require()
     assert verdict.sound and distribution.tightness <= verdict.ratio <= 1 + 1e-9
-    (cheap,) = case_files(folder=folder / "too_cheap")[0].distributions
+    (cheap,) = read_case_files(folder=folder / "too_cheap")[0].distributions
     assert not verdict_of(cheap, small_instance=distribution.largest_instance(adjacency)).sound
 
 

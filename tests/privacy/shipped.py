@@ -465,9 +465,9 @@ WITHOUT_DISTRIBUTION = {
     "SparseVector": "a session over many queries",
     "SweepTopK": "a session over many queries",
     **{
-        file.kind.__name__: file.without_distribution
+        file.kind.__name__: file.reason_for_no_distribution
         for file in CASE_FILES
-        if file.without_distribution
+        if file.reason_for_no_distribution
     },
 }
 """What has a price and no exact distribution of one histogram, and where else it is looked at."""

@@ -122,7 +122,7 @@ def neighboring_counts(
 
 def readers_of_counts() -> list[Any]:
     """Returns one aggregator of each shipped class whose price is for any neighboring counts."""
-    aggregators = [file.contract[0].aggregator for file in CASE_FILES]
+    aggregators = [file.contract_cases[0].aggregator for file in CASE_FILES]
     return [
         pytest.param(aggregator, id=type(aggregator).__name__)
         for aggregator in aggregators
