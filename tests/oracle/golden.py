@@ -124,10 +124,10 @@ def _ptr_laplace_pass_prob(inputs: Inputs) -> float:
 
     The paper's threshold is ours for half the failure probability.
     """
-    scale = inputs["scale"] * math.sqrt(2)
+    noise_std = inputs["scale"] * math.sqrt(2)
     failure = inputs["delta_t"] / 2
     test = StabilityTest.laplace(
-        test_std=scale,
+        test_std=noise_std,
         failure_prob=failure,
         num_teachers=inputs["gap"],
         adjacency=pa.Adjacency.ADD_REMOVE,
@@ -149,11 +149,11 @@ def _ptr_onebit_rdp_worst(inputs: Inputs) -> float:
     return _price_at(test.event, order=inputs["alpha"])
 
 
-def _stable_topk(inputs: Inputs, failure_prob: float, sens: str) -> StableTopK:
-    """Returns stable top-k with the entry's noise; `sens` names the input that holds the gap sensitivity."""
+def _stable_topk(inputs: Inputs, failure_prob: float, sensitivity_key: str) -> StableTopK:
+    """Returns stable top-k with the entry's noise; `sensitivity_key` names the input that holds the gap sensitivity."""
     return StableTopK(
         failure_prob=failure_prob,
-        adjacency=_ADJACENCIES[inputs[sens]],
+        adjacency=_ADJACENCIES[inputs[sensitivity_key]],
         selection_scale=inputs["gumbel_beta"],
         test_std=inputs["sigma2"],
     )
@@ -162,7 +162,7 @@ def _stable_topk(inputs: Inputs, failure_prob: float, sens: str) -> StableTopK:
 def _stable_topk_output_dist(inputs: Inputs) -> dict[str, float]:
     """Returns the distribution of stable top-k over sets of labels, written as texts."""
     counts = np.array(inputs["hist"])
-    aggregator = _stable_topk(inputs, _failure_prob(inputs), sens="floor")
+    aggregator = _stable_topk(inputs, _failure_prob(inputs), sensitivity_key="floor")
     distribution = aggregator.distribution(counts, num_teachers=int(counts.max()))
     return {"bot" if labels is None else str(list(labels)): p for labels, p in distribution.items()}
 
@@ -173,12 +173,12 @@ def _stable_topk_eps_zcdp(inputs: Inputs) -> float:
     These are range**2 / 8 and sens**2 / (2 std**2).
     """
     adjacency = _ADJACENCIES[inputs["sens"]]
-    selection = (adjacency.gap_range / inputs["gumbel_beta"]) ** 2 / 8
-    test = adjacency.gap_sensitivity**2 / (2 * inputs["sigma2"] ** 2)
+    selection_rho = (adjacency.gap_range / inputs["gumbel_beta"]) ** 2 / 8
+    test_rho = adjacency.gap_sensitivity**2 / (2 * inputs["sigma2"] ** 2)
     steps = pa.ComposedEvent(
         (
-            pa.ZCdpEvent(rho=selection),
-            pa.ApproximateEvent(event=pa.ZCdpEvent(rho=test), failure_prob=inputs["delta_t"]),
+            pa.ZCdpEvent(rho=selection_rho),
+            pa.ApproximateEvent(event=pa.ZCdpEvent(rho=test_rho), failure_prob=inputs["delta_t"]),
         )
     )
     return (
@@ -190,20 +190,20 @@ def _stable_topk_eps_zcdp(inputs: Inputs) -> float:
 
 def _stable_topk_eps_tight(inputs: Inputs) -> float:
     """Returns the Renyi epsilon of stable top-k for the entry's number of queries."""
-    aggregator = _stable_topk(inputs, failure_prob=inputs["delta_t"], sens="sens")
+    aggregator = _stable_topk(inputs, failure_prob=inputs["delta_t"], sensitivity_key="sens")
     event = aggregator.event_for(num_queries=inputs["T"], num_labels=40, num_teachers=800)
     return pa.RdpAccountant().compose(event).get_epsilon(target_delta=inputs["delta"])
 
 
 def _rnm_gauss_tie_renyi(inputs: Inputs) -> float:
     """Returns the Renyi divergence of the largest of tied noisy gaps from that of gaps which moved by one."""
-    up = inputs["n_up"]
+    num_up = inputs["n_up"]
     sigma = inputs["sigma"]
     order = inputs["alpha"]
-    moves = np.where(np.arange(inputs["n_gaps"]) < up, 1.0, -1.0)
+    moves = np.where(np.arange(inputs["n_gaps"]) < num_up, 1.0, -1.0)
     p, q = (
-        float(gaussian_argmax(values / sigma)[:up].sum())
-        for values in (np.zeros_like(moves), moves)
+        float(gaussian_argmax(shifts / sigma)[:num_up].sum())
+        for shifts in (np.zeros_like(moves), moves)
     )
     moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
     return math.log(moment) / (order - 1)

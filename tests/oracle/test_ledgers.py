@@ -13,9 +13,9 @@ import pate.accounting as pa
 from pate.accounting.event_json import EVENT_KINDS, event_from_json, event_to_json
 from tests.refusals import ANY, refused_parameter
 
-FOLDER = Path(__file__).parent / "ledgers"
-TOTALS = json.loads((FOLDER / "totals.json").read_text())
-FIELDS_OF_KINDS: dict[str, list[str]] = json.loads((FOLDER / "kinds.json").read_text())
+LEDGERS_FOLDER = Path(__file__).parent / "ledgers"
+TOTALS = json.loads((LEDGERS_FOLDER / "totals.json").read_text())
+FIELDS_OF_KINDS: dict[str, list[str]] = json.loads((LEDGERS_FOLDER / "kinds.json").read_text())
 LATER_KINDS = {
     "BoundarySessionEvent",
     "OpposedMaximaEvent",
@@ -40,17 +40,17 @@ ACCOUNTANTS = {
 
 
 def charged_ledger(
-    name: str, path: Path | None = None, accountant: type[pa.Accountant] = pa.RdpAccountant
+    ledger_name: str, path: Path | None = None, accountant: type[pa.Accountant] = pa.RdpAccountant
 ) -> pa.Ledger:
     """Returns a ledger with all events of a stored file, and with the settings in the first line of that file."""
-    header = json.loads((FOLDER / f"{name}.jsonl").read_text().splitlines()[0])
+    header = json.loads((LEDGERS_FOLDER / f"{ledger_name}.jsonl").read_text().splitlines()[0])
     ledger = pa.Ledger(
         path,
         accountant=accountant,
         adjacency=header["adjacency"],
         target_delta=header["target_delta"],
     )
-    for charge in charges(name):
+    for charge in charges(ledger_name):
         event = event_from_json(charge["event"])
         ledger.charge(
             event, adjacency=ledger.adjacency, key=charge["key"], description=charge["description"]
@@ -58,50 +58,53 @@ def charged_ledger(
     return ledger
 
 
-def charges(name: str) -> list[dict[str, Any]]:
+def charges(ledger_name: str) -> list[dict[str, Any]]:
     """Returns the stored charges of a ledger, without its first line of settings."""
-    return [json.loads(line) for line in (FOLDER / f"{name}.jsonl").read_text().splitlines()[1:]]
+    return [
+        json.loads(line)
+        for line in (LEDGERS_FOLDER / f"{ledger_name}.jsonl").read_text().splitlines()[1:]
+    ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TOTALS)
+@pytest.mark.parametrize("ledger_name", TOTALS)
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
-def test_totals_of_stored_ledgers_stay_the_same(name: str, accountant: str) -> None:
+def test_totals_of_stored_ledgers_stay_the_same(ledger_name: str, accountant: str) -> None:
     """The events of a stored ledger have the total epsilon that was recorded for an accountant.
 
     If it was recorded that the accountant refuses them, it still does.
     """
-    printed = TOTALS[name][accountant]
+    printed = TOTALS[ledger_name][accountant]
     accountant_class = ACCOUNTANTS[accountant]
     if printed == "refused":
         with refused_parameter("event", value=ANY, rule_words="an event"):
-            charged_ledger(name, accountant=accountant_class)
+            charged_ledger(ledger_name, accountant=accountant_class)
     # The recorded totals of these accountants are for the order of the charges. A ledger's total is for every order.
     elif accountant in ("pld", "exact"):
-        spent = accountant_class()
+        accountant_of_charges = accountant_class()
         for event, equal_ones in groupby(
-            event_from_json(charge["event"]) for charge in charges(name)
+            event_from_json(charge["event"]) for charge in charges(ledger_name)
         ):
-            spent.compose(event, count=len(list(equal_ones)))
+            accountant_of_charges.compose(event, count=len(list(equal_ones)))
         # The last digits of a Fourier transform depend on the processor, and the bound of a session on the version.
         tolerance = 1e-6 if accountant == "exact" else 1e-9
-        epsilon = spent.get_epsilon(charged_ledger(name).target_delta)
+        epsilon = accountant_of_charges.get_epsilon(charged_ledger(ledger_name).target_delta)
         assert epsilon == pytest.approx(float(printed), rel=tolerance)
     else:
-        epsilon = charged_ledger(name, accountant=accountant_class).epsilon
+        epsilon = charged_ledger(ledger_name, accountant=accountant_class).epsilon
         assert epsilon == pytest.approx(float(printed), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", TOTALS)
-def test_charges_of_stored_ledgers_are_read_back(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ledger_name", TOTALS)
+def test_charges_of_stored_ledgers_are_read_back(ledger_name: str, tmp_path: Path) -> None:
     """Stored charges that are written to a new file and read back keep their events, keys and descriptions.
 
     If one of them is charged again, its entry is returned.
     """
     path = tmp_path / "ledger.db"
-    charged_ledger(name, path=path)
+    charged_ledger(ledger_name, path=path)
     ledger = pa.Ledger.stored(path)
-    for entry, charge in zip(ledger.entries, charges(name), strict=True):
+    for entry, charge in zip(ledger.entries, charges(ledger_name), strict=True):
         assert event_to_json(entry.event) == charge["event"]
         assert (entry.key, entry.description) == (charge["key"], charge["description"])
         assert ledger.charge(entry.event, adjacency=ledger.adjacency, key=entry.key) == entry
@@ -112,8 +115,8 @@ def test_the_stored_ledgers_cover_every_kind_of_event() -> None:
 
     They also have infinite parameters and both adjacencies.
     """
-    texts = {name: (FOLDER / f"{name}.jsonl").read_text() for name in TOTALS}
-    assert {path.stem for path in FOLDER.glob("*.jsonl")} == set(TOTALS)
+    texts = {name: (LEDGERS_FOLDER / f"{name}.jsonl").read_text() for name in TOTALS}
+    assert {path.stem for path in LEDGERS_FOLDER.glob("*.jsonl")} == set(TOTALS)
     for name in ("every_kind", "every_kind_add_remove"):
         all_text = texts[name] + texts["infinite"] + texts["sampled"]
         assert all(f'"kind": "{kind}"' in all_text for kind in FIELDS_OF_KINDS.keys() - LATER_KINDS)
@@ -135,4 +138,4 @@ def test_the_list_names_every_field_of_every_event() -> None:
         for name, kind in EVENT_KINDS.items()
     }  # type: ignore[arg-type]
     assert fields_of_kinds == FIELDS_OF_KINDS
-    assert event_from_json(charges("infinite")[1]["event"]).rho == math.inf  # type: ignore[attr-defined]
+    assert event_from_json(charges(ledger_name="infinite")[1]["event"]).rho == math.inf  # type: ignore[attr-defined]

@@ -88,35 +88,39 @@ def test_clear_votes_cost_less_than_the_guarantee(aggregator: Aggregator) -> Non
     This epsilon is marked as private, and cannot be added to a number. The cost of all queries is at least that of the
     answered ones.
     """
-    votes = clear_votes(num_queries=SCREENED)
+    vote_counts = clear_votes(num_queries=SCREENED)
     answered = np.arange(SCREENED) < ANSWERED
     cost = cost_on(
-        aggregator, votes, num_teachers=TEACHERS, orders=DEFAULT_ORDERS, answered=answered
+        aggregator, vote_counts, num_teachers=TEACHERS, orders=DEFAULT_ORDERS, answered=answered
     )
     assert cost is not None
     event = aggregator.event_for(num_queries=SCREENED, num_labels=10, num_teachers=TEACHERS)
     curve = RdpAccountant(orders=DEFAULT_ORDERS).compose(event).rdp
     assert (cost.rdp <= curve * (1 + 1e-9)).all()
-    on_votes = cost.epsilon(target_delta=DELTA)
-    assert 0 < on_votes.value < RdpAccountant().compose(event).get_epsilon(target_delta=DELTA)
-    assert "private, no guarantee" in str(on_votes)
+    epsilon_on_votes = cost.epsilon(target_delta=DELTA)
+    assert (
+        0 < epsilon_on_votes.value < RdpAccountant().compose(event).get_epsilon(target_delta=DELTA)
+    )
+    assert "private, no guarantee" in str(epsilon_on_votes)
     with pytest.raises(TypeError, match="unsupported operand"):
-        on_votes + 1.0  # type: ignore[operator]  # it is no price
-    everything = cost_on(aggregator, votes, num_teachers=TEACHERS, orders=DEFAULT_ORDERS)
+        epsilon_on_votes + 1.0  # type: ignore[operator]  # it is no price
+    everything = cost_on(aggregator, vote_counts, num_teachers=TEACHERS, orders=DEFAULT_ORDERS)
     assert everything is not None
     assert (everything.rdp >= cost.rdp).all()
 
 
 def test_the_costs_of_screening_and_answers_add_up() -> None:
     """The data-dependent cost of ConfidentGNMax is the sum of its cost without answers and that of GNMax."""
-    votes = clear_votes(num_queries=ANSWERED)
+    vote_counts = clear_votes(num_queries=ANSWERED)
     none_answered = np.zeros(ANSWERED, bool)
     orders = np.array([2.0, 8.0, 20.0])
-    screening = cost_on(PAPER, votes, num_teachers=TEACHERS, orders=orders, answered=none_answered)
-    both = cost_on(PAPER, votes, num_teachers=TEACHERS, orders=orders)
+    screening = cost_on(
+        PAPER, vote_counts, num_teachers=TEACHERS, orders=orders, answered=none_answered
+    )
+    both = cost_on(PAPER, vote_counts, num_teachers=TEACHERS, orders=orders)
     assert screening is not None
     assert both is not None
-    answers = cost_on(GNMax(noise_std=40), votes, num_teachers=TEACHERS, orders=orders)
+    answers = cost_on(GNMax(noise_std=40), vote_counts, num_teachers=TEACHERS, orders=orders)
     assert isinstance(answers, DataDependentCost)
     np.testing.assert_allclose(both.rdp, screening.rdp + answers.rdp)
 
@@ -126,10 +130,10 @@ def test_votes_without_a_theorem_raise_unknown_cost() -> None:
 
     That is if a teacher has no vote, for add-remove, for other aggregators, and for people with two teachers.
     """
-    votes = clear_votes(num_queries=3)
-    votes[1, 0] -= 1  # a teacher that said nothing
+    vote_counts = clear_votes(num_queries=3)
+    vote_counts[1, 0] -= 1  # a teacher that said nothing
     with refused_parameter("votes", rule_words="one vote of", kind=UnknownCost):
-        cost_on(GNMax(noise_std=40), votes, num_teachers=TEACHERS, orders=[2.0])
+        cost_on(GNMax(noise_std=40), vote_counts, num_teachers=TEACHERS, orders=[2.0])
     other = GNMax(noise_std=40, adjacency="add_remove")  # type: ignore[arg-type]
     with refused_parameter("adjacency", value="add_remove", kind=UnknownCost):
         cost_on(other, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0])
@@ -139,9 +143,11 @@ def test_votes_without_a_theorem_raise_unknown_cost() -> None:
     ):
         with refused_parameter("aggregator", value=type(aggregator).__name__, kind=UnknownCost):
             cost_on(aggregator, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0])
-    reached = GaussianVotes(noise_std=40, teachers_reached=2)
+    two_teachers_a_person = GaussianVotes(noise_std=40, teachers_reached=2)
     with refused_parameter("teachers_reached", value=2, kind=UnknownCost):
-        cost_on(reached, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0])
+        cost_on(
+            two_teachers_a_person, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0]
+        )
     assert isinstance(
         DataDependentCost(orders=np.array([2.0]), rdp=np.array([0.1])).epsilon(target_delta=DELTA),
         DataDependentEpsilon,
@@ -154,7 +160,7 @@ def test_a_bits_cost_is_the_largest_divergence_to_a_neighbor(share: float) -> No
     teachers = 9
     std = 1.5
     order = 3.0
-    yes = ndtr((np.arange(teachers + 1) - share * teachers) / std)
+    yes_probs = ndtr((np.arange(teachers + 1) - share * teachers) / std)
 
     def divergence(p: float, q: float) -> float:
         """Returns the Renyi divergence of two bits that are 1 with the probabilities p and q."""
@@ -164,7 +170,10 @@ def test_a_bits_cost_is_the_largest_divergence_to_a_neighbor(share: float) -> No
     for count in range(teachers + 1):
         neighbors = [near for near in (count - 1, count + 1) if 0 <= near <= teachers]
         worst = max(
-            max(divergence(p=yes[count], q=yes[near]), divergence(p=yes[near], q=yes[count]))
+            max(
+                divergence(p=yes_probs[count], q=yes_probs[near]),
+                divergence(p=yes_probs[near], q=yes_probs[count]),
+            )
             for near in neighbors
         )
         actual = threshold_cost(

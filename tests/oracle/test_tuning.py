@@ -94,9 +94,10 @@ def test_curve_is_at_most_theorem_2_as_printed(base: pa.Event, eta: float, gamma
     distribution = pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
     event = pa.TuningEvent(base, score=pa.NoOpEvent(), distribution=distribution)
     curve = pa.RdpAccountant(orders=ORDERS).compose(event).rdp
-    other = pa.RdpAccountant().compose(base)
+    accountant_of_one_run = pa.RdpAccountant().compose(base)
     second = np.min(
-        (1 - 1 / other.orders) * other.rdp + math.log(1 / gamma) / other.orders,
+        (1 - 1 / accountant_of_one_run.orders) * accountant_of_one_run.rdp
+        + math.log(1 / gamma) / accountant_of_one_run.orders,
     )
     one_run = pa.RdpAccountant(orders=ORDERS).compose(base).rdp
     printed = one_run + (1 + eta) * second + math.log(distribution.mean) / (ORDERS - 1)
@@ -105,8 +106,10 @@ def test_curve_is_at_most_theorem_2_as_printed(base: pa.Event, eta: float, gamma
 
 
 @pytest.mark.parametrize("noise_multiplier", [1.0, 5.0])
-@pytest.mark.parametrize("mean", [2.0, 20.0])
-def test_curve_of_poisson_is_theorem_6_as_printed(noise_multiplier: float, mean: float) -> None:
+@pytest.mark.parametrize("mean_num_runs", [2.0, 20.0])
+def test_curve_of_poisson_is_theorem_6_as_printed(
+    noise_multiplier: float, mean_num_runs: float
+) -> None:
     """For Gaussian noise, the Renyi curve of a tuning exceeds Theorem 6 by at most 2%.
 
     Theorem 6 is taken at its largest epsilon, with the term for no run. The curve is at least that of a single run.
@@ -114,7 +117,7 @@ def test_curve_of_poisson_is_theorem_6_as_printed(noise_multiplier: float, mean:
     event = pa.TuningEvent(
         base=pa.GaussianEvent(noise_multiplier=noise_multiplier),
         score=pa.NoOpEvent(),
-        distribution=pa.Poisson(mean=mean),
+        distribution=pa.Poisson(mean=mean_num_runs),
     )
     curve = pa.RdpAccountant(orders=ORDERS).compose(event).rdp
     one_run = ORDERS / (2 * noise_multiplier**2)
@@ -124,8 +127,8 @@ def test_curve_of_poisson_is_theorem_6_as_printed(noise_multiplier: float, mean:
             for order in ORDERS
         ]
     )
-    moments = (ORDERS - 1) * (one_run + mean * deltas) + math.log(mean)
-    printed = np.logaddexp(moments, -mean) / (ORDERS - 1)
+    log_moments = (ORDERS - 1) * (one_run + mean_num_runs * deltas) + math.log(mean_num_runs)
+    printed = np.logaddexp(log_moments, -mean_num_runs) / (ORDERS - 1)
     assert (curve <= printed * 1.02).all()
     assert (curve >= one_run).all()
 
