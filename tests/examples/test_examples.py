@@ -66,9 +66,9 @@ def test_yeast_is_written_as_a_table_that_the_printed_command_reads(
     pytest.importorskip("pyarrow")
     genes = [f"{row / 4096},{-row / 4096},{row % 2},{row % 3 % 2}" for row in range(900)]
     csv_text = "\n".join(["Att1,Att2,Class1,Class2", *genes]) + "\n"
-    packed_file = tmp_path / "yeast.csv.gz"
-    packed_file.write_bytes(gzip.compress(csv_text.encode()))
-    monkeypatch.setattr(sys, "argv", ["yeast", str(tmp_path / "data"), "--file", str(packed_file)])
+    gzipped_file = tmp_path / "yeast.csv.gz"
+    gzipped_file.write_bytes(gzip.compress(csv_text.encode()))
+    monkeypatch.setattr(sys, "argv", ["yeast", str(tmp_path / "data"), "--file", str(gzipped_file)])
     runpy.run_path(str(EXAMPLES_FOLDER / "yeast.py"), run_name="__main__")
     command, *settings = shlex.split(capsys.readouterr().out)
     assert command == "pate-train"
@@ -95,16 +95,19 @@ def draw_chexpert(data_folder: Path, rng: np.random.Generator) -> None:
     for split, patients in {"train": range(60), "valid": range(60, 80)}.items():
         lines = ["Path,Sex,Age,Frontal/Lateral,AP/PA," + ",".join(FINDINGS)]
         for patient in patients:
-            edema, effusion = rng.random(2) < 0.5
+            has_edema, has_effusion = rng.random(2) < 0.5
             for view in ("view1_frontal", "view2_lateral"):
                 picture_name = f"{split}/patient{patient:05}/study1/{view}.jpg"
                 gray_levels = rng.integers(low=0, high=40, size=(24, 24), dtype=np.uint8)
-                gray_levels += np.uint8(100 * edema)
-                gray_levels[:, :12] += np.uint8(100 * effusion)
+                gray_levels += np.uint8(100 * has_edema)
+                gray_levels[:, :12] += np.uint8(100 * has_effusion)
                 picture_path = data_folder / picture_name
                 picture_path.parent.mkdir(parents=True, exist_ok=True)
                 Image.fromarray(gray_levels).save(picture_path)
-                cells = [f"{float(bit)}" for bit in (not (edema or effusion), edema, effusion)]
+                cells = [
+                    f"{float(bit)}"
+                    for bit in (not (has_edema or has_effusion), has_edema, has_effusion)
+                ]
                 if split == "train":
                     cells = [rng.choice([cell, cell, cell, "-1.0", ""]) for cell in cells]
                 lines.append(
