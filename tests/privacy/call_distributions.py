@@ -76,7 +76,7 @@ def threshold_calls(test: AboveThreshold | BetweenThresholds) -> Iterator[CallOn
 
     Released numbers above both numbers of a pair are merged to one outcome.
     """
-    above = isinstance(test, AboveThreshold)
+    is_above_threshold = isinstance(test, AboveThreshold)
     rate = float(test.noise.rate)
     low, high = (
         (test.threshold, test.threshold)
@@ -84,24 +84,25 @@ def threshold_calls(test: AboveThreshold | BetweenThresholds) -> Iterator[CallOn
         else (test.lower, test.upper)
     )
     # further out q is the same, and 1 - (common mass) has too few digits
-    reach = 12 if test.epsilon < 1 else 4
+    max_distance = 12 if test.epsilon < 1 else 4
     for value, move in product(
-        range(low - reach, high + reach + 1), range(-test.sensitivity, test.sensitivity + 1)
+        range(low - max_distance, high + max_distance + 1),
+        range(-test.sensitivity, test.sensitivity + 1),
     ):
         if move:
-            ends = sorted((value, value + move))
-            edges = (
-                (low, *range(max(ends[0], low) + 1, max(ends[1], low) + 1))
-                if above
+            both_values = sorted((value, value + move))
+            outcome_edges = (
+                (low, *range(max(both_values[0], low) + 1, max(both_values[1], low) + 1))
+                if is_above_threshold
                 else (low, high)
             )
             first, second = (
-                masses_between(rate, statistic=statistic, outcome_edges=edges)
+                masses_between(rate, statistic=statistic, outcome_edges=outcome_edges)
                 for statistic in (value, value + move)
             )
             yield CallOnNeighbors(
                 laws=(first, second),
-                in_target=np.arange(len(first)) > 0 if above else np.arange(3) == 1,
+                in_target=np.arange(len(first)) > 0 if is_above_threshold else np.arange(3) == 1,
             )
 
 

@@ -213,11 +213,13 @@ def without_failure(
     is_common = (first_laws > 0) & (second_laws > 0)
     laws_without_failure = []
     for laws in (first_laws, second_laws):
-        common = np.where(is_common, laws, 0.0)
-        removed_mass = 1 - common.sum(axis=1, keepdims=True)
-        refused_mass = common[:, is_refusal].sum(axis=1, keepdims=True)
+        probs_if_common = np.where(is_common, laws, 0.0)
+        removed_mass = 1 - probs_if_common.sum(axis=1, keepdims=True)
+        refused_mass = probs_if_common[:, is_refusal].sum(axis=1, keepdims=True)
         laws_without_failure.append(
-            np.where(is_refusal, common * (1 + removed_mass / refused_mass), common)
+            np.where(
+                is_refusal, probs_if_common * (1 + removed_mass / refused_mass), probs_if_common
+            )
         )
     first, second = laws_without_failure
     return first, second, np.maximum(first_laws - first, 0).sum(axis=1)

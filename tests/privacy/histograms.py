@@ -59,8 +59,10 @@ def gap_pairs(
 ) -> GapPairs:
     """Returns the gaps of all pairs of neighboring histograms, each kind of pair once."""
     first, second = neighbors(num_labels, num_teachers, adjacency)
-    same = top_sets(first) == top_sets(second)
+    has_same_set = top_sets(first) == top_sets(second)
     gaps = [gaps_of(counts, num_teachers=num_teachers, padded=padded) for counts in (first, second)]
-    columns = np.unique(np.concatenate([*gaps, same if padded else same[:, 1:-1]], axis=1), axis=0)
+    columns = np.unique(
+        np.concatenate([*gaps, has_same_set if padded else has_same_set[:, 1:-1]], axis=1), axis=0
+    )
     parts = np.split(columns, 3, axis=1)
     return GapPairs(first=parts[0], second=parts[1], same_set=parts[2].astype(bool))

@@ -57,11 +57,11 @@ def _gaussian(utilities: FloatArray, noise_scale: float) -> FloatArray:
     The sum converges exponentially for smooth densities.
     """
     values = utilities / noise_scale
-    points = np.arange(values.min() - 10, values.max() + 10, 0.05)
-    shifted = points - values[:, :, None]  # [N, n, G]
-    logs = log_ndtr(shifted)
-    others = np.exp(logs.sum(axis=1, keepdims=True) - logs)
-    distribution = (np.exp(-0.5 * shifted**2) * others).sum(axis=2)
+    winning_values = np.arange(values.min() - 10, values.max() + 10, 0.05)
+    noise_in_stds = winning_values - values[:, :, None]  # [N, n, G]
+    log_probs_below = log_ndtr(noise_in_stds)
+    others = np.exp(log_probs_below.sum(axis=1, keepdims=True) - log_probs_below)
+    distribution = (np.exp(-0.5 * noise_in_stds**2) * others).sum(axis=2)
     return np.asarray(distribution / distribution.sum(axis=1, keepdims=True))
 
 
@@ -71,12 +71,13 @@ def _laplace(utilities: FloatArray, noise_scale: float) -> FloatArray:
     It is an integral between the kinks of all densities, by Gauss-Legendre quadrature.
     """
     nodes, weights = np.polynomial.legendre.leggauss(8)
-    reach = 2 * np.ceil(40 * noise_scale)
-    edges = np.arange(2 * utilities.min() - reach, 2 * utilities.max() + reach) / 2  # [E]
-    points = (edges[:, None] + 0.25 + 0.25 * nodes).ravel()
-    shifted = (points - utilities[:, :, None]) / noise_scale
-    tail = 0.5 * np.exp(-np.abs(shifted))
-    cdf = np.where(shifted < 0, tail, 1 - tail)
+    max_noise = np.ceil(40 * noise_scale)
+    lowest, highest = utilities.min() - max_noise, utilities.max() + max_noise
+    edges = np.arange(2 * lowest, 2 * highest) / 2  # [E]
+    winning_values = (edges[:, None] + 0.25 + 0.25 * nodes).ravel()
+    noise_in_scales = (winning_values - utilities[:, :, None]) / noise_scale
+    tail = 0.5 * np.exp(-np.abs(noise_in_scales))
+    cdf = np.where(noise_in_scales < 0, tail, 1 - tail)
     candidates = range(utilities.shape[1])
     others = np.stack([np.delete(cdf, i, axis=1).prod(axis=1) for i in candidates], axis=1)
     distribution = (tail * others) @ np.tile(weights, len(edges))
@@ -261,10 +262,12 @@ def released_set(
 def noisy_max_distribution(counts: FloatArray, noise_std: float) -> FloatArray:
     """Returns the probability of each count to be the largest after Gaussian noise, `[n]`, by the trapezoidal rule."""
     values = np.asarray(counts, dtype=np.float64) / noise_std
-    grid = np.linspace(values.min() - 10, values.max() + 10, 1 + int(32 * (np.ptp(values) + 20)))
-    below = ndtr(grid - values[:, None])  # [n, G]
-    density = np.exp(-0.5 * (grid - values[:, None]) ** 2)
-    others = np.stack([np.delete(below, i, axis=0).prod(axis=0) for i in range(len(values))])
+    winning_values = np.linspace(
+        values.min() - 10, values.max() + 10, 1 + int(32 * (np.ptp(values) + 20))
+    )
+    probs_below = ndtr(winning_values - values[:, None])  # [n, G]
+    density = np.exp(-0.5 * (winning_values - values[:, None]) ** 2)
+    others = np.stack([np.delete(probs_below, i, axis=0).prod(axis=0) for i in range(len(values))])
     distribution = (density * others).sum(axis=1)
     return np.asarray(distribution / distribution.sum())
 
@@ -278,12 +281,14 @@ def bits_distribution(
     deviations of the noise from this threshold is moved to that distance, rounded away from the threshold to a whole
     vote.
     """
-    half = num_teachers / 2
-    cut = np.clip(
-        counts, np.floor(half - cut_in_stds * noise_std), np.ceil(half + cut_in_stds * noise_std)
+    half_of_teachers = num_teachers / 2
+    cut_counts = np.clip(
+        counts,
+        np.floor(half_of_teachers - cut_in_stds * noise_std),
+        np.ceil(half_of_teachers + cut_in_stds * noise_std),
     )
-    ones = ndtr((cut - half) / noise_std)
-    zeros = ndtr((half - cut) / noise_std)
+    ones = ndtr((cut_counts - half_of_teachers) / noise_std)
+    zeros = ndtr((half_of_teachers - cut_counts) / noise_std)
     patterns = product((0, 1), repeat=len(counts))
     return {bits: float(np.where(bits, ones, zeros).prod()) for bits in patterns}
 

@@ -8,7 +8,6 @@ adjacency and for numbers of labels and teachers. Its exact distribution and pri
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -260,11 +259,13 @@ def _case_of_threshold(make_mechanism: partial[Any], statistic: str) -> Case:
         return make_mechanism(epsilon=1.0, statistic=statistic, adjacency=small_instance.adjacency)
 
     def distribution(test: Any, histogram: IntArray, small_instance: SmallInstance) -> Distribution:
-        number = _largest_count_or_gap(statistic, histogram)
+        count_or_gap = _largest_count_or_gap(statistic, histogram)
         if isinstance(test, AboveThreshold):
-            probabilities = test.probabilities(number, largest=2 * small_instance.num_teachers)
+            probabilities = test.probabilities(
+                count_or_gap, largest=2 * small_instance.num_teachers
+            )
         else:
-            probabilities = test.probabilities(number)
+            probabilities = test.probabilities(count_or_gap)
         return dict(enumerate(probabilities.tolist()))
 
     refuted_at_size = None if statistic == "count" else REFUTED_AT_SIZE
@@ -415,11 +416,15 @@ CASES = (
             noise_scale=noise_scale,
             padded=padded,
         )
-        for noise, padded, noise_scale in product(GAP_TIGHTNESS, (False, True), (0.5, 1.0, 3.0))
+        for noise in GAP_TIGHTNESS
+        for padded in (False, True)
+        for noise_scale in (0.5, 1.0, 3.0)
     ),
     *(
         _case_of_gap_selection(noise, tightness=0.0, noise_scale=0.5, padded=padded, max_k=max_k)
-        for noise, padded, max_k in product(GAP_TIGHTNESS, (False, True), (1, 2, 3))
+        for noise in GAP_TIGHTNESS
+        for padded in (False, True)
+        for max_k in (1, 2, 3)
     ),
     *(
         _case_of_gap_selection(noise, tightness=0.0, padded=True, regularizer=_prefer_two_labels)
@@ -427,9 +432,9 @@ CASES = (
     ),
     *(
         _case_of_stability_test(test_kind, k=k, failure_prob=failure_prob)
-        for test_kind, k, failure_prob in product(
-            ("gaussian", "laplace", "table"), (1, 2), (0.3, 0.05, 1e-4)
-        )
+        for test_kind in ("gaussian", "laplace", "table")
+        for k in (1, 2)
+        for failure_prob in (0.3, 0.05, 1e-4)
     ),
     *(
         _case_of_threshold(make_mechanism=partial(AboveThreshold, threshold=2), statistic=statistic)

@@ -146,9 +146,9 @@ EPSILONS_OF_THE_WORST_PAIR = [(0.6, 4.40), (1.0, 2.34), (1.5, 1.49), (2.0, 1.09)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("noise_multiplier", "expected"), EPSILONS_OF_THE_WORST_PAIR)
+@pytest.mark.parametrize(("noise_multiplier", "expected_epsilon"), EPSILONS_OF_THE_WORST_PAIR)
 def test_sixty_sampled_steps_cost_as_much_as_the_worst_pair(
-    noise_multiplier: float, expected: float
+    noise_multiplier: float, expected_epsilon: float
 ) -> None:
     """Each accountant's epsilon of 60 sampled Gaussian steps is at least the exact one of the worst pair.
 
@@ -162,8 +162,10 @@ def test_sixty_sampled_steps_cost_as_much_as_the_worst_pair(
         (1 - sampling_prob) * norm.pdf(outcomes) + sampling_prob * norm.pdf(outcomes, loc=mean)
         for mean in (mean_shift, -mean_shift)
     )
-    exact = epsilon_of_releases(first_density, second_density, num_releases=60, target_delta=1e-6)
-    assert exact == pytest.approx(expected, rel=0.012)
+    exact_epsilon = epsilon_of_releases(
+        first_density, second_density, num_releases=60, target_delta=1e-6
+    )
+    assert exact_epsilon == pytest.approx(expected_epsilon, rel=0.012)
     event = pa.SelfComposedEvent(
         pa.SampledGaussianEvent(noise_multiplier=noise_multiplier, sampling_prob=sampling_prob),
         count=60,
@@ -172,12 +174,12 @@ def test_sixty_sampled_steps_cost_as_much_as_the_worst_pair(
         accountant.name: accountant().compose(event).get_epsilon(target_delta=1e-6)
         for accountant in ACCOUNTANTS
     }
-    assert all(exact * (1 - 2e-4) < epsilon for epsilon in epsilons.values())
-    assert epsilons["auto"] < 1.003 * exact
-    assert epsilons["exact"] < 1.003 * exact
-    assert epsilons["pld"] < 1.003 * exact
-    assert epsilons["rdp"] < 1.1 * exact
-    assert not 0.9 * epsilons["auto"] > exact * (1 - 2e-4)
+    assert all(exact_epsilon * (1 - 2e-4) < epsilon for epsilon in epsilons.values())
+    assert epsilons["auto"] < 1.003 * exact_epsilon
+    assert epsilons["exact"] < 1.003 * exact_epsilon
+    assert epsilons["pld"] < 1.003 * exact_epsilon
+    assert epsilons["rdp"] < 1.1 * exact_epsilon
+    assert not 0.9 * epsilons["auto"] > exact_epsilon * (1 - 2e-4)
 
 
 @pytest.mark.slow
@@ -367,12 +369,12 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
     fixed_features /= np.linalg.norm(fixed_features, axis=1, keepdims=True)
     fixed_labels = rng.random(size=(30, 2)) < 0.3
     fixed_group_ids = np.arange(30) // 2
-    noisy_gradient = NoisyGradient(CLIP, noise_multiplier=1.0, max_units=16)
-    step = noisy_gradient.grid_step(num_entries=6)
+    noisy_gradient = NoisyGradient(clip=CLIP, noise_multiplier=1.0, max_units=16)
+    grid_step = noisy_gradient.grid_step(num_entries=6)
     sensitivity = noisy_gradient.sensitivity_in_steps(num_entries=6)
     weights = rng.normal(size=(3, 2))
     bias = np.array([-1.0, 0.5])
-    sums = []
+    gradient_sums = []
     for changed_features, changed_labels in draw_adversarial_groups(rng):
         groups = GroupGradients.from_records(
             features=np.concatenate([fixed_features, changed_features]),
@@ -380,16 +382,17 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
             group_ids=np.concatenate([fixed_group_ids, np.full(len(changed_features), 99)]),
         )
         assert len(groups.group_sizes) == 16
-        sums.append(np.rint(groups.clipped_sum(weights, bias, clip=CLIP) / step))
+        gradient_sums.append(np.rint(groups.clipped_sum(weights, bias, clip=CLIP) / grid_step))
     sum_without_group = GroupGradients.from_records(
         features=fixed_features, labels=fixed_labels, group_ids=fixed_group_ids
     ).clipped_sum(weights, bias, clip=CLIP)
     largest_contribution = max(
-        float(np.linalg.norm(group_sum - np.rint(sum_without_group / step))) for group_sum in sums
+        float(np.linalg.norm(gradient_sum - np.rint(sum_without_group / grid_step)))
+        for gradient_sum in gradient_sums
     )
     assert 0.45 * sensitivity < largest_contribution <= sensitivity / 2
     # the lower bound refutes a sensitivity of one clip
-    assert 0.9 * sensitivity < largest_distance(sums) <= sensitivity
+    assert 0.9 * sensitivity < largest_distance(gradient_sums) <= sensitivity
 
 
 def test_a_group_moves_the_rounded_covariance_by_at_most_the_sensitivity() -> None:
@@ -403,25 +406,29 @@ def test_a_group_moves_the_rounded_covariance_by_at_most_the_sensitivity() -> No
     fixed_features /= np.linalg.norm(fixed_features, axis=1, keepdims=True)
     fixed_group_ids = np.arange(30) // 2
     features_of_groups = [features for features, _ in draw_adversarial_groups(rng)]
-    features_of_groups += [np.tile(axis, (size, 1)) for axis in np.eye(3) for size in (1, 40)]
-    noisy_sum = NoisyGradient(math.sqrt(0.5), noise_multiplier=1.0, max_units=16)
-    step = noisy_sum.grid_step(num_entries=6)
-    sums_by_group = []
-    sums_by_record = []
+    features_of_groups += [
+        np.tile(unit_vector, (size, 1)) for unit_vector in np.eye(3) for size in (1, 40)
+    ]
+    noisy_sum = NoisyGradient(clip=math.sqrt(0.5), noise_multiplier=1.0, max_units=16)
+    grid_step = noisy_sum.grid_step(num_entries=6)
+    sums_as_one_group = []
+    sums_as_single_groups = []
     for changed_features in features_of_groups:
         num_records = len(changed_features)
         features = np.concatenate([fixed_features, changed_features])
-        one_group = np.concatenate([fixed_group_ids, np.full(num_records, 99)])
-        one_group_a_record = np.concatenate([fixed_group_ids, 99 + np.arange(num_records)])
-        sums_by_group.append(np.rint(summed_entries(features, group_ids=one_group) / step))
-        sums_by_record.append(
-            np.rint(summed_entries(features, group_ids=one_group_a_record) / step)
+        ids_of_one_group = np.concatenate([fixed_group_ids, np.full(num_records, 99)])
+        ids_of_one_group_a_record = np.concatenate([fixed_group_ids, 99 + np.arange(num_records)])
+        sums_as_one_group.append(
+            np.rint(summed_entries(features, group_ids=ids_of_one_group) / grid_step)
+        )
+        sums_as_single_groups.append(
+            np.rint(summed_entries(features, group_ids=ids_of_one_group_a_record) / grid_step)
         )
     sensitivity = noisy_sum.sensitivity_in_steps(num_entries=6)
-    moved = largest_distance(sums_by_group)
-    assert 0.999 * math.sqrt(2) / step < moved <= sensitivity
+    moved = largest_distance(sums_as_one_group)
+    assert 0.999 * math.sqrt(2) / grid_step < moved <= sensitivity
     assert moved > 0.9 * sensitivity
-    assert largest_distance(sums_by_record) > sensitivity
+    assert largest_distance(sums_as_single_groups) > sensitivity
 
 
 def test_the_covariance_is_released_at_the_tested_sensitivity(
@@ -449,10 +456,10 @@ def test_the_covariance_is_released_at_the_tested_sensitivity(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("covariance", ["public", "noisy"])
+@pytest.mark.parametrize("covariance_kind", ["public", "noisy"])
 @pytest.mark.parametrize("method", [DpFeatureCovariance, DpLeastSquares])
 def test_all_releases_of_a_training_add_up_to_its_price(
-    method: type[CovarianceMethod], covariance: str, monkeypatch: pytest.MonkeyPatch
+    method: type[CovarianceMethod], covariance_kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The noise multipliers of all sums of a training and of the prevalence compose to the event that it is charged.
 
@@ -468,7 +475,7 @@ def test_all_releases_of_a_training_add_up_to_its_price(
         return release(noisy_gradient, gradient_sum, rng)
 
     monkeypatch.setattr(NoisyGradient, "release", record_and_release)
-    rival = method(name="rival", covariance=covariance)
+    rival = method(name="rival", covariance=covariance_kind)
     bench = small_bench()
     rival.train_model(noise_multiplier=2.0, training_data=TrainingData(bench), seed=0)
     event = rival.event_for(noise_multiplier=2.0, num_groups=bench.dataset.private.num_groups)
@@ -491,10 +498,10 @@ def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:
 
     def length_of_sum(group_ids: IntArray) -> float:
         gradients = GroupGradients.from_records(features, labels, group_ids=group_ids)
-        clipped_sum = gradients.clipped_sum(
+        clipped_gradient_sum = gradients.clipped_sum(
             model_weights=np.zeros((2, 2)), bias=np.zeros(2), clip=CLIP
         )
-        return float(np.linalg.norm(clipped_sum))
+        return float(np.linalg.norm(clipped_gradient_sum))
 
     assert length_of_sum(group_ids=np.zeros(40, int)) <= CLIP * (1 + 1e-12)
     assert length_of_sum(group_ids=np.arange(40)) == pytest.approx(40 * CLIP)
@@ -510,8 +517,8 @@ def test_a_group_with_gaps_moves_the_sum_by_at_most_the_sensitivity(network_step
     weights = np.array([[1.0, -1.0], [0.0, 0.5]])
     group_ids = np.zeros(2, int)
     possible_labels = list(product((1, 0, UNKNOWN), repeat=4))
-    sums = []
-    sums_of_known_means = []
+    gradient_sums = []
+    sums_over_known_share = []
     for labels_of_group in possible_labels:
         labels = np.reshape(labels_of_group, (2, 2))
         known = labels != UNKNOWN
@@ -519,20 +526,22 @@ def test_a_group_with_gaps_moves_the_sum_by_at_most_the_sensitivity(network_step
             groups = SampledGroups.from_records(
                 features, labels=labels == 1, group_ids=group_ids, known=known
             )
-            linear = torch.nn.Linear(in_features=2, out_features=2, bias=False).double()
-            torch.nn.init.zeros_(linear.weight)
-            with clipped_sums(linear, clip=CLIP) as clipped_sum, warnings.catch_warnings():
+            linear_model = torch.nn.Linear(in_features=2, out_features=2, bias=False).double()
+            torch.nn.init.zeros_(linear_model.weight)
+            with clipped_sums(linear_model, clip=CLIP) as clipped_sum, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Opacus on hooks
-                sums.append(clipped_sum(groups.inputs[:1], groups.labels[:1]).ravel())
+                gradient_sums.append(clipped_sum(groups.inputs[:1], groups.labels[:1]).ravel())
         else:
             gradients = GroupGradients.from_records(
                 features, labels=labels == 1, group_ids=group_ids, known=known
             )
-            sums.append(gradients.clipped_sum(weights, bias=np.zeros(2), clip=CLIP).ravel())
-        sums_of_known_means.append(sums[-1] / max(known.mean(), 0.25))
-    sum_without_labels = sums[possible_labels.index((UNKNOWN,) * 4)]
+            gradient_sums.append(
+                gradients.clipped_sum(weights, bias=np.zeros(2), clip=CLIP).ravel()
+            )
+        sums_over_known_share.append(gradient_sums[-1] / max(known.mean(), 0.25))
+    sum_without_labels = gradient_sums[possible_labels.index((UNKNOWN,) * 4)]
     assert not sum_without_labels.any()
-    lengths = np.linalg.norm(sums, axis=1)
+    lengths = np.linalg.norm(gradient_sums, axis=1)
     assert lengths.max() == pytest.approx(CLIP, rel=1e-4)
-    assert 1.4 * CLIP < largest_distance(sums) <= 2 * CLIP * (1 + 1e-12)
-    assert largest_distance(sums_of_known_means) > 2 * CLIP
+    assert 1.4 * CLIP < largest_distance(gradient_sums) <= 2 * CLIP * (1 + 1e-12)
+    assert largest_distance(sums_over_known_share) > 2 * CLIP

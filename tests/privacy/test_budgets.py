@@ -24,19 +24,21 @@ ADJACENCIES = tuple(Adjacency)
 
 def test_a_whole_sum_adds_each_group_by_its_own_weight() -> None:
     """A weighted clipped sum equals, to the last bit, the sum of each group's own clipped sum with its weight."""
-    dense_votes = np.random.default_rng(3).normal(size=(5, 4, 2))
+    votes_of_groups = np.random.default_rng(3).normal(size=(5, 4, 2))
     weights = np.array([1.0, 0.25, 0.6, 0.1, 0.9])
     clipped_sum = ClippedSum(clip=0.7, sum_shape=(4, 2))
     sums_of_single_groups = [
         clipped_sum.total(
-            votes_or_blocks=dense_votes[group : group + 1],
+            votes_or_blocks=votes_of_groups[group : group + 1],
             center=0.0,
             num_teachers=1,
             teacher_weights=weights[group : group + 1],
         )
         for group in range(5)
     ]
-    whole_sum = clipped_sum.total(dense_votes, center=0.0, num_teachers=5, teacher_weights=weights)
+    whole_sum = clipped_sum.total(
+        votes_of_groups, center=0.0, num_teachers=5, teacher_weights=weights
+    )
     assert np.array_equal(whole_sum, sum(sums_of_single_groups))
 
 

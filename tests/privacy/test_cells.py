@@ -200,12 +200,12 @@ def frames_with_odd_cells(
     return frames
 
 
-def cells_with_other_features(features_by_cell: dict[str, Any]) -> list[str]:
+def cells_with_other_features(features_by_odd_cell: dict[str, Any]) -> list[str]:
     """Returns the cells for which the features of the other rows are not the same as for the first cell."""
-    expected = next(iter(features_by_cell.values()), None)
+    expected = next(iter(features_by_odd_cell.values()), None)
     return [
         cell
-        for cell, features in features_by_cell.items()
+        for cell, features in features_by_odd_cell.items()
         if not np.array_equal(features, expected)
     ]
 
@@ -253,11 +253,11 @@ def test_a_private_cell_leaves_the_features_of_other_records(
         pytest.skip("lists are no categories")
     public_cells = draw_cells(cell_kind=kind, num_rows=NUM_ROWS, seed=0)
     schema = fit_schema(make_frame(column=make_public_column(public_cells)))
-    features_by_cell = {
+    features_by_odd_cell = {
         repr(cell): without_changed_row(schema.encode(as_table(frame)).features)
         for cell, frame in frames_with_odd_cells(cell_kind=kind, make_column=make_column)
     }
-    assert cells_with_other_features(features_by_cell) == []
+    assert cells_with_other_features(features_by_odd_cell) == []
 
 
 @pytest.mark.slow
@@ -330,7 +330,7 @@ def test_a_cell_of_a_parquet_file_leaves_other_records(
         schema = schema.with_text_vectors(
             public, text_columns=["cell"], fit_vectors=TfidfVectors.fit
         )
-    features_by_cell = {}
+    features_by_odd_cell = {}
     for file_number, odd_cell in enumerate((*usual_cells[:1], *odd_cells)):
         cells = [usual_cells[row % len(usual_cells)] for row in range(NUM_ROWS)]
         cells[CHANGED_ROW] = odd_cell
@@ -338,7 +338,7 @@ def test_a_cell_of_a_parquet_file_leaves_other_records(
         columns = {"cell": pa.array(cells, cell_type), "number": np.arange(float(NUM_ROWS))}
         parquet.write_table(pa.table(columns), path)
         encoded = schema.encode(parquet.read_table(path))
-        features_by_cell[repr(odd_cell)] = without_changed_row(
+        features_by_odd_cell[repr(odd_cell)] = without_changed_row(
             np.concatenate([encoded.features, encoded.wrong.astype(np.float32)], axis=1)
         )
-    assert cells_with_other_features(features_by_cell) == []
+    assert cells_with_other_features(features_by_odd_cell) == []

@@ -82,11 +82,11 @@ def test_one_teacher_of_an_ensemble_moves_the_sum_by_at_most_the_sensitivity() -
             Adjacency.REPLACE_ONE: with_opposite_votes,
             Adjacency.ADD_REMOVE: np.delete(votes, teacher, axis=0),
         }
-        for adjacency, neighbor in neighboring_votes.items():
+        for adjacency, changed_votes in neighboring_votes.items():
             clipped_sum = ClippedSum(clip=0.5, sum_shape=(4, 3), adjacency=adjacency)
             totals = [
-                clipped_sum.total(teacher_votes, center=0.5, num_teachers=30)
-                for teacher_votes in (votes, neighbor)
+                clipped_sum.total(ensemble_votes, center=0.5, num_teachers=30)
+                for ensemble_votes in (votes, changed_votes)
             ]
             assert_reached(
                 contributions=[(totals[0] - totals[1]).ravel()],
@@ -107,15 +107,15 @@ def test_factored_votes_move_the_sum_by_at_most_the_sensitivity() -> None:
     other_weights = rng.normal(size=(9, 3, 4))
     usual_weights = rng.normal(size=(40, 3, 4))
     tiny_and_huge_weights = 10 ** rng.uniform(low=-9, high=9, size=(10, 3, 4))
-    totals = []
+    totals_by_changed_weights = []
     for changed_weights in (*usual_weights, *tiny_and_huge_weights):
         for sign in (1, -1):
             all_weights = np.concatenate([other_weights, sign * changed_weights[None]])
             factored_votes = LowRankVotes(span, weights=all_weights)
             total = clipped_sum.total(factored_votes, center=0.5, num_teachers=10)
-            totals.append(total.ravel())
+            totals_by_changed_weights.append(total.ravel())
     assert_reached(
-        contributions=totals,
+        contributions=totals_by_changed_weights,
         adjacency=Adjacency.REPLACE_ONE,
         claimed_l2_sensitivity=clipped_sum.l2_sensitivity,
     )
@@ -156,8 +156,8 @@ def test_prevalence_and_votes_add_up_to_the_price() -> None:
             num_queries=600, num_labels=40, num_teachers=400
         ),
     ]
-    squared_mus = sum(1 / event.noise_multiplier**2 for event in events)
-    assert squared_mus == pytest.approx(1 / 25.0, rel=1e-9)
+    sum_of_squared_mus = sum(1 / event.noise_multiplier**2 for event in events)
+    assert sum_of_squared_mus == pytest.approx(1 / 25.0, rel=1e-9)
     accountant_of_parts = ExactAccountant()
     for event in events:
         accountant_of_parts.compose(event)
@@ -185,10 +185,10 @@ def test_the_steps_of_the_prevalence_use_the_noise_that_is_charged(
     prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
     shares = np.random.default_rng(0).random(size=(40, 5))
     prevalence.release(shares, num_teachers=40, rng=np.random.default_rng(1))
-    lengths_after = np.eye(5) if adjacency == Adjacency.REPLACE_ONE else np.zeros((1, 5))
+    one_hot_lengths_after = np.eye(5) if adjacency == Adjacency.REPLACE_ONE else np.zeros((1, 5))
     sums = sums[1:]  # without that of the check before the charge
     moves = [
-        np.linalg.norm(np.eye(5)[:, None] - lengths_after, axis=2).max(),
+        np.linalg.norm(np.eye(5)[:, None] - one_hot_lengths_after, axis=2).max(),
         *(clipped_sum.l2_sensitivity for clipped_sum in sums),
     ]
     assert [clipped_sum.adjacency for clipped_sum in sums] == [adjacency, adjacency]

@@ -46,13 +46,13 @@ class TopKCalls(NamedTuple):
 
     Attributes:
         aggregator: the aggregator that makes the call.
-        pairs: the gaps of both histograms of each of N pairs.
+        gaps_of_pairs: the gaps of both histograms of each of N pairs.
         first_laws: the distributions of the call on the first histograms, each size k and a refusal, `[N, n + 1]`.
         second_laws: the distributions of the call on the second histograms, `[N, n + 1]`.
     """
 
     aggregator: BoundaryTopK
-    pairs: GapPairs
+    gaps_of_pairs: GapPairs
     first_laws: FloatArray
     second_laws: FloatArray
 
@@ -68,7 +68,7 @@ def boundary_top_k_calls(
         padded=padded,
         adjacency=adjacency,
     )
-    pairs = gap_pairs(num_labels, num_teachers=6, adjacency=adjacency, padded=padded)
+    gaps_of_pairs = gap_pairs(num_labels, num_teachers=6, adjacency=adjacency, padded=padded)
 
     def call_laws(gaps: IntArray) -> FloatArray:
         selection_probs = softmax(gaps / noise.selection_scale, axis=1)
@@ -83,9 +83,9 @@ def boundary_top_k_calls(
 
     return TopKCalls(
         aggregator,
-        pairs=pairs,
-        first_laws=call_laws(pairs.first),
-        second_laws=call_laws(pairs.second),
+        gaps_of_pairs=gaps_of_pairs,
+        first_laws=call_laws(gaps_of_pairs.first),
+        second_laws=call_laws(gaps_of_pairs.second),
     )
 
 
@@ -101,14 +101,14 @@ def wrap_in_boundary(laws: FloatArray) -> FloatArray:
     return np.concatenate([laws, boundary_weight], axis=1) / (1 + boundary_weight)
 
 
-def prob_of_unstable_set(wrapped_laws: FloatArray, pairs: GapPairs) -> float:
+def prob_of_unstable_set(wrapped_laws: FloatArray, gaps_of_pairs: GapPairs) -> float:
     """Returns the largest probability, over all pairs, that a set is released that the neighbor cannot release.
 
     Args:
         wrapped_laws: the distributions of wrapped calls on the first histograms, `[N, n + 2]`.
-        pairs: the gaps of both histograms of each pair, and for which k their top-k sets agree.
+        gaps_of_pairs: the gaps of both histograms of each pair, and for which k their top-k sets agree.
     """
-    return float(np.where(pairs.same_set, 0.0, wrapped_laws[:, :-2]).sum(axis=1).max())
+    return float(np.where(gaps_of_pairs.same_set, 0.0, wrapped_laws[:, :-2]).sum(axis=1).max())
 
 
 def largest_log_ratio(first_laws: FloatArray, second_laws: FloatArray) -> float:
@@ -166,11 +166,11 @@ def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
     assert largest_log_ratio(calls.first_laws, calls.second_laws) <= epsilon * (1 + 1e-6)
     require_boundary_target(calls.first_laws, calls.second_laws, call_epsilon=epsilon, pair_step=7)
     wrapped_laws = wrap_in_boundary(calls.first_laws)
-    unstable_prob = prob_of_unstable_set(wrapped_laws, calls.pairs)
+    unstable_prob = prob_of_unstable_set(wrapped_laws, calls.gaps_of_pairs)
     assert unstable_prob <= aggregator.failure_prob * (1 + 1e-12)
     counts = np.array([5, 3, 0])
     gaps = gaps_of(counts[None], num_teachers=6, padded=padded)
-    first_pair = np.flatnonzero((calls.pairs.first == gaps).all(axis=1))[0]
+    first_pair = np.flatnonzero((calls.gaps_of_pairs.first == gaps).all(axis=1))[0]
     distribution = aggregator.distribution(counts, num_teachers=6)
     released = [p for labels, p in distribution.items() if not isinstance(labels, str)]
     np.testing.assert_allclose(
@@ -200,7 +200,7 @@ def test_a_call_epsilon_or_a_failure_10_percent_too_small_fails(adjacency: Adjac
         adjacency=adjacency,
         num_labels=2,
     )
-    unstable_prob = prob_of_unstable_set(wrap_in_boundary(calls.first_laws), calls.pairs)
+    unstable_prob = prob_of_unstable_set(wrap_in_boundary(calls.first_laws), calls.gaps_of_pairs)
     assert 0.9 * calls.aggregator.failure_prob < unstable_prob <= calls.aggregator.failure_prob
 
 

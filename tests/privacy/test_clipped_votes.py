@@ -28,15 +28,17 @@ def all_vote_vectors(num_labels: int) -> BoolArray:
     return np.array(list(product((False, True), repeat=num_labels)))
 
 
-def all_clipped_votes(num_labels: int, vote_clip: int, norm: str, query: int = 0) -> FloatArray:
+def all_clipped_votes(
+    num_labels: int, vote_clip: int, norm: str, query_index: int = 0
+) -> FloatArray:
     """Returns what each possible vote vector of one teacher adds to the counts of a query, `[2**L, L]`."""
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=vote_clip, norm=norm)
-    votes = np.zeros((1, query + 1, num_labels), dtype=bool)
+    votes = np.zeros((1, query_index + 1, num_labels), dtype=bool)
     clipped_votes = []
     for vote_vector in all_vote_vectors(num_labels):
-        votes[0, query] = vote_vector
+        votes[0, query_index] = vote_vector
         counts = aggregator.summarize(VoteBlocks(votes, num_teachers=1))
-        clipped_votes.append(counts[query])
+        clipped_votes.append(counts[query_index])
     return np.array(clipped_votes, dtype=np.float64)
 
 
@@ -49,18 +51,21 @@ def test_one_change_moves_counts_by_exactly_the_claimed_distance(norm: str) -> N
     for num_labels in range(1, 7):
         for vote_clip in range(1, num_labels + 2):
             clipped_votes = all_clipped_votes(
-                num_labels, vote_clip=vote_clip, norm=norm, query=num_labels // 2
+                num_labels, vote_clip=vote_clip, norm=norm, query_index=num_labels // 2
             )
-            replaced = ((clipped_votes[:, None] - clipped_votes) ** 2).sum(axis=-1).max()
-            removed = (clipped_votes**2).sum(axis=-1).max()
-            assert replaced == pytest.approx(min(2 * vote_clip, num_labels), rel=1e-9)
-            assert removed == pytest.approx(min(vote_clip, num_labels), rel=1e-9)
-            assert replaced <= min(2 * vote_clip, num_labels)  # rounding is downwards
+            squared_replace_move = (
+                ((clipped_votes[:, None] - clipped_votes) ** 2).sum(axis=-1).max()
+            )
+            squared_remove_move = (clipped_votes**2).sum(axis=-1).max()
+            assert squared_replace_move == pytest.approx(min(2 * vote_clip, num_labels), rel=1e-9)
+            assert squared_remove_move == pytest.approx(min(vote_clip, num_labels), rel=1e-9)
+            assert squared_replace_move <= min(2 * vote_clip, num_labels)  # rounding is downwards
 
 
 def test_a_teacher_never_counts_for_what_it_did_not_vote() -> None:
     """The clipped votes of a teacher lie between 0 and 1, and are above 0 only for labels that it voted for."""
-    for norm, vote_clip in product(NORMS, (1, 2, 3)):
+    vote_clips = (1, 2, 3)
+    for norm, vote_clip in product(NORMS, vote_clips):
         clipped_votes = all_clipped_votes(num_labels=4, vote_clip=vote_clip, norm=norm)
         vote_vectors = all_vote_vectors(num_labels=4)
         assert (clipped_votes[~vote_vectors] == 0).all()

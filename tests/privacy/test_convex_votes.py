@@ -20,8 +20,8 @@ from tests.privacy.two_rounds import ROUNDS, require_price_of_two_rounds
 from tests.refusals import ANY, refused_parameter
 
 POOL = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
-SCALE = np.array([3.0, 0.4])
-WEIGHTS = np.random.default_rng(1).normal(size=(5, 2)) * 9
+LABEL_SCALE = np.array([3.0, 0.4])
+STUDENT_WEIGHTS = np.random.default_rng(1).normal(size=(5, 2)) * 9
 
 
 def votes_of(
@@ -86,8 +86,8 @@ def sums_with_any_first_group(
                 penalty=penalty,
             )
             question = RoundQuestion(
-                student_weights=WEIGHTS * sign,
-                label_scale=SCALE * 40,
+                student_weights=STUDENT_WEIGHTS * sign,
+                label_scale=LABEL_SCALE * 40,
                 clipped_moments=clipped_moments,
             )
             vote_sums.append(votes.total(question).ravel())
@@ -196,16 +196,18 @@ def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(pena
             learner_of_group=[0] * 21,
             penalty=penalty,
         )
-        counted_rows = slice(-20 - min(num_records, 16), None)
+        rows_of_counted_records = slice(-20 - min(num_records, 16), None)
         votes_of_counted = votes_of(
             inputs=np.concatenate([inputs_of_first_group[:16], other_inputs]),
-            labels=all_labels[counted_rows],
-            group_of=group_of[counted_rows],
+            labels=all_labels[rows_of_counted_records],
+            group_of=group_of[rows_of_counted_records],
             learner_of_group=[0] * 21,
             penalty=penalty,
         )
         question = RoundQuestion(
-            student_weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=clipped_moments
+            student_weights=STUDENT_WEIGHTS,
+            label_scale=LABEL_SCALE * 40,
+            clipped_moments=clipped_moments,
         )
         vote_sums.append(votes.total(question).ravel())
         np.testing.assert_array_equal(vote_sums[-1], votes_of_counted.total(question).ravel())
@@ -255,7 +257,9 @@ def test_a_removed_group_moves_the_sum_by_half_of_a_replaced_one() -> None:
     labels = rng.random(size=(6, 2)) < 0.5
     group_of = np.arange(6)
     question = RoundQuestion(
-        student_weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=clipped_moments
+        student_weights=STUDENT_WEIGHTS,
+        label_scale=LABEL_SCALE * 40,
+        clipped_moments=clipped_moments,
     )
     whole_sum = votes_of(inputs, labels, group_of, learner_of_group=[0] * 6).total(question)
     moves = []
@@ -290,15 +294,18 @@ def test_records_of_a_teacher_move_the_sum_by_its_own_total() -> None:
         )
         return votes.total(
             RoundQuestion(
-                student_weights=WEIGHTS, label_scale=SCALE, clipped_moments=clipped_moments
+                student_weights=STUDENT_WEIGHTS,
+                label_scale=LABEL_SCALE,
+                clipped_moments=clipped_moments,
             )
         )
 
     sums_of_teachers = [
-        sum_of_votes(np.flatnonzero(learner_of_group[group_of] == teacher)) for teacher in range(3)
+        sum_of_votes(record_indices=np.flatnonzero(learner_of_group[group_of] == learner))
+        for learner in range(3)
     ]
     np.testing.assert_array_equal(
-        sum_of_votes(np.arange(len(inputs))), np.sum(sums_of_teachers, axis=0)
+        sum_of_votes(record_indices=np.arange(len(inputs))), np.sum(sums_of_teachers, axis=0)
     )
 
 

@@ -143,10 +143,10 @@ def test_the_likeliest_candidates_log_odds_move_by_at_most_the_range() -> None:
         pairs = gap_pairs(num_labels=4, num_teachers=6, adjacency=adjacency, padded=True)
         noise_scale = 2.0
         largest_move = adjacency.gap_range / noise_scale
-        first_log_odds, second_log_odds = (
+        first_top_log_odds, second_top_log_odds = (
             top_log_odds(utilities=gaps / noise_scale) for gaps in (pairs.first, pairs.second)
         )
-        moves = np.abs(first_log_odds - second_log_odds)
+        moves = np.abs(first_top_log_odds - second_top_log_odds)
         assert 0.5 * largest_move < moves.max() <= largest_move + 1e-12
 
 
@@ -161,11 +161,11 @@ def test_one_bit_covers_every_gap_within_reach_and_is_attained(adjacency: Adjace
     )
     bit = test.event.event
     for gap in range(13):
-        gaps_within_reach = np.arange(max(0, gap - bit.reach), min(12, gap + bit.reach) + 1)
-        pass_probs = np.array(test.pass_probs)[gaps_within_reach]
+        neighboring_gaps = np.arange(max(0, gap - bit.reach), min(12, gap + bit.reach) + 1)
+        pass_probs = np.array(test.pass_probs)[neighboring_gaps]
         neighboring_laws = np.stack([pass_probs, 1 - pass_probs], axis=1)
         pass_prob = test.pass_probs[gap]
-        laws = np.tile([pass_prob, 1 - pass_prob], (len(gaps_within_reach), 1))
+        laws = np.tile([pass_prob, 1 - pass_prob], (len(neighboring_gaps), 1))
         exact = np.maximum(
             renyi_of_pairs(laws, second_laws=neighboring_laws),
             renyi_of_pairs(neighboring_laws, second_laws=laws),

@@ -128,7 +128,8 @@ def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
     One just above gives the next.
     """
     enclose_weights = softmax_encloser(np.array(deficits), noise_scale=1.5)
-    intervals = enclose_weights(900)
+    num_digits = 900
+    intervals = enclose_weights(num_digits)
     total_weight = sum(low for low, _ in intervals)
     cumulated_weight = 0
     for index, (low, _) in enumerate(intervals[:-1]):
@@ -239,10 +240,10 @@ def test_releases_are_the_same_without_floats(case: Case, monkeypatch: pytest.Mo
 
 def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control of the two tests above: exact intervals for another noise scale give other outcomes."""
-    make_right_encloser = softmax_encloser
+    make_correct_encloser = softmax_encloser
 
     def make_wrong_encloser(deficits: FloatArray, noise_scale: float) -> WeightEncloser:
-        return make_right_encloser(deficits, noise_scale=2 * noise_scale)
+        return make_correct_encloser(deficits, noise_scale=2 * noise_scale)
 
     monkeypatch.setattr(gap_selection, "softmax_encloser", make_wrong_encloser)
     with pytest.raises(AssertionError):
@@ -290,12 +291,12 @@ def test_the_exact_law_keeps_its_range_on_all_neighbors(
 @pytest.mark.parametrize("noise_scale", [5e-324, 1e-300, 1e-3, 1e300])
 def test_gap_selection_with_tiny_and_with_huge_noise(noise_scale: float) -> None:
     """With tiny noise a gap of 10^9 votes is always selected, and with huge noise each candidate sometimes."""
-    votes = np.array([[10**9, 10**9, 999_999_999, 0], [7, 7, 7, 7]])
+    two_histograms = np.array([[10**9, 10**9, 999_999_999, 0], [7, 7, 7, 7]])
     for noise in ("gumbel", "laplace", "exponential", "gaussian"):
         selection = GapSelection(
             noise_scale=noise_scale, noise=noise, num_labels=4, num_teachers=10**9
         )
-        selected = selection(np.tile(votes, (200, 1)), rng=np.random.default_rng(0))
+        selected = selection(np.tile(two_histograms, (200, 1)), rng=np.random.default_rng(0))
         of_first_votes = set(selected[::2].tolist())
         of_tied_votes = set(selected[1::2].tolist())
         assert of_first_votes == ({3} if noise_scale < 1 else {1, 2, 3})
@@ -312,10 +313,12 @@ def test_rare_coins_show_true_with_their_exact_probability() -> None:
     for word, coins in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
         tossed = toss_rare_exponential(deficits, noise_scale=1.0, rng=ChosenWords([word]))
         assert tossed.tolist() == [coins]
-    first, second, none = probability_intervals(_first_coin_encloser(deficits[0], noise_scale=1.0))
-    assert float(first[0]) == pytest.approx(math.exp(-50), rel=1e-9)
-    assert float(second[0]) == pytest.approx(math.exp(-60), rel=1e-6)
-    assert none[1] >= 1 - first[1] - second[1] > 0
+    first_interval, second_interval, none_interval = probability_intervals(
+        _first_coin_encloser(deficits[0], noise_scale=1.0)
+    )
+    assert float(first_interval[0]) == pytest.approx(math.exp(-50), rel=1e-9)
+    assert float(second_interval[0]) == pytest.approx(math.exp(-60), rel=1e-6)
+    assert none_interval[1] >= 1 - first_interval[1] - second_interval[1] > 0
 
 
 def test_a_session_that_is_continued_reads_the_same_bits() -> None:
@@ -323,7 +326,7 @@ def test_a_session_that_is_continued_reads_the_same_bits() -> None:
 
     So the same index is drawn after a continuation, whose generator is another.
     """
-    enclose_weights = softmax_encloser(np.array([0.0, 36.0]), noise_scale=1.0)
+    enclose_weights = softmax_encloser(deficits=np.array([0.0, 36.0]), noise_scale=1.0)
 
     def draw_uniform(seed_of_generator: int) -> LazyUniform:
         uniforms = LazyUniforms(
@@ -365,9 +368,10 @@ def test_floats_of_noise_lie_within_their_error_bound(monkeypatch: pytest.Monkey
     """The floats of every kind of noise lie within their stated error of the exact values."""
     for noise_kind in KINDS:
         noise = draw_noise(noise_kind, shape=(1, 40), rng=np.random.default_rng(1))
+        only_row = 0
         for column in range(40):
-            drawn_float = noise.values[0, column]
-            low, high = noise.make_number(0, column).compute_bounds()
+            drawn_float = noise.values[only_row, column]
+            low, high = noise.make_number(only_row, column).compute_bounds()
             slack = Fraction(noise.rounding_error + 2.0**-46 * (1 + abs(drawn_float)))
             assert low - slack <= Fraction(drawn_float) <= high + slack
 

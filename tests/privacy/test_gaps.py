@@ -71,7 +71,7 @@ class VotesWithGaps(TeacherVotes):
         return (self.votes != UNKNOWN).astype(np.float64)
 
 
-def counts_read_by(aggregator: Aggregator, num_teachers: int) -> Summarize:
+def make_count_reader(aggregator: Aggregator, num_teachers: int) -> Summarize:
     """Returns the function from the votes of an ensemble to the counts that an aggregator reads."""
 
     def summarize(votes: list[Votes]) -> Summary:
@@ -81,7 +81,7 @@ def counts_read_by(aggregator: Aggregator, num_teachers: int) -> Summarize:
     return summarize
 
 
-def shares_among_voters(num_teachers: int) -> Summarize:
+def make_share_reader(num_teachers: int) -> Summarize:
     """Returns a function for negative controls, from an ensemble's votes to shares among those who vote on a label.
 
     A share is scaled to the number of all teachers.
@@ -149,8 +149,8 @@ def test_counts_of_votes_with_gaps_are_those_that_prices_are_verified_on(
         ) -> set[tuple[Summary, Summary]]:
             return set(pairs_of_changed_summaries(summarize, num_labels, num_teachers, adjacency))
 
-        assert changed_pairs(counts_read_by(aggregator, num_teachers)) <= allowed_pairs
-        assert not changed_pairs(shares_among_voters(num_teachers)) <= allowed_pairs
+        assert changed_pairs(make_count_reader(aggregator, num_teachers)) <= allowed_pairs
+        assert not changed_pairs(make_share_reader(num_teachers)) <= allowed_pairs
 
 
 @pytest.mark.slow
@@ -185,9 +185,9 @@ def test_the_price_of_majorities_covers_abstentions(adjacency: Adjacency, noise_
         )
         return largest_renyi(first_laws, second_laws)
 
-    exact = largest_divergence(counts_read_by(aggregator, num_teachers))
+    exact = largest_divergence(make_count_reader(aggregator, num_teachers))
     assert assert_covered(renyi_divergence=exact, renyi_price=price) > 0.9
-    exact_of_shares = largest_divergence(shares_among_voters(num_teachers))
+    exact_of_shares = largest_divergence(make_share_reader(num_teachers))
     assert_refuted(renyi_divergence=exact_of_shares, renyi_price=price)
 
 
@@ -211,7 +211,7 @@ def test_limited_votes_with_gaps_move_as_many_counts_as_are_paid(adjacency: Adja
     charged_votes = squared_sensitivity(max_votes=1, num_labels=num_labels, adjacency=adjacency)
 
     def summarize_by_halves(votes: list[Votes]) -> Summary:
-        counts = counts_read_by(clipped_aggregator, num_teachers)(votes)
+        counts = make_count_reader(clipped_aggregator, num_teachers)(votes)
         abstaining = (np.array(votes) == UNKNOWN).sum(axis=0)
         return tuple((np.array(counts) + abstaining // 2).tolist())
 
@@ -219,8 +219,8 @@ def test_limited_votes_with_gaps_move_as_many_counts_as_are_paid(adjacency: Adja
         pairs = pairs_of_changed_summaries(summarize, num_labels, num_teachers, adjacency)
         return max(int(np.abs(np.subtract(first, second)).sum()) for first, second in pairs)
 
-    assert num_moved_votes(counts_read_by(clipped_aggregator, num_teachers)) == charged_votes
-    assert num_moved_votes(counts_read_by(winner_aggregator, num_teachers)) == charged_votes
+    assert num_moved_votes(make_count_reader(clipped_aggregator, num_teachers)) == charged_votes
+    assert num_moved_votes(make_count_reader(winner_aggregator, num_teachers)) == charged_votes
     assert num_moved_votes(summarize_by_halves) > charged_votes
 
 
@@ -309,19 +309,21 @@ def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
         )
         return votes.total(question).ravel()
 
-    teacher_sums = []
-    sums_of_known_means = []
-    for first in product((1, 0, UNKNOWN), repeat=2):
-        for rest in product((1, 0, UNKNOWN), repeat=2):
-            labels = np.tile(np.array(rest, dtype=np.int8), (num_records, 1))
-            labels[0] = first
-            teacher_sums.append(sum_of_votes(labels))
+    sums_of_possible_labels = []
+    sums_over_known_share = []
+    for labels_of_first_record in product((1, 0, UNKNOWN), repeat=2):
+        for labels_of_other_records in product((1, 0, UNKNOWN), repeat=2):
+            labels = np.tile(np.array(labels_of_other_records, dtype=np.int8), (num_records, 1))
+            labels[0] = labels_of_first_record
+            sums_of_possible_labels.append(sum_of_votes(labels))
             known_share = max((labels != UNKNOWN).mean(), 0.5 / num_records)
-            sums_of_known_means.append(teacher_sums[-1] / known_share)
-    assert_reached(teacher_sums, adjacency, claimed_l2_sensitivity=clipped_moments.l2_sensitivity)
+            sums_over_known_share.append(sums_of_possible_labels[-1] / known_share)
+    assert_reached(
+        sums_of_possible_labels, adjacency, claimed_l2_sensitivity=clipped_moments.l2_sensitivity
+    )
     with pytest.raises(AssertionError):
         assert_reached(
-            sums_of_known_means, adjacency, claimed_l2_sensitivity=clipped_moments.l2_sensitivity
+            sums_over_known_share, adjacency, claimed_l2_sensitivity=clipped_moments.l2_sensitivity
         )
     assert not sum_of_votes(np.full((num_records, 2), UNKNOWN, dtype=np.int8)).any()
 
@@ -336,8 +338,8 @@ def test_the_vector_of_shares_with_gaps_moves_by_as_much_as_is_paid(adjacency: A
     center = 0.5 * np.array([1, 1, KNOWN_WEIGHT, KNOWN_WEIGHT])
     clipped_sum = ClippedSum(clip=0.4, sum_shape=(1, 4), adjacency=adjacency)
     label_part = ClippedSum(clip=0.4, sum_shape=(1, 2), adjacency=adjacency)
-    clipped_shares = []
-    clipped_apart = []
+    clipped_share_vectors = []
+    vectors_clipped_by_halves = []
     for votes in product((1, 0, UNKNOWN), repeat=2):
         votes_of_teacher = np.array([votes])
         is_known = votes_of_teacher != UNKNOWN
@@ -347,10 +349,12 @@ def test_the_vector_of_shares_with_gaps_moves_by_as_much_as_is_paid(adjacency: A
             num_teachers=1,
             known_label_mask=is_known,
         )
-        clipped_shares.append(shares.total(clipped_sum, center).ravel())
+        clipped_share_vectors.append(shares.total(clipped_sum, center).ravel())
         assert shares.lengths().sum() == int((votes_of_teacher == 1).any())
         halves = np.split(np.append(votes_of_teacher == 1, KNOWN_WEIGHT * is_known) - center, 2)
         sums = [label_part.total(half[None, None], center=0.0, num_teachers=1) for half in halves]
-        clipped_apart.append(np.concatenate(sums, axis=1).ravel())
-    assert_reached(clipped_shares, adjacency, claimed_l2_sensitivity=clipped_sum.l2_sensitivity)
-    assert largest_move(np.array(clipped_apart), adjacency) > label_part.l2_sensitivity
+        vectors_clipped_by_halves.append(np.concatenate(sums, axis=1).ravel())
+    assert_reached(
+        clipped_share_vectors, adjacency, claimed_l2_sensitivity=clipped_sum.l2_sensitivity
+    )
+    assert largest_move(np.array(vectors_clipped_by_halves), adjacency) > label_part.l2_sensitivity

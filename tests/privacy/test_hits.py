@@ -40,8 +40,8 @@ class SessionLimits(NamedTuple):
 
 
 every_limit = pytest.mark.parametrize(
-    "limits",
-    [
+    argnames="limits",
+    argvalues=[
         SessionLimits(num_calls=1, target_hits=1),
         SessionLimits(num_calls=5, target_hits=1),
         SessionLimits(num_calls=40, target_hits=1),
@@ -77,19 +77,22 @@ def largest_moments(
         second = np.log(laws[1])[:, :, None]
         terms = np.exp(renyi_orders * first + (1 - renyi_orders) * second)
     terms = np.where(np.isneginf(first), 0.0, terms)
-    missed = terms[:, :-1].sum(axis=1)
-    hit = terms[:, -1]
-    log_scale = np.zeros(len(renyi_orders))
+    miss_terms = terms[:, :-1].sum(axis=1)
+    hit_terms = terms[:, -1]
+    log_largest_moments = np.zeros(len(renyi_orders))
     # the largest moment of the rest of a session, by the number of hits that are still allowed
     moments = np.ones((target_hits + 1, len(renyi_orders)))
     for _ in range(num_calls):
         longer_moments = [moments[0]]
         for hits in range(1, target_hits + 1):
-            plays = missed * moments[hits] + hit * moment_after_hit * moments[hits - 1]
-            longer_moments.append(np.maximum(plays.max(axis=0), moments[hits]))  # or no call
-        log_scale = log_scale + np.log(longer_moments[-1])
+            moments_if_called = (
+                miss_terms * moments[hits] + hit_terms * moment_after_hit * moments[hits - 1]
+            )
+            # a session may also make no further call
+            longer_moments.append(np.maximum(moments_if_called.max(axis=0), moments[hits]))
+        log_largest_moments = log_largest_moments + np.log(longer_moments[-1])
         moments = np.array(longer_moments) / longer_moments[-1]
-    return np.asarray(log_scale)
+    return np.asarray(log_largest_moments)
 
 
 def session_of(event: Event) -> SessionEvent:

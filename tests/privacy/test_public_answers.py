@@ -82,7 +82,7 @@ def test_no_change_of_one_expert_moves_the_sum_further_than_the_price(adjacency:
 
     Some pair reaches 90% of it, which refutes a smaller price.
     """
-    shares = [
+    shares_of_sensitivity = [
         share_of_sensitivity(
             answers,
             neighboring_answers=neighboring_answers,
@@ -95,8 +95,8 @@ def test_no_change_of_one_expert_moves_the_sum_further_than_the_price(adjacency:
         for answers in all_ensembles(NUM_EXPERTS)
         for neighboring_answers in neighbors(answers, adjacency)
     ]
-    assert max(shares) <= 1
-    assert max(shares) > 0.9
+    assert max(shares_of_sensitivity) <= 1
+    assert max(shares_of_sensitivity) > 0.9
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_public_answers_made_of_the_votes_break_the_price(adjacency: Adjacency) 
 
     For then its replacement moves the differences of all experts.
     """
-    shares = [
+    shares_of_sensitivity = [
         share_of_sensitivity(
             answers,
             neighboring_answers=neighboring_answers,
@@ -118,7 +118,7 @@ def test_public_answers_made_of_the_votes_break_the_price(adjacency: Adjacency) 
         for answers in all_ensembles(num_experts=3)[::5]
         for neighboring_answers in neighbors(answers, adjacency)
     ]
-    assert max(shares) > 1.5
+    assert max(shares_of_sensitivity) > 1.5
 
 
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
@@ -146,7 +146,8 @@ def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency, tmp_pa
     """
     rng = np.random.default_rng(1)
     np.savez(tmp_path / "public.npz", answers=rng.normal(size=(6, 3)))
-    np.savez(tmp_path / "answers.npz", answers=rng.normal(size=(20, 6, 3)))
+    answers_of_20_experts = rng.normal(size=(20, 6, 3))
+    np.savez(tmp_path / "answers.npz", answers=answers_of_20_experts)
     public = PublicAnswers.read(tmp_path / "public.npz")
     votes = ExpertAnswers(paths=[tmp_path / "answers.npz"], public=public)
     without_answers = CenteredVotes(noise_multiplier=3.0, adjacency=adjacency)

@@ -160,12 +160,12 @@ def test_theorem_11_converts_to_less_than_a_gaussian_costs(
 
 
 def verdict_on_best_label(
-    pass_probs: ArrayLike, adjacency: pa.Adjacency, event: pa.Event | Claim
+    pass_prob_by_gap: ArrayLike, adjacency: pa.Adjacency, event: pa.Event | Claim
 ) -> Verdict:
     """Returns the verdict on a claim about a test that releases the best of three labels.
 
     Args:
-        pass_probs: the probability that the label is released, for each gap to the next label.
+        pass_prob_by_gap: the probability that the label is released, for each gap to the next label.
         adjacency: the adjacency of the compared histograms.
         event: the claimed price.
     """
@@ -173,7 +173,7 @@ def verdict_on_best_label(
     def distribution(histogram: IntArray) -> Distribution:
         ranking = VoteRanking.from_counts(histogram[None])
         gap = ranking.gaps(padded=False, num_teachers=6)[0, 0]
-        pass_prob = float(np.asarray(pass_probs)[gap])
+        pass_prob = float(np.asarray(pass_prob_by_gap)[gap])
         best_label = tuple(ranking.top(k=np.array([1]))[0].tolist())
         return {best_label: pass_prob, None: 1 - pass_prob}
 
@@ -225,15 +225,15 @@ def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
     parameter, delta = 1.5, 1e-3
     excess = parameter * (np.arange(7) - 1) - math.log(1 / delta)
     tail = 0.5 * np.exp(-np.abs(excess))
-    pass_probs = np.where(excess < 0, tail, 1 - tail)
+    pass_prob_by_gap = np.where(excess < 0, tail, 1 - tail)
     claim = Claim(deltas=((2 * parameter, delta),))
-    replace_one, add_remove = (
-        verdict_on_best_label(pass_probs, adjacency=adjacency, event=claim).worst
+    worst_of_replace_one, worst_of_add_remove = (
+        verdict_on_best_label(pass_prob_by_gap, adjacency=adjacency, event=claim).worst
         for adjacency in (REPLACE_ONE, ADD_REMOVE_TEACHER)
     )
-    assert replace_one.ratio == pytest.approx(2.24, abs=0.01)
-    assert max(replace_one.first) - sorted(replace_one.first)[1] == 2
-    assert add_remove.ratio == pytest.approx(0.5, abs=0.01)
+    assert worst_of_replace_one.ratio == pytest.approx(2.24, abs=0.01)
+    assert max(worst_of_replace_one.first) - sorted(worst_of_replace_one.first)[1] == 2
+    assert worst_of_add_remove.ratio == pytest.approx(0.5, abs=0.01)
 
 
 def test_limited_domain_for_add_remove_under_replace_one() -> None:
@@ -256,25 +256,26 @@ def test_limited_domain_for_add_remove_under_replace_one() -> None:
 
     worst = verdict_under(REPLACE_ONE).worst
     assert worst.ratio == pytest.approx(233, abs=1)
-    assert sorted([sorted(worst.first), sorted(worst.second)]) == [[0, 4], [1, 3]]
+    worst_counts = (worst.first, worst.second)
+    assert sorted(map(sorted, worst_counts)) == [[0, 4], [1, 3]]
     assert verdict_under(ADD_REMOVE_TEACHER).sound
 
 
 @pytest.mark.parametrize(
-    ("order", "noise_std", "beta", "claimed", "exact"),
+    ("order", "noise_std", "beta", "claimed_divergence", "exact_divergence"),
     [(8.0, 5.0, 0.06125, 0.711, 1.936), (20.0, 10.0, 0.0245, 0.339, 2.239)],
 )
 def test_smooth_sensitivity_noise_beyond_a_quarter(
-    order: float, noise_std: float, beta: float, claimed: float, exact: float
+    order: float, noise_std: float, beta: float, claimed_divergence: float, exact_divergence: float
 ) -> None:
     """Theorem 23 of Papernot et al. 2018 is refuted at beta * order = 0.49, and the corrected formula holds.
 
     The two Gaussians differ by 1 in mean and by a factor e^beta in standard deviation.
     """
     log_term = (order * beta - 0.5 * math.log(1 - 2 * order * beta)) / (order - 1)
-    theorem_23 = order * math.exp(2 * beta) / noise_std**2 + log_term
-    corrected = order / (2 * noise_std**2 * (1 - 2 * order * beta)) + log_term
-    assert theorem_23 == pytest.approx(claimed, abs=1e-3)
+    divergence_of_theorem_23 = order * math.exp(2 * beta) / noise_std**2 + log_term
+    corrected_divergence = order / (2 * noise_std**2 * (1 - 2 * order * beta)) + log_term
+    assert divergence_of_theorem_23 == pytest.approx(claimed_divergence, abs=1e-3)
 
     def verdict_on(divergence: float) -> Verdict:
         return verify_densities(
@@ -286,11 +287,11 @@ def test_smooth_sensitivity_noise_beyond_a_quarter(
             high=150 * noise_std,
         )
 
-    verdict = verdict_on(theorem_23)
+    verdict = verdict_on(divergence_of_theorem_23)
     assert verdict.refuted
-    assert verdict.worst.exact == pytest.approx(exact, abs=1e-3)
+    assert verdict.worst.exact == pytest.approx(exact_divergence, abs=1e-3)
     assert (verdict.worst.first, verdict.worst.second) == ("wide", "narrow")
-    assert verdict_on(corrected).sound
+    assert verdict_on(corrected_divergence).sound
 
 
 @pytest.mark.parametrize("noise", ["gumbel", "exponential", "laplace"])

@@ -51,7 +51,7 @@ def second_release_law(cohort: Cohort, first_outcome: int) -> FloatArray:
     return noisy_sum_law(vote_sum=sign * clip * sum(cohort), clip=clip)
 
 
-SECOND_LAWS = {
+SECOND_LAWS_OF_COHORTS = {
     cohort: np.stack(
         [second_release_law(cohort, first_outcome=outcome) for outcome in OUTCOMES.tolist()]
     )
@@ -60,9 +60,9 @@ SECOND_LAWS = {
 """The laws of the second release of each cohort, by the outcome of the first release, `[num_outcomes] * 2`."""
 
 
-def law_of_both(cohort: Cohort, *, renewed_by: Cohort) -> FloatArray:
+def law_of_both(cohort: Cohort, *, later_cohort: Cohort) -> FloatArray:
     """Returns the law of both releases together, of a first cohort and of the one that renews its student."""
-    return (first_release_law(cohort)[:, None] * SECOND_LAWS[renewed_by]).ravel()
+    return (first_release_law(cohort)[:, None] * SECOND_LAWS_OF_COHORTS[later_cohort]).ravel()
 
 
 def neighbors(cohort: Cohort) -> list[Cohort]:
@@ -85,7 +85,7 @@ def test_a_person_of_the_earlier_cohort_pays_the_first_release() -> None:
     For them the second release is post-processing. Over 90% of the price is attained.
     """
     pairs = [
-        (law_of_both(cohort, renewed_by=later), law_of_both(neighbor, renewed_by=later))
+        (law_of_both(cohort, later_cohort=later), law_of_both(neighbor, later_cohort=later))
         for cohort in COHORTS
         for neighbor in neighbors(cohort)
         for later in COHORTS
@@ -100,7 +100,7 @@ def test_a_person_of_the_later_cohort_pays_the_second_release() -> None:
     Over 90% of the price is attained.
     """
     pairs = [
-        (law_of_both(cohort, renewed_by=later), law_of_both(cohort, renewed_by=later_neighbor))
+        (law_of_both(cohort, later_cohort=later), law_of_both(cohort, later_cohort=later_neighbor))
         for cohort in COHORTS
         for later in COHORTS
         for later_neighbor in neighbors(later)
@@ -113,7 +113,10 @@ def test_a_person_of_the_later_cohort_pays_the_second_release() -> None:
 def test_a_person_in_both_cohorts_pays_both_releases() -> None:
     """A person in both cohorts pays at most the price of both releases together, and more than that of one."""
     pairs = [
-        (law_of_both(cohort, renewed_by=later), law_of_both(neighbor, renewed_by=later_neighbor))
+        (
+            law_of_both(cohort, later_cohort=later),
+            law_of_both(neighbor, later_cohort=later_neighbor),
+        )
         for cohort in COHORTS
         for neighbor in neighbors(cohort)
         for later in COHORTS

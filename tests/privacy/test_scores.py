@@ -21,7 +21,7 @@ PREDICTED = np.array([[True, False], [False, True]])
 THRESHOLD = 0.5
 LARGEST_GROUP = 3
 NOISE_MULTIPLIER = 2.0
-DESIGN = ScoreDesign(
+SCORE_DESIGN = ScoreDesign(
     num_labels=2,
     most_records=2,
     has_gaps=True,
@@ -122,26 +122,28 @@ def test_no_replaced_group_moves_sums_further_than_priced() -> None:
 
     Groups of one record are all tried, and many larger ones.
     """
-    cost = largest_cost(DESIGN, steps_by_block=steps_of_all_groups(DESIGN))
+    cost = largest_cost(SCORE_DESIGN, steps_by_block=steps_of_all_groups(SCORE_DESIGN))
     assert 0.75 < cost <= 1
 
 
 @pytest.mark.slow
 def test_sums_without_a_clip_move_too_far() -> None:
     """Negative control: without the clip, some of these groups cost over 1.5 times the price."""
-    steps = steps_of_all_groups(DESIGN, is_clipped=False)
-    assert largest_cost(DESIGN, steps_by_block=steps) > 1.5
+    steps = steps_of_all_groups(SCORE_DESIGN, is_clipped=False)
+    assert largest_cost(SCORE_DESIGN, steps_by_block=steps) > 1.5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", DESIGN.blocks)
+@pytest.mark.parametrize("block", SCORE_DESIGN.blocks)
 def test_each_block_needs_its_own_clip(block: str) -> None:
     """What a group adds to a block is at most as long as the clip, and would be longer without it.
 
     Only the blocks `sizes` and `squares` need no clip of their own.
     """
     clipped_length, unclipped_length = (
-        np.linalg.norm(steps_of_all_groups(DESIGN, is_clipped=is_clipped)[block], axis=1).max()
+        np.linalg.norm(
+            steps_of_all_groups(SCORE_DESIGN, is_clipped=is_clipped)[block], axis=1
+        ).max()
         for is_clipped in (True, False)
     )
     assert clipped_length <= STEPS_PER_CLIP
@@ -151,14 +153,14 @@ def test_each_block_needs_its_own_clip(block: str) -> None:
 
 def test_noise_of_all_blocks_is_one_gaussian_release() -> None:
     """The noise multipliers of all blocks compose to the multiplier of the event, which costs as much."""
-    stds = DESIGN.noise_stds(NOISE_MULTIPLIER)
+    stds = SCORE_DESIGN.noise_stds(NOISE_MULTIPLIER)
     multipliers = [std / (math.sqrt(2) * STEPS_PER_CLIP) for std in stds.values()]
-    composed = GaussianEvent.composed(multipliers)
-    assert composed.noise_multiplier == pytest.approx(NOISE_MULTIPLIER, rel=1e-9)
-    event = DESIGN.event(NOISE_MULTIPLIER)
+    composed_event = GaussianEvent.composed(multipliers)
+    assert composed_event.noise_multiplier == pytest.approx(NOISE_MULTIPLIER, rel=1e-9)
+    event = SCORE_DESIGN.event(NOISE_MULTIPLIER)
     epsilon, composed_epsilon = (
         ExactAccountant().compose(release).get_epsilon(target_delta=1e-6)
-        for release in (event, composed)
+        for release in (event, composed_event)
     )
     assert epsilon == pytest.approx(composed_epsilon, rel=1e-6)
 
@@ -169,7 +171,7 @@ def test_the_grid_never_lengthens_a_row() -> None:
     Some are nearly as long.
     """
     rng = np.random.default_rng(0)
-    score_design = replace(DESIGN, clips=dict.fromkeys(DESIGN.blocks, 1.0))
+    score_design = replace(SCORE_DESIGN, clips=dict.fromkeys(SCORE_DESIGN.blocks, 1.0))
     magnitudes = np.abs(rng.standard_normal((2000, 6)))
     scales = 10.0 ** rng.integers(low=-9, high=9, size=(2000, 1))
     steps = score_design.clipped_steps({"calibration": magnitudes * scales})["calibration"]

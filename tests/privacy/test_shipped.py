@@ -188,16 +188,20 @@ def test_add_remove_price_is_refuted_under_replace_one(case: Case) -> None:
     )
     laws: dict[tuple[int, ...], Distribution] = {}
 
-    def law_of(mechanism: Any, histogram: IntArray, small_instance: SmallInstance) -> Distribution:
+    def compute_law_once(
+        mechanism: Any, histogram: IntArray, small_instance: SmallInstance
+    ) -> Distribution:
         """Returns the distribution of the case on a histogram, computed once for both verdicts."""
         counts = tuple(histogram.tolist())
         if counts not in laws:
             laws[counts] = case.distribution(mechanism, histogram, small_instance)
         return laws[counts]
 
-    shared = replace(case, distribution=law_of)
-    assert verdict_of(shared, small_instance).sound
-    assert verdict_of(shared, small_instance, neighbors=Adjacency.REPLACE_ONE).refuted
+    case_with_cached_laws = replace(case, distribution=compute_law_once)
+    assert verdict_of(case_with_cached_laws, small_instance).sound
+    assert verdict_of(
+        case_with_cached_laws, small_instance, neighbors=Adjacency.REPLACE_ONE
+    ).refuted
 
 
 @for_cases([case for case in CASES if case.failure_reached_at_size])
@@ -304,9 +308,12 @@ def test_two_picks_with_the_noise_of_one_are_refuted() -> None:
         if case.name == "StableFixedTopK-2-gaussian-10000.0-0.001-4.0-10000.0"
     )
     for adjacency in ADJACENCIES:
-        cheap = replace(case, distribution=partial(stable_fixed_top_k_distribution, growth=0.0))
+        case_with_noise_of_one_pick = replace(
+            case, distribution=partial(stable_fixed_top_k_distribution, growth=0.0)
+        )
         assert verdict_of(
-            cheap, small_instance=SmallInstance(adjacency, num_labels=4, num_teachers=4)
+            case_with_noise_of_one_pick,
+            small_instance=SmallInstance(adjacency, num_labels=4, num_teachers=4),
         ).renyi.exceeds
 
 
@@ -388,9 +395,9 @@ def test_distributions_treat_labels_alike_up_to_the_tie_break(case: Case) -> Non
         counts = histogram[order]
         if tuple(counts) not in sorted_laws:
             sorted_laws[tuple(counts)] = case.distribution(mechanism, counts, small_instance)
-        renamed = sorted_laws[tuple(counts)]
+        law_of_ranks = sorted_laws[tuple(counts)]
         expected = {
-            case.relabel_outcome(outcome, order.tolist()): p for outcome, p in renamed.items()
+            case.relabel_outcome(outcome, order.tolist()): p for outcome, p in law_of_ranks.items()
         }
         for outcome in distribution.keys() | expected.keys():
             assert math.isclose(
