@@ -225,11 +225,11 @@ def test_interrupted_run_ends_with_the_same_release(
 
 def test_a_name_in_place_of_an_object_is_refused() -> None:
     """A plan refuses a text as its teacher, aggregator, engine, student or accountant, and names the field."""
-    for name in ("teacher", "aggregator", "engine", "student"):
+    for field in ("teacher", "aggregator", "engine", "student"):
         with refused_parameter(
-            name, value="linear", rule_words=f"an object of a subclass of {name.title()}"
+            field, value="linear", rule_words=f"an object of a subclass of {field.title()}"
         ):
-            replace(small_plan(), **{name: "linear"})  # type: ignore[arg-type]
+            replace(small_plan(), **{field: "linear"})  # type: ignore[arg-type]
     with refused_parameter("accountant", value="rdp"):
         replace(small_plan(), accountant="rdp")
 
@@ -250,20 +250,20 @@ def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
     """A run is refused if one private label has changed since it began, or if another run uses its folder."""
     folder = tmp_path / "run"
     data = small_dataset()
-    labels = data.private.labels.copy()
-    labels[0] ^= True
-    other = replace(data, private=replace(data.private, labels=labels))
+    changed_labels = data.private.labels.copy()
+    changed_labels[0] ^= True
+    changed_data = replace(data, private=replace(data.private, labels=changed_labels))
     run_until(small_plan(), folder, stage="casting")
     with refused_parameter("data", value="another", rule_words="the data that this run began with"):
-        train(replace(small_plan(), load_dataset=lambda: other), output_dir=folder)
+        train(replace(small_plan(), load_dataset=lambda: changed_data), output_dir=folder)
 
-    class Nested(SilentMonitor):
+    class StartsTheSameRun(SilentMonitor):
         def stage(self, name: str, total: int | None = None):
             train(small_plan(), output_dir=folder)
             raise AssertionError("the folder was not locked")
 
     with refused_parameter("output_dir", value=ANY, rule_words="folder that"):
-        train(small_plan(), output_dir=folder, monitor=Nested())
+        train(small_plan(), output_dir=folder, monitor=StartsTheSameRun())
 
 
 def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
@@ -272,18 +272,18 @@ def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
     If `training.secret` and `run.json` are of the other run as well, the run's own teachers are refused.
     """
     folder = tmp_path / "run"
-    other = tmp_path / "other"
-    for path in (folder, other):
+    folder_of_other_run = tmp_path / "other"
+    for path in (folder, folder_of_other_run):
         run_until(replace(small_plan(), seed=None), folder=path, stage="casting votes")
-    (folder / "partition.json").write_bytes((other / "partition.json").read_bytes())
+    (folder / "partition.json").write_bytes((folder_of_other_run / "partition.json").read_bytes())
     with refused_parameter(
         "file",
         value=folder / "partition.json",
         rule_words="the partition of this run's private records",
     ):
         train(replace(small_plan(), seed=None), output_dir=folder)
-    (folder / "training.secret").write_bytes((other / "training.secret").read_bytes())
-    (folder / "run.json").write_bytes((other / "run.json").read_bytes())
+    (folder / "training.secret").write_bytes((folder_of_other_run / "training.secret").read_bytes())
+    (folder / "run.json").write_bytes((folder_of_other_run / "run.json").read_bytes())
     with refused_parameter("file", value=ANY, rule_words="teachers that this run signed"):
         train(replace(small_plan(), seed=None), output_dir=folder)
 
@@ -307,7 +307,7 @@ def test_a_pool_smaller_than_num_queries_is_used_whole_or_refused(tmp_path: Path
     """
     folder = tmp_path / "run"
 
-    def published(_: object, *, num_queries: int | None = None) -> str:
+    def write_config(_: object, *, num_queries: int | None = None) -> str:
         return f"num_queries: {num_queries}\n"
 
     # and the folder stays free for a better plan
@@ -318,7 +318,7 @@ def test_a_pool_smaller_than_num_queries_is_used_whole_or_refused(tmp_path: Path
             ),
             output_dir=folder,
         )
-    plan = replace(small_plan(), num_queries=600, make_public_config=published)
+    plan = replace(small_plan(), num_queries=600, make_public_config=write_config)
     assert train(plan, output_dir=folder).privacy.num_queries == 140
     assert (folder / "release" / "config.yaml").read_text() == "num_queries: 140\n"
     assert plan.for_dataset(small_dataset(), SilentMonitor()).num_queries == 140
@@ -329,7 +329,7 @@ def test_a_pool_smaller_than_num_queries_is_used_whole_or_refused(tmp_path: Path
 
 
 # no failure that would use up a delta below what draws can keep
-QUIET = GaussianVotes(noise_std=1e9)
+HUGE_NOISE = GaussianVotes(noise_std=1e9)
 REFUSED: dict[str, tuple[Callable[[Plan], Plan], Refusal]] = {
     "no data set": (
         partial(replace, load_dataset=list),
@@ -348,7 +348,7 @@ REFUSED: dict[str, tuple[Callable[[Plan], Plan], Refusal]] = {
         refused_parameter("max_epsilon", value=1e-6, rule_words="at least"),
     ),
     "a delta below the grid of draws": (
-        partial(replace, aggregator=QUIET, target_delta=1e-15),
+        partial(replace, aggregator=HUGE_NOISE, target_delta=1e-15),
         refused_parameter("target_delta", value=1e-15, rule_words="at least 2.23e-14"),
     ),
 }
@@ -434,15 +434,15 @@ def test_the_classifier_refuses_before_its_ledger_exists_and_the_suggestion_work
     def fitted(classifier: PATEClassifier) -> PATEClassifier:
         return classifier.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:])
 
-    def charged(epsilon: float) -> PATEClassifier:
+    def classifier_with_ledger(epsilon: float) -> PATEClassifier:
         path = tmp_path / "ledger"
         return PATEClassifier(RidgeClassifier(), n_teachers=20, ledger=path, epsilon=epsilon)
 
     with refused_parameter("num_teachers", value=20, waiver="allow_useless") as caught:
-        fitted(charged(epsilon=0.1))
+        fitted(classifier_with_ledger(epsilon=0.1))
     assert not (tmp_path / "ledger").exists()
     epsilon = suggested(caught.value, setting="epsilon")
-    model = fitted(charged(epsilon))
+    model = fitted(classifier_with_ledger(epsilon))
     assert (model.predict(inputs[2000:]) == labels[2000:]).mean() > 0.85
     with (
         pytest.warns(RepeatedRelease, match="fit 2 of this process on the same records"),

@@ -30,7 +30,8 @@ def visits(rng: random.Random, patient_number: int, towns: list[str]) -> Iterato
     """Yields rows of one to three visits of a patient."""
     age = rng.randint(18, 95)
     sex = rng.choice(["M", "F", "", "unknown"])
-    for _ in range(rng.randint(1, 3)):
+    num_visits = rng.randint(1, 3)
+    for _ in range(num_visits):
         pressure = rng.gauss(120 + age * 0.3, 12)
         sugar = rng.gauss(5.4 + (age > 60) * 0.6, 0.7)
         yield {
@@ -146,11 +147,13 @@ def test_published_files_hold_nothing_private(finished_folder: Path, tables_fold
 
 def test_the_card_of_the_model_names_its_columns(finished_folder: Path) -> None:
     """The model card begins with YAML for Hugging Face, and then lists the columns of the table."""
-    _, head, body = (finished_folder / "release" / "README.md").read_text().split("---\n", 2)
+    _, front_matter, body = (
+        (finished_folder / "release" / "README.md").read_text().split("---\n", 2)
+    )
     assert "model.predict_proba(data)   # data is a DataFrame with the columns below\n" in body
     assert "-py3-none-any.whl[predict,cli]'" in body
     assert "import pate  # of the extras above, [predict] is enough here\n" in body
-    card = yaml.safe_load(head)
+    card = yaml.safe_load(front_matter)
     assert card["pipeline_tag"] == "tabular-classification"
     (result,) = card["model-index"][0]["results"]
     assert all("covered by the epsilon" in metric["name"] for metric in result["metrics"])

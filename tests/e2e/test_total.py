@@ -132,14 +132,14 @@ def test_a_refusal_before_the_draw_spends_nothing(ledger: Path, tmp_path: Path) 
     """
     other = account_in(ledger, max_epsilon=1.1 * epsilon_of(num_releases=1))
 
-    class Slow(SilentMonitor):
+    class ChargesAnotherRunMeanwhile(SilentMonitor):
         def stage(self, name: str, total: int | None = None) -> Any:
             if name == "casting votes":
                 other.charge(EVENT, adjacency="replace_one", key="another run")
             return super().stage(name, total)
 
     with refused_parameter("max_epsilon", value=ANY, rule_words="nothing is spent"):
-        train(plan_of(ledger), output_dir=tmp_path / "run", monitor=Slow())
+        train(plan_of(ledger), output_dir=tmp_path / "run", monitor=ChargesAnotherRunMeanwhile())
     assert [entry.key for entry in other.entries] == ["another run"]
     assert not (tmp_path / "run" / "release").exists()
 
@@ -301,16 +301,16 @@ def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) 
     other = tmp_path / name
     usual_plan = plan_on_default_ledger()
     other_plan = CHANGES_OF_TERMS[name](usual_plan)
-    begun = run_until(usual_plan, folder=tmp_path / "a", stage="training the student")
-    assert not lines_of_two_sums(begun)
-    begun = run_until(other_plan, folder=tmp_path / "b", stage="training teachers")
-    (line,) = lines_of_two_sums(begun)
+    monitor = run_until(usual_plan, folder=tmp_path / "a", stage="training the student")
+    assert not lines_of_two_sums(monitor)
+    monitor = run_until(other_plan, folder=tmp_path / "b", stage="training teachers")
+    (line,) = lines_of_two_sums(monitor)
     assert line.startswith(f"ledger={other} counts for adjacency=") and f"{usual} for adj" in line
     for run in ("b", "c"):  # b continues, c is new
-        continued = run_until(other_plan, folder=tmp_path / run, stage="training the student")
-        assert lines_of_two_sums(continued) == [line]
-    begun = run_until(usual_plan, folder=tmp_path / "d", stage="training the student")
-    (line,) = lines_of_two_sums(begun)
+        monitor = run_until(other_plan, folder=tmp_path / run, stage="training the student")
+        assert lines_of_two_sums(monitor) == [line]
+    monitor = run_until(usual_plan, folder=tmp_path / "d", stage="training the student")
+    (line,) = lines_of_two_sums(monitor)
     assert line.startswith(f"ledger={usual} counts for adjacency=replace_one at target_delta=1e-05")
     for path in (usual, other):
         assert len(SharedLedger.stored(path).entries) == 2
@@ -396,7 +396,7 @@ def test_a_run_under_other_terms_than_a_ledger_made_meanwhile_has_its_own(
 
     def make_folder_late(path: Path, existing_parent: Path | None = None) -> Path:
         if path == tmp_path and not usual.exists():
-            SharedLedger(usual, target_delta=1e-4)
+            SharedLedger(path=usual, target_delta=1e-4)
         return make_folder(path, existing_parent=existing_parent)
 
     monkeypatch.setattr(charging, "make_folder", make_folder_late)
@@ -413,7 +413,7 @@ def test_a_run_under_other_terms_than_a_ledger_made_meanwhile_has_its_own(
 
 def test_parallel_runs_under_two_terms_have_a_ledger_each(tmp_path: Path) -> None:
     """Two runs that start at once in one folder, with different deltas, are charged to a ledger each."""
-    with multiprocessing.get_context("fork").Pool(2) as pool:
+    with multiprocessing.get_context("fork").Pool(processes=2) as pool:
         pool.starmap(_release, [(tmp_path / "a", 1e-4), (tmp_path / "b", 1e-5)])
     num_charges = [len(SharedLedger.stored(path).entries) for path in tmp_path.glob("ledger*.db")]
     assert num_charges == [1, 1]
@@ -624,10 +624,10 @@ def test_owners_that_an_unnamed_ledger_knows_give_a_warning(tmp_path: Path) -> N
     )
     with refused_parameter("ledger", value=tmp_path / "ledger.db", rule_words=rule):
         train(capped, output_dir=tmp_path / "b")
-    knows = "not the data of account aaaaaaaaaaaa, which knows 95 of these 100 ids and groups"
+    warning = "not the data of account aaaaaaaaaaaa, which knows 95 of these 100 ids and groups"
     monitor = SilentMonitor()
     train(again, output_dir=tmp_path / "c", monitor=monitor)
-    assert [knows in line for line in monitor.lines].count(True) == 1
+    assert [warning in line for line in monitor.lines].count(True) == 1
     monitor = SilentMonitor()
     train(again, output_dir=tmp_path / "d", monitor=monitor)  # the warning comes once
     assert not any("which knows" in line for line in monitor.lines)
@@ -682,7 +682,7 @@ def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("change", "warning"),
+    ("change_plan", "warning"),
     [
         (
             partial(replace, num_queries=30),
@@ -700,14 +700,14 @@ def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> 
     ids=["another price", "other votes", "other records"],
 )
 def test_releases_that_share_their_noise_have_no_total(
-    change: Callable[[Plan], Plan], warning: str, tmp_path: Path
+    change_plan: Callable[[Plan], Plan], warning: str, tmp_path: Path
 ) -> None:
     """The default ledger, without a cap, accepts a second release with the same seed, and the run warns.
 
     The total epsilon is infinite from then on, and a cap is refused.
     """
     run_until_released(replace(plan_on_default_ledger(), seed=3), folder=tmp_path / "a")
-    plan = change(replace(plan_on_default_ledger(), seed=3))
+    plan = change_plan(replace(plan_on_default_ledger(), seed=3))
     begun = run_until(plan, folder=tmp_path / "b", stage="training teachers")
     assert [line for line in begun.lines if line.startswith(warning)], begun.lines
     report = train(plan, output_dir=tmp_path / "b")
@@ -749,10 +749,10 @@ def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> No
     assert len(SharedLedger.stored(path=tmp_path / "ledger.db").entries) == 1
     assert report.privacy == other.privacy
     assert train(plan, output_dir=tmp_path / "b") == report
-    entered = totals_of(
+    totals = totals_of(
         [release for each in "abc" for release in releases_of(folder=tmp_path / each)]
     )
-    assert [total.num_releases for total in entered] == [3], (
+    assert [total.num_releases for total in totals] == [3], (
         "a sweep leaves out what has the same key"
     )
 
@@ -766,9 +766,11 @@ def test_a_finished_run_is_charged_to_another_ledger_on_request(
     """
     folder = tmp_path / "runs" / "run"
     train(plan_on_default_ledger(), output_dir=folder)
-    charged = ledger_beside(folder)
+    ledger_of_run = ledger_beside(folder)
     with refused_parameter(
-        "ledger", value=ledger, rule_words=f"this finished run is charged to, {charged}; or remove"
+        "ledger",
+        value=ledger,
+        rule_words=f"this finished run is charged to, {ledger_of_run}; or remove",
     ):
         train(plan_of(ledger), output_dir=folder)
     assert not ledger.exists()
@@ -824,7 +826,7 @@ def test_of_parallel_runs_no_more_are_released_than_the_cap_allows(
 
     The refused runs release nothing.
     """
-    with multiprocessing.get_context("fork").Pool(3) as pool:
+    with multiprocessing.get_context("fork").Pool(processes=3) as pool:
         ends = pool.starmap(_run, [(ledger, tmp_path / name) for name in "abc"])
     assert sorted(ends)[0] == "finished", ends
     assert all(end.startswith("max_total_epsilon=") for end in sorted(ends)[1:]), ends
