@@ -41,6 +41,6 @@ class SplitPaths:
         """Returns the reader of three .npz files."""
         return Arrays(private=self.private, public=self.public, test=self.test)
 
-    def table(self, *labels: str) -> Table:
-        """Returns the reader of three tables with columns of labels."""
-        return Table(private=self.private, public=self.public, test=self.test, labels=labels)
+    def table_with_labels(self, *label_columns: str) -> Table:
+        """Returns the reader of three tables with these columns of labels."""
+        return Table(private=self.private, public=self.public, test=self.test, labels=label_columns)

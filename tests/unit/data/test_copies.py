@@ -123,7 +123,7 @@ def _tables(folder: Path, inputs: dict[str, Float32Array]) -> Any:
     for split, rows in inputs.items():
         lines = [",".join(map(str, [*row, number % 2])) for number, row in enumerate(rows.tolist())]
         (folder / f"{split}.csv").write_text("\n".join(["a,b,c,flu", *lines]) + "\n")
-    return SplitPaths.in_folder(folder, ending=".csv").table("flu").load()
+    return SplitPaths.in_folder(folder, ending=".csv").table_with_labels("flu").load()
 
 
 def _arrays(folder: Path, inputs: dict[str, Float32Array]) -> Any:

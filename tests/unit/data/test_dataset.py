@@ -234,13 +234,12 @@ def test_pixels_behave_like_a_float_array() -> None:
         len(expected_pixels),
     )
     assert pixels.dtype == expected_pixels.dtype == np.float32
-    for rows in (
-        slice(1),
-        slice(None, None, 2),
-        np.array([2, 0]),
-        np.array([True, False, True]),
-        np.array([], int),
-    ):
+    first_row = slice(1)
+    every_second_row = slice(None, None, 2)
+    row_numbers = np.array([2, 0])
+    row_mask = np.array([True, False, True])
+    no_row_numbers = np.array([], int)
+    for rows in (first_row, every_second_row, row_numbers, row_mask, no_row_numbers):
         assert pixels[rows].tolist() == expected_pixels[rows].tolist()
         assert pixels[rows].dtype == np.float32
     assert np.asarray(pixels).tolist() == expected_pixels.tolist()

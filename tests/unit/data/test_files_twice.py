@@ -71,7 +71,7 @@ def test_same_table_in_two_splits_is_refused(tmp_path: Path, path_pattern: str) 
     pytest.importorskip("pyarrow")
     for split in ("private", "public", "test"):
         (tmp_path / f"{split}.csv").write_text(f"age,flu\n1,0\n2,1\n{len(split)},1\n")
-    reader = SplitPaths.in_folder(tmp_path, ending=".csv").table("flu")
+    reader = SplitPaths.in_folder(tmp_path, ending=".csv").table_with_labels("flu")
     assert len(reader.load().private) == 3
     private_path = other_path(folder=tmp_path, name="private.csv", path_pattern=path_pattern)
     with refused_parameter("data.test", value=ANY, rule_words="another file"):

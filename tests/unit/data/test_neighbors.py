@@ -92,7 +92,7 @@ def _three_tables(folder: Path, num_private_person_records: int) -> Dataset:
                 split=split, num_private_person_records=num_private_person_records
             ),
         )
-    reader = SplitPaths.in_folder(folder, ending=".csv").table("flu", "cough")
+    reader = SplitPaths.in_folder(folder, ending=".csv").table_with_labels("flu", "cough")
     return replace(reader, group="person", drop=("split",)).load()
 
 

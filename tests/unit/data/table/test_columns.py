@@ -115,7 +115,7 @@ def wards(tmp_path: Path) -> Table:
     paths = SplitPaths.in_folder(folder=tmp_path, ending=".csv")
     for path in (paths.private, paths.public, paths.test):
         Path(path).write_text("ward,day,ill\n3,2025-01-31,1\n12,2025-02-01,0\n")
-    return paths.table("ill")
+    return paths.table_with_labels("ill")
 
 
 def test_category_setting_treats_numbers_and_dates_as_words(wards: Table) -> None:

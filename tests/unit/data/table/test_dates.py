@@ -50,7 +50,7 @@ def write_dates(
             person = f"{split_number}{row}"
             rows.append(f'{person},{row % 7},"{cell}",{row % 2}')
         (folder / f"{split}.csv").write_text("\n".join(["person,age,when,flu", *rows, ""]))
-    table = SplitPaths.in_folder(folder=folder, ending=".csv").table("flu")
+    table = SplitPaths.in_folder(folder=folder, ending=".csv").table_with_labels("flu")
     return replace(table, group="person")
 
 

@@ -55,7 +55,7 @@ def write_people(
             rows.append(f"{name}{suffix},{30 + number},{WARDS[flu]},{flu}")
         text = "\n".join(["person,age,ward,flu", *rows, ""])
         (folder / f"{split}.csv").write_bytes(text.encode(encoding))
-    table = SplitPaths.in_folder(folder=folder, ending=".csv").table("flu")
+    table = SplitPaths.in_folder(folder=folder, ending=".csv").table_with_labels("flu")
     return replace(table, group="person")
 
 

@@ -48,7 +48,7 @@ def write_foreign(
     for split, rows in rows_of_split.items():
         text = "\n".join([FOREIGN_HEAD, *rows, ""]).replace(".", decimal_mark)
         (folder / f"{split}.csv").write_text(first_character + text, encoding=encoding)
-    return SplitPaths.in_folder(folder=folder, ending=".csv").table("ill", "well")
+    return SplitPaths.in_folder(folder=folder, ending=".csv").table_with_labels("ill", "well")
 
 
 def test_yes_and_no_are_read_as_labels(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def write_lists(folder: Path, *, cell_of: CellOf, ending: str) -> Table:
             frame.to_parquet(path)
         else:
             frame.to_feather(path)
-    table = SplitPaths.in_folder(folder=folder, ending=f".{ending}").table("dx")
+    table = SplitPaths.in_folder(folder=folder, ending=f".{ending}").table_with_labels("dx")
     return replace(table, label_separator=";", group="person")
 
 

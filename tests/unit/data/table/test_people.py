@@ -91,7 +91,7 @@ def load_table(folder: Path, person_names_by_split: Mapping[str, list[str]]) -> 
         rows = [f'"{name}",{age},{age % 2}' for age, name in enumerate(names)]
         text = "\n".join(["person,age,flu", *rows, ""])
         (folder / f"{split}.csv").write_text(text, encoding="utf-8")
-    table = SplitPaths.in_folder(folder=folder, ending=".csv").table("flu")
+    table = SplitPaths.in_folder(folder=folder, ending=".csv").table_with_labels("flu")
     return replace(table, group="person").load()
 
 

@@ -448,26 +448,35 @@ def test_digests_of_cells_are_those_in_ledgers() -> None:
         ),
         "whole": pa.array((row_numbers % 90).astype(np.float64), mask=row_numbers % 13 == 0),
         "single": pa.array((row_numbers / 3).astype(np.float32)),
-        "odd": pa.array([odd_float(number) for number in range(num_rows)], from_pandas=False),
+        "odd": pa.array(
+            [odd_float(row_number) for row_number in range(num_rows)], from_pandas=False
+        ),
         "flag": pa.array(row_numbers % 3 == 0, mask=row_numbers % 17 == 0),
         "word": pa.array(
-            [["", " a b ", "x", None, "\u00e9\u200b"][number % 5] for number in range(num_rows)]
+            [
+                ["", " a b ", "x", None, "\u00e9\u200b"][row_number % 5]
+                for row_number in range(num_rows)
+            ]
         ),
-        "large": pa.array([f"w{number % 3}" for number in range(num_rows)], pa.large_string()),
-        "code": pa.array([f"c{number % 4}" for number in range(num_rows)]).dictionary_encode(),
+        "large": pa.array(
+            [f"w{row_number % 3}" for row_number in range(num_rows)], pa.large_string()
+        ),
+        "code": pa.array(
+            [f"c{row_number % 4}" for row_number in range(num_rows)]
+        ).dictionary_encode(),
         "day": pa.array(
             [
-                datetime.date(2000, 1, 1) + datetime.timedelta(days=number)
-                for number in range(num_rows)
+                datetime.date(2000, 1, 1) + datetime.timedelta(days=row_number)
+                for row_number in range(num_rows)
             ]
         ),
         "moment": pa.array(row_numbers.astype("datetime64[s]")),
         "price": pa.array(
-            [Decimal(number) / 4 for number in range(num_rows)],
+            [Decimal(row_number) / 4 for row_number in range(num_rows)],
             pa.decimal128(precision=12, scale=3),
         ),
-        "bytes": pa.array([bytes([number % 256, 65]) for number in range(num_rows)]),
-        "list": pa.array([[number % 3, number] for number in range(num_rows)]),
+        "bytes": pa.array([bytes([row_number % 256, 65]) for row_number in range(num_rows)]),
+        "list": pa.array([[row_number % 3, row_number] for row_number in range(num_rows)]),
         "none": pa.nulls(num_rows),
     }
     table = pa.table(columns)
@@ -477,8 +486,10 @@ def test_digests_of_cells_are_those_in_ledgers() -> None:
     assert private_digest(batches[:1]) != expected_digest
     words = pa.table(
         {
-            "age": [["3,5", "3.5", " 7 ", "NA", ""][number % 5] for number in range(num_rows)],
-            "word": [f"w{number % 17}" for number in range(num_rows)],
+            "age": [
+                ["3,5", "3.5", " 7 ", "NA", ""][row_number % 5] for row_number in range(num_rows)
+            ],
+            "word": [f"w{row_number % 17}" for row_number in range(num_rows)],
         }
     )
     expected_digest = "e7a4dfd96b62b591114310c527067115bf36741e7172c403a83638a34a4832fd"

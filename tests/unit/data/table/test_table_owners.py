@@ -24,9 +24,10 @@ def write_table_with_budgets(folder: Path, budgets: tuple[str, str, str]) -> Tab
         budgets: the cells of the column `agreed`, which says the budget of a row's patient.
     """
     lines = [f"{row},{budget}" for row, budget in zip(PRIVATE_ROWS, budgets, strict=True)]
+    budget_column = "agreed"
     table = write_table(folder=folder)
-    write_lines(path=Path(str(table.private)), head=f"{HEAD},agreed", lines=lines)
-    return replace(table, budget="agreed")
+    write_lines(path=Path(str(table.private)), head=f"{HEAD},{budget_column}", lines=lines)
+    return replace(table, budget=budget_column)
 
 
 @pytest.mark.slow

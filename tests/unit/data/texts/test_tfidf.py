@@ -29,15 +29,15 @@ def fitted() -> TfidfVectors:
 def test_a_vector_does_not_depend_on_other_texts(fitted: TfidfVectors) -> None:
     """The vector of a text is the same, bit for bit, in another order and among other texts."""
     texts = [*some_texts(num_texts=1500, seed=1), "ba " * 40_000, "", SECRET]
-    together = fitted.vectors(texts)
+    vectors_of_texts = fitted.vectors(texts)
     rng = np.random.default_rng(2)
     order = rng.permutation(len(texts))
-    shuffled = fitted.vectors([texts[index] for index in order])
-    np.testing.assert_array_equal(shuffled, together[order])
+    vectors_of_shuffled_texts = fitted.vectors([texts[index] for index in order])
+    np.testing.assert_array_equal(vectors_of_shuffled_texts, vectors_of_texts[order])
     for index in (*rng.integers(len(texts), size=40).tolist(), len(texts) - 1):
-        neighbors = some_texts(num_texts=int(rng.integers(3)), seed=index)
-        vector = fitted.vectors([*neighbors, texts[index]])[-1]
-        np.testing.assert_array_equal(vector, together[index])
+        other_texts = some_texts(num_texts=int(rng.integers(3)), seed=index)
+        vector = fitted.vectors([*other_texts, texts[index]])[-1]
+        np.testing.assert_array_equal(vector, vectors_of_texts[index])
 
 
 def test_a_vector_has_length_1(fitted: TfidfVectors) -> None:
