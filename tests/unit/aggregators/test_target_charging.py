@@ -27,6 +27,7 @@ from tests.refusals import refused_parameter
 
 CLEAR_COUNTS = [40, 39, 0, 0]
 UNSURE_COUNTS = [20, 20, 20, 20]
+PRIOR_OF_QUERY = [True, True, False, False]
 NO_ANSWER = None  # the outcome of a hit without a stable set of labels
 NOT_PRIOR = NotPriorTopK(
     prior_scale=1.0,
@@ -351,7 +352,7 @@ def test_only_queries_that_contradict_the_prior_are_hits() -> None:
     counts_of_queries = np.array(
         [CLEAR_COUNTS] * 3 + [CLEAR_COUNTS, [0, 0, 40, 39], CLEAR_COUNTS, [40, 39, 0, 0]]
     )
-    prior = np.tile([True, True, False, False], (7, 1))
+    prior = np.tile(PRIOR_OF_QUERY, (7, 1))
     release = release_of_session(
         aggregator=NOT_PRIOR.with_prior(prior), counts_of_queries=counts_of_queries
     )
@@ -381,7 +382,7 @@ def test_prior_rule_sees_only_earlier_rounds() -> None:
 
     def predict(labels: Any, answered: Any, num_queries: int) -> Any:
         calls.append((len(labels), len(answered), num_queries))
-        return np.tile([True, True, False, False], (num_queries, 1))
+        return np.tile(PRIOR_OF_QUERY, (num_queries, 1))
 
     release_of_session(
         aggregator=replace(NOT_PRIOR, round_size=50).with_prior(predict),
@@ -457,8 +458,7 @@ def test_answer_to_a_hit_is_independent_of_its_check() -> None:
         round_size=20_000,
     )
     counts_of_query = np.array([22, 14, 8, 0])
-    prior_of_query = np.array([True, True, False, False])
-    session = aggregator.with_prior(np.tile(prior_of_query, (20_000, 1)))
+    session = aggregator.with_prior(np.tile(PRIOR_OF_QUERY, (20_000, 1)))
     release = release_of_session(
         aggregator=session, counts_of_queries=np.tile(counts_of_query, (20_000, 1))
     )
@@ -485,7 +485,7 @@ def outcome_frequencies(
     answer.
     """
     counts_of_queries = np.tile(counts_of_query, (num_queries, 1))
-    prior = np.tile([True, True, False, False], (num_queries, 1))
+    prior = np.tile(PRIOR_OF_QUERY, (num_queries, 1))
     endless = replace(
         aggregator,
         first_queries=0,

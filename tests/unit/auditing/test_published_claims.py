@@ -221,7 +221,7 @@ def test_json_has_the_first_finding_at_the_top_and_no_infinity() -> None:
     )
     assert values["assumed"] == {"noise_std": 50.0, "threshold_share": 0.6, "vote_clip": 2}
     assert (
-        next(each for each in others if each["aggregator"] == "clipped_votes")["epsilon"][
+        next(finding for finding in others if finding["aggregator"] == "clipped_votes")["epsilon"][
             "add_remove"
         ]
         < 100

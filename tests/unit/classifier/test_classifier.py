@@ -180,8 +180,8 @@ def test_sparse_rows_and_sets_of_words_make_the_same_release(data_with_labels: L
         ),
         random_state=0,
     )
-    for other in (model_of_sets, sparse_model):
-        np.testing.assert_array_equal(other.release_.labels, model_of_bits.release_.labels)
+    for other_model in (model_of_sets, sparse_model):
+        np.testing.assert_array_equal(other_model.release_.labels, model_of_bits.release_.labels)
     np.testing.assert_array_equal(
         sparse_model.predict(sparse.csr_array(inputs)), model_of_bits.predict(inputs)
     )
