@@ -38,8 +38,8 @@ from tests.privacy.rival_distributions import confident_votes_distribution
 from tests.refusals import refused_parameter
 
 REPLACE = pa.Adjacency.REPLACE_ONE
-PLAIN = StableTopK(selection_scale=40.0, test_std=60.0)
-VOTES = GaussianVotes(noise_std=50.0)
+STABLE_TOP_K = StableTopK(selection_scale=40.0, test_std=60.0)
+GAUSSIAN_VOTES = GaussianVotes(noise_std=50.0)
 
 
 def fault_found() -> AbstractContextManager[object]:
@@ -148,10 +148,10 @@ def test_1_thresholds_do_not_depend_on_the_votes() -> None:
 
     In the faulty variant the threshold lies in the largest gap between counts, so that one vote moves it far.
     """
-    for aggregator in (VOTES, PLAIN):
+    for aggregator in (GAUSSIAN_VOTES, STABLE_TOP_K):
         check_label_probabilities(aggregator, probabilities_of=label_probabilities)
     with fault_found():
-        check_label_probabilities(VOTES, probabilities_of=adaptive_threshold_probabilities)
+        check_label_probabilities(GAUSSIAN_VOTES, probabilities_of=adaptive_threshold_probabilities)
 
 
 # 2. One seed for all queries
@@ -360,12 +360,12 @@ def test_7_noise_has_its_stated_std_in_votes() -> None:
 
     with fault_found():
         check_scale(draw_labels=draw_labels_with_root_of_std)
-    assert renyi_at_8(VOTES) == pytest.approx(
-        4 * renyi_at_8(VOTES.scaled(noise_factor=2.0)), rel=0.01
+    assert renyi_at_8(GAUSSIAN_VOTES) == pytest.approx(
+        4 * renyi_at_8(GAUSSIAN_VOTES.scaled(noise_factor=2.0)), rel=0.01
     )
     # The sensitivity plus std * Phi^-1(1 - 1e-9): a gap of this size passes half the time.
     gap_at_half = np.array(2 + round(60 * 5.9978))
-    pass_prob = PLAIN.stability_test(num_teachers=800).pass_probabilities(gap_at_half)
+    pass_prob = STABLE_TOP_K.stability_test(num_teachers=800).pass_probabilities(gap_at_half)
     assert pass_prob == pytest.approx(0.5, abs=0.005)
 
 
@@ -510,17 +510,19 @@ def test_12_a_person_has_one_teacher() -> None:
 
     The faulty variant deals records without regard to whose they are. `verify` refuses such a partition.
     """
-    people = np.repeat(np.arange(30), 3)
+    person_of_record = np.repeat(np.arange(30), 3)
     teacher_of_record = np.arange(90) % 7
-    partition = Partition.draw(people, num_teachers=7, rng=np.random.default_rng(0))
-    check_one_teacher_a_person(partition.teacher_of, group_ids=people)
+    partition = Partition.draw(person_of_record, num_teachers=7, rng=np.random.default_rng(0))
+    check_one_teacher_a_person(partition.teacher_of, group_ids=person_of_record)
     with fault_found():
-        check_one_teacher_a_person(teacher_of_record, group_ids=people)
+        check_one_teacher_a_person(teacher_of_record, group_ids=person_of_record)
     inputs = np.zeros((90, 1), np.float32)
     labels = np.zeros((90, 1), bool)
     with refused_parameter("group_ids", rule_words="group"):
         Partition(teacher_of_record, num_teachers=7).verify(
-            Split(inputs=inputs, labels=labels, record_ids=np.arange(90), group_ids=people)
+            Split(
+                inputs=inputs, labels=labels, record_ids=np.arange(90), group_ids=person_of_record
+            )
         )
 
 
@@ -678,7 +680,9 @@ def test_14_replace_one_costs_more_where_votes_are_traded(
 
 def test_14_plain_votes_cost_the_same_under_both_adjacencies() -> None:
     """Gaussian votes have the same Renyi price under both adjacencies, as the count of each label moves by 1."""
-    assert renyi_at_8(VOTES) == renyi_at_8(replace(VOTES, adjacency=pa.Adjacency.ADD_REMOVE))
+    assert renyi_at_8(GAUSSIAN_VOTES) == renyi_at_8(
+        replace(GAUSSIAN_VOTES, adjacency=pa.Adjacency.ADD_REMOVE)
+    )
 
 
 # 15. Permute-and-flip as the exponential mechanism: rho of a bounded range, for a mechanism that has none

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-PATH = Path(__file__).parents[2] / "docs" / "_build" / "breakable.py"
-SPEC = importlib.util.spec_from_file_location("breakable", PATH)
+HOOK_PATH = Path(__file__).parents[2] / "docs" / "_build" / "breakable.py"
+SPEC = importlib.util.spec_from_file_location("breakable", HOOK_PATH)
 assert SPEC is not None and SPEC.loader is not None
 HOOK = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(HOOK)

@@ -56,9 +56,9 @@ class CodeBlock:
         )
 
 
-def code_blocks(page: Path) -> list[CodeBlock]:
+def code_blocks(page_path: Path) -> list[CodeBlock]:
     """Returns the Python blocks of a page, in order, without their indentation."""
-    text = page.read_text(encoding="utf-8")
+    text = page_path.read_text(encoding="utf-8")
     blocks = []
     for match in BLOCK.finditer(text):
         indentation = match["indent"]
@@ -66,7 +66,7 @@ def code_blocks(page: Path) -> list[CodeBlock]:
         code = "".join(
             part.removeprefix(indentation) for part in match["code"].splitlines(keepends=True)
         )
-        blocks.append(CodeBlock(page=page, line=line, code=code))
+        blocks.append(CodeBlock(page=page_path, line=line, code=code))
     return blocks
 
 
@@ -84,14 +84,14 @@ def test_the_blocks_of_a_page_run_in_order_in_one_namespace(
 
 def test_a_difference_from_the_page_is_named_by_line(tmp_path: Path) -> None:
     """A block that prints other lines than its comments promise fails with the name of the page and the line."""
-    page = tmp_path / "page.md"
+    page_path = tmp_path / "page.md"
     for code in ("print(1)\n#> 2\n", "print(1)\n", "#> 1\n", "print(1)\nprint(2)\n#> 2\n#> 1\n"):
-        page.write_text(
+        page_path.write_text(
             f"# A\n\n- item\n\n    ```python\n{indent(code, '    ')}    ```\n\n```text\nnot me\n```\n"
         )
-        (block,) = code_blocks(page)
+        (block,) = code_blocks(page_path)
         with pytest.raises(AssertionError, match=r"page\.md:6 printed"):
-            block.run({})
+            block.run(namespace={})
 
 
 def figures_without_block(prose: str) -> set[str]:

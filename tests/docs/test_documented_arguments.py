@@ -13,20 +13,20 @@ ARGUMENTS = re.compile(r"^Args:\n((?:    .*\n?|\n)*)", re.MULTILINE)
 ARGUMENT = re.compile(r"^    \*{0,2}(\w+):", re.MULTILINE)
 
 
-def documented_arguments(node: ast.FunctionDef | ast.ClassDef) -> list[str]:
+def documented_arguments(definition: ast.FunctionDef | ast.ClassDef) -> list[str]:
     """Returns the names under `Args:` in the docstring of a function or a class."""
-    section = ARGUMENTS.search(ast.get_docstring(node) or "")
+    section = ARGUMENTS.search(ast.get_docstring(definition) or "")
     return ARGUMENT.findall(section[1]) if section else []
 
 
-def parameters_of(node: ast.FunctionDef | ast.ClassDef) -> set[str] | None:
+def parameters_of(definition: ast.FunctionDef | ast.ClassDef) -> set[str] | None:
     """Returns the parameters of a function, or of a class's `__init__`; None for a class without one of its own."""
-    if isinstance(node, ast.ClassDef):
-        for member in node.body:
-            if isinstance(member, ast.FunctionDef) and member.name == "__init__":
-                return parameters_of(member)
+    if isinstance(definition, ast.ClassDef):
+        for method in definition.body:
+            if isinstance(method, ast.FunctionDef) and method.name == "__init__":
+                return parameters_of(method)
         return None
-    arguments = node.args
+    arguments = definition.args
     parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     parameters += [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
     return {parameter.arg for parameter in parameters}
@@ -34,12 +34,12 @@ def parameters_of(node: ast.FunctionDef | ast.ClassDef) -> set[str] | None:
 
 def unknown_arguments(code: str) -> Iterator[str]:
     """Yields the line and the name of each documented argument that is no parameter."""
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            parameters = parameters_of(node)
-            for name in documented_arguments(node):
+    for definition in ast.walk(ast.parse(code)):
+        if isinstance(definition, (ast.FunctionDef, ast.ClassDef)):
+            parameters = parameters_of(definition)
+            for name in documented_arguments(definition):
                 if parameters is not None and name not in parameters:
-                    yield f"{node.lineno}: {name}"
+                    yield f"{definition.lineno}: {name}"
 
 
 @pytest.mark.slow
@@ -57,8 +57,8 @@ def test_every_documented_argument_is_a_parameter() -> None:
 def test_a_renamed_parameter_is_found_in_functions_and_classes() -> None:
     """Negative control: a docstring with the earlier name of a parameter is found."""
     docstring = '    """Does it.\n\n    Args:\n        size: how large.\n    """\n'
-    function = f"def scaled(length):\n{docstring}    return length\n"
-    constructor = "    def __init__(self, length):\n        self.length = length\n"
-    assert list(unknown_arguments(function)) == ["1: size"]
-    assert list(unknown_arguments(f"class Scaled:\n{docstring}{constructor}")) == ["1: size"]
-    assert list(unknown_arguments(function.replace("length", "size"))) == []
+    function_source = f"def scaled(length):\n{docstring}    return length\n"
+    constructor_source = "    def __init__(self, length):\n        self.length = length\n"
+    assert list(unknown_arguments(function_source)) == ["1: size"]
+    assert list(unknown_arguments(f"class Scaled:\n{docstring}{constructor_source}")) == ["1: size"]
+    assert list(unknown_arguments(function_source.replace("length", "size"))) == []

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-AUDIT = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+AUDIT_TEXT = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
 TEMPLATES = sorted(
     path
     for path in (ROOT / "pate").rglob("*")
     if path.suffix in (".txt", ".html", ".jinja") and "data" not in path.parts
 )
 # the output of the audit's blocks, which run in the tests
-PRINTED = re.findall(r"^#> (.*)$", AUDIT, re.MULTILINE)
+PRINTED = re.findall(r"^#> (.*)$", AUDIT_TEXT, re.MULTILINE)
 FIGURE = re.compile(r"\d+\.\d{2}\b")
 
 

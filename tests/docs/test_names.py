@@ -42,13 +42,15 @@ def hydra_config() -> Iterator[None]:
 
 
 @cache
-def composed_members(place: int) -> DictConfig:
-    """Returns one configuration with the member at this place of each group on the page, or with its last member.
+def composed_members(row_number: int) -> DictConfig:
+    """Returns one configuration with the member in this row of each group on the page, or with its last member.
 
     The parts do not fit together, but each is composed as beside any other, and few configurations are composed.
     """
     names_of_groups = {group: [name for name, _ in ROW.findall(GROUPS[group])] for group in GROUPS}
-    choices = {group: names[min(place, len(names) - 1)] for group, names in names_of_groups.items()}
+    choices = {
+        group: names[min(row_number, len(names) - 1)] for group, names in names_of_groups.items()
+    }
     words = [f"{group}={name}" for group, name in choices.items()]
     if choices["data"] == "celeba":
         words.append("data.root=FOLDER")
@@ -57,8 +59,8 @@ def composed_members(place: int) -> DictConfig:
 
 def build_by_name(group: str, name: str) -> Any:
     """Returns the part that the commands build for a choice."""
-    place = [member for member, _ in ROW.findall(GROUPS[group])].index(name)
-    node = composed_members(place)[group]
+    row_number = [member for member, _ in ROW.findall(GROUPS[group])].index(name)
+    node = composed_members(row_number)[group]
     assert group == "accountant" or OmegaConf.get_type(node).__name__.endswith("Config"), (
         "its values are checked by its class"
     )
@@ -69,12 +71,12 @@ def build_by_name(group: str, name: str) -> Any:
     )
 
 
-def build_by_python(group: str, python: str) -> Any:
+def build_by_python(group: str, python_expression: str) -> Any:
     """Returns the part that the page's Python builds; the page names an accountant by its class."""
     from sklearn.linear_model import LogisticRegression
 
     names = {name: getattr(PACKAGES[group], name) for name in PACKAGES[group].__all__}
-    part = eval(python, {**names, "LogisticRegression": LogisticRegression})
+    part = eval(python_expression, {**names, "LogisticRegression": LogisticRegression})
     return part() if group == "accountant" else part
 
 
@@ -100,10 +102,10 @@ def test_every_member_is_on_the_page(group: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("group", "name", "python"), ROWS, ids=lambda value: value)
-def test_the_python_is_what_the_name_builds(group: str, name: str, python: str) -> None:
+@pytest.mark.parametrize(("group", "name", "python_expression"), ROWS, ids=lambda value: value)
+def test_the_python_is_what_the_name_builds(group: str, name: str, python_expression: str) -> None:
     """The Python on docs/names.md builds a part of the same class and fields as the configuration."""
-    part = build_by_python(group, python=python)
+    part = build_by_python(group, python_expression=python_expression)
     expected = build_by_name(group, name=name)
     assert type(part) is type(expected)
     if group != "accountant":  # accountants begin empty, and have no other settings
@@ -113,6 +115,6 @@ def test_the_python_is_what_the_name_builds(group: str, name: str, python: str) 
 @pytest.mark.slow
 def test_another_value_is_noticed() -> None:
     """A part with another noise than in the configuration has another text."""
-    other_part = build_by_python(group="aggregator", python="GNMax(noise_std=41.0)")
+    other_part = build_by_python(group="aggregator", python_expression="GNMax(noise_std=41.0)")
     part = build_by_name(group="aggregator", name="gnmax")
     assert fields_as_text(other_part) != fields_as_text(part)

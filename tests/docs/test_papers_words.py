@@ -25,13 +25,13 @@ def hydra_config() -> Iterator[None]:
         yield
 
 
-def setting_of(word: str) -> str:
+def setting_of(papers_word: str) -> str:
     """Returns the cell with the setting in the first row that begins with the word."""
-    return next(cells[2] for cells in ROWS if cells[0].strip().startswith(word))
+    return next(cells[2] for cells in ROWS if cells[0].strip().startswith(papers_word))
 
 
 @pytest.mark.parametrize(
-    ("word", "setting"),
+    ("papers_word", "setting"),
     [
         ("sigma_1", "aggregator.selection_scale="),
         ("sigma_2", "aggregator.test_std="),
@@ -46,9 +46,9 @@ def setting_of(word: str) -> str:
         ("sigma_2 of Confident-GNMax", "aggregator.noise_std="),
     ],
 )
-def test_a_word_has_the_setting_that_its_paper_means(word: str, setting: str) -> None:
+def test_a_word_has_the_setting_that_its_paper_means(papers_word: str, setting: str) -> None:
     """The row of a paper's word in docs/papers-words.md names the expected setting."""
-    assert f"`{setting}`" in setting_of(word)
+    assert f"`{setting}`" in setting_of(papers_word)
 
 
 @pytest.mark.slow

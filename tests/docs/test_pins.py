@@ -30,8 +30,8 @@ def digest_of_function(source_code: str) -> str:
 
 def test_every_note_was_read_with_the_present_code(present_pins: pin.Pins) -> None:
     """No code that names a proof note has changed since its digests were recorded."""
-    lines = pin.changes(pin.read_pins(), now=present_pins)
-    assert not lines, "\n" + "\n".join(lines)
+    changed_pins = pin.changes(pin.read_pins(), now=present_pins)
+    assert not changed_pins, "\n" + "\n".join(changed_pins)
 
 
 def test_every_cited_note_exists(present_pins: pin.Pins) -> None:

@@ -18,11 +18,12 @@ PAGE = (ROOT / "docs" / "what-goes-with-what.md").read_text(encoding="utf-8")
 
 def classes_of_group(group: str) -> dict[str, Any]:
     """Returns the class of each part of a group of the configuration, by its name there."""
-    rows_of_page = {}
+    class_by_name = {}
     for path in sorted((ROOT / "conf" / group).glob("*.yaml")):
-        module, name = yaml.safe_load(path.read_text(encoding="utf-8"))["_target_"].rsplit(".", 1)
-        rows_of_page[path.stem] = getattr(import_module(module), name)
-    return rows_of_page
+        target = yaml.safe_load(path.read_text(encoding="utf-8"))["_target_"]
+        module_name, class_name = target.rsplit(".", 1)
+        class_by_name[path.stem] = getattr(import_module(module_name), class_name)
+    return class_by_name
 
 
 TEACHERS: dict[str, type[Voter]] = classes_of_group("teacher")
@@ -86,21 +87,21 @@ def test_the_page_states_which_pairs_fit_and_take_budgets() -> None:
     for teacher in TEACHERS.values():
         for aggregator in AGGREGATORS.values():
             pair = (teacher.gives.__name__, aggregator.reads.__name__)
-            reads, weights = rows[pair]
-            assert reads == yes_or_no(can_read(aggregator, teacher)), pair  # type: ignore[arg-type]
+            can_be_read, weighs_groups = rows[pair]
+            assert can_be_read == yes_or_no(can_read(aggregator, teacher)), pair  # type: ignore[arg-type]
             if can_read(aggregator, teacher):  # type: ignore[arg-type]
-                assert weights == yes_or_no(can_weigh_groups(aggregator, teacher)), pair  # type: ignore[arg-type]
+                assert weighs_groups == yes_or_no(can_weigh_groups(aggregator, teacher)), pair  # type: ignore[arg-type]
             pairs.add(pair)
     assert pairs == rows.keys()
 
 
 def test_the_page_lists_aggregators_with_budgets_by_teachers() -> None:
     """The page lists exactly the aggregators that can give groups budgets by dealing them to several teachers."""
-    by_teachers = {
+    budgeted_by_teachers = {
         name
         for name, kind in AGGREGATORS.items()
         if can_budget_groups(aggregator=kind, teacher_recipe=TEACHERS["linear"])  # type: ignore[arg-type]
     }
     sentence = re.search(r"Budgets by the number of\s+teachers: (.*?)\.\n", PAGE, re.DOTALL)
     assert sentence is not None
-    assert names_in(sentence[1]) == by_teachers
+    assert names_in(sentence[1]) == budgeted_by_teachers

@@ -104,23 +104,23 @@ def snapshot_of_release(release: Path, folder: Path) -> Snapshot:
     """Returns the record of `release/`: digests of texts and labels, fingerprints of trained numbers."""
     record: Snapshot = {}
     for path in sorted(file for file in release.rglob("*") if file.is_file()):
-        name = str(path.relative_to(release))
+        file_name = str(path.relative_to(release))
         if path.suffix == ".safetensors":
-            record[name] = {
+            record[file_name] = {
                 key: fingerprint(array) for key, array in sorted(load_file(path).items())
             }
         elif path.suffix == ".npz":
             with np.load(path) as arrays:
-                record[name] = {
+                record[file_name] = {
                     key: digest_of_text(repr(arrays[key].tolist())) for key in sorted(arrays.files)
                 }
         elif path.suffix == ".json" and path.name != MANIFEST:
-            parts = json.loads(path.read_text(encoding="utf-8"))
-            parts.pop("versions", None)
-            record[name] = numbers_of(parts)
+            json_content = json.loads(path.read_text(encoding="utf-8"))
+            json_content.pop("versions", None)
+            record[file_name] = numbers_of(json_content)
         elif path.name != MANIFEST:
             text = path.read_text(encoding="utf-8").replace(str(folder), "FOLDER")
-            record[name] = digest_of_text(re.sub(r"\d+\.\d{2,}", "NUMBER", text))
+            record[file_name] = digest_of_text(re.sub(r"\d+\.\d{2,}", "NUMBER", text))
     return record
 
 
@@ -134,8 +134,8 @@ def snapshot_of_ledger(ledger: Path) -> list[Any]:
 
 def snapshot_of_report(report: Path) -> Snapshot:
     """Returns the parts of `report.json` that are the same whenever the run is made."""
-    parts = json.loads(report.read_text(encoding="utf-8"))
-    return {name: numbers_of(parts[name]) for name in REPORT_PARTS}
+    json_content = json.loads(report.read_text(encoding="utf-8"))
+    return {part_name: numbers_of(json_content[part_name]) for part_name in REPORT_PARTS}
 
 
 def run_aggregator(aggregator: str, data: list[str], folder: Path) -> Snapshot:
@@ -269,11 +269,11 @@ def run_comparison(data: list[str], folder: Path) -> Snapshot:
 def row_of_numbers(row: Mapping[str, str]) -> Snapshot:
     """Returns a row of a CSV table, with texts that spell numbers turned into numbers."""
     values: Snapshot = {}
-    for name, text in row.items():
+    for column, text in row.items():
         try:
-            values[name] = canonical_number(float(text))
+            values[column] = canonical_number(float(text))
         except ValueError:
-            values[name] = text
+            values[column] = text
     return values
 
 

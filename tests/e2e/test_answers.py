@@ -139,7 +139,7 @@ def test_a_release_killed_at_each_file_is_drawn_and_charged_once(
             target_epsilon=8.0,
             ledger=ledger,
         )
-        cohort = Cohort.of_experts(answers, dataset_name="experts")
+        cohort_of_experts = Cohort.of_experts(answers, dataset_name="experts")
         num_replaced = 0
 
         def replace_or_die(source: Any, target: Any, number: int = number) -> None:
@@ -155,14 +155,16 @@ def test_a_release_killed_at_each_file_is_drawn_and_charged_once(
         with monkeypatch.context() as patch:
             patch.setattr(os, "replace", replace_or_die)
             try:
-                release_votes(plan, vote_source=answers, cohort=cohort, output_dir=folder)
+                release_votes(
+                    plan, vote_source=answers, cohort=cohort_of_experts, output_dir=folder
+                )
             except Killed:
                 pass
             else:
                 break
         path = folder / "release" / "release.npz"
         bytes_before = path.read_bytes() if path.exists() else None
-        release_votes(plan, vote_source=answers, cohort=cohort, output_dir=folder)
+        release_votes(plan, vote_source=answers, cohort=cohort_of_experts, output_dir=folder)
         assert bytes_before in (None, path.read_bytes())
         assert len(SharedLedger.stored(ledger).entries) == 1
     assert number > 5

@@ -51,15 +51,15 @@ def _only_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_only_the_fastest")
-@pytest.mark.parametrize("kind", ["kills", "input"])
-def test_a_few_tries_find_no_breach(kind: str) -> None:
+@pytest.mark.parametrize("campaign_name", ["kills", "input"])
+def test_a_few_tries_find_no_breach(campaign_name: str) -> None:
     """One attempt of a campaign finds no changed release and no price that is too low, and the summary counts it."""
-    tally = campaign(kind, tries=range(1), seed=0)
+    tally = campaign(campaign_name, tries=range(1), seed=0)
     assert tally.tries == 1
     assert tally.counts[WRONG_RELEASE] == tally.counts[LOW_PRICE] == 0
-    assert kind != "kills" or tally.findings == []
+    assert campaign_name != "kills" or tally.findings == []
     assert tally.summary().startswith(
-        f"{kind}: 1 tries, 0 wrong releases, 0 prices below the truth, "
+        f"{campaign_name}: 1 tries, 0 wrong releases, 0 prices below the truth, "
     )
 
 
@@ -88,28 +88,28 @@ def test_a_run_that_lies_about_its_price_is_counted(
 ) -> None:
     """The campaign finds a price that is too low in a run whose report states half the epsilon."""
     attack = Kills(tmp_path)
-    start = Kind.start
+    start_run = Kind.start
     assert attack.attempt(random.Random(1)) == []
 
-    def start_with_half_the_price(
-        self: Kind, folder: Path, prepare: Callable[[], None] | None = None
+    def start_run_with_half_the_price(
+        kind_of_run: Kind, folder: Path, prepare: Callable[[], None] | None = None
     ) -> Child:
-        return start(self, folder, _halve_the_report)
+        return start_run(kind_of_run, folder, prepare=_halve_the_report)
 
-    monkeypatch.setattr(Kind, "start", start_with_half_the_price)
+    monkeypatch.setattr(Kind, "start", start_run_with_half_the_price)
     assert LOW_PRICE in {finding.sort for finding in attack.attempt(random.Random(1))}
 
 
 def _halve_the_report() -> None:
     """Changes `os.replace` in this process so that report.json is written with half its epsilon."""
-    replace: Any = os.replace
+    replace_file: Any = os.replace
 
-    def replace_halved(source: Any, target: Any) -> None:
-        if Path(target).name == "report.json":
-            report = json.loads(Path(source).read_text(encoding="utf-8"))
+    def replace_halved(source_path: Any, target_path: Any) -> None:
+        if Path(target_path).name == "report.json":
+            report = json.loads(Path(source_path).read_text(encoding="utf-8"))
             report["privacy"]["epsilon"] /= 2
-            Path(source).write_text(json.dumps(report), encoding="utf-8")
-        replace(source, target)
+            Path(source_path).write_text(json.dumps(report), encoding="utf-8")
+        replace_file(source_path, target_path)
 
     os.replace = replace_halved
 

@@ -250,19 +250,21 @@ def test_one_vote_a_teacher_is_no_more_in_a_run(
     votes = VoteStore.open(tmp_path / "run" / "votes.npz").teacher_votes()
     assert votes.sum(axis=2).max() > 1
     # other counts are of made-up votes, for the plan's price
-    (queried,) = [counts for counts in drawn_counts if len(counts) == votes.shape[1]]
-    assert (queried.sum(axis=1) == votes.any(axis=2).sum(axis=0)).all()
+    (counts_of_queries,) = [counts for counts in drawn_counts if len(counts) == votes.shape[1]]
+    assert (counts_of_queries.sum(axis=1) == votes.any(axis=2).sum(axis=0)).all()
 
 
-CLASSES = {"cautious": 0.5, "usual": 3.0}
+EPSILON_OF_BUDGET_CLASS = {"cautious": 0.5, "usual": 3.0}
 
 
-def with_budgets() -> Plan:
+def plan_with_budget_classes() -> Plan:
     """Returns the centered plan on records of two budget classes; a third of them are in the cautious class."""
     dataset = small_dataset()
     words = np.where(dataset.private.group_ids % 3 == 0, "cautious", "usual")
     with_words = replace(dataset, budgets=words)
-    return replace(centered_plan(), load_dataset=lambda: with_words, budgets=CLASSES)
+    return replace(
+        centered_plan(), load_dataset=lambda: with_words, budgets=EPSILON_OF_BUDGET_CLASS
+    )
 
 
 def test_each_budget_class_has_its_epsilon(
@@ -274,15 +276,19 @@ def test_each_budget_class_has_its_epsilon(
     """
     monitor = SilentMonitor()
     report = train(
-        replace(with_budgets(), ledger=tmp_path / "all.db"),
+        replace(plan_with_budget_classes(), ledger=tmp_path / "all.db"),
         output_dir=tmp_path / "run",
         monitor=monitor,
     )
     epsilons = report.privacy.classes
     assert all(
-        0.99 * CLASSES[name] < epsilon <= CLASSES[name] for name, epsilon in epsilons.items()
+        0.99 * EPSILON_OF_BUDGET_CLASS[name] < epsilon <= EPSILON_OF_BUDGET_CLASS[name]
+        for name, epsilon in epsilons.items()
     )
-    assert list(epsilons) == list(CLASSES) and report.privacy.epsilon == epsilons["usual"]
+    assert (
+        list(epsilons) == list(EPSILON_OF_BUDGET_CLASS)
+        and report.privacy.epsilon == epsilons["usual"]
+    )
     assert any("who is in which class is taken as public" in line for line in monitor.lines)
     release = tmp_path / "run" / "release"
     assert json.loads((release / "privacy.json").read_text())["classes"] == {
@@ -341,23 +347,23 @@ REFUSED = [
     ),
     (
         "data.budget: expected teacher=kernel aggregator=centered_votes, with one",
-        lambda: replace(with_budgets(), num_teachers=20),
+        lambda: replace(plan_with_budget_classes(), num_teachers=20),
     ),
     (
         "data.budget=several: expected a budget that noise is solved for",
-        lambda: replace(with_budgets(), target_epsilon=None),
+        lambda: replace(plan_with_budget_classes(), target_epsilon=None),
     ),
     (
         "data.budget=usual: expected a class of budgets={cautious}",
-        lambda: replace(with_budgets(), budgets={"cautious": 1.0}),
+        lambda: replace(plan_with_budget_classes(), budgets={"cautious": 1.0}),
     ),
     (
         "data.budget=cautious: expected a number > 0, the epsilon of a group",
-        lambda: replace(with_budgets(), budgets=None),
+        lambda: replace(plan_with_budget_classes(), budgets=None),
     ),
     (
         "redraw=true: expected false beside data.budget",
-        lambda: replace(with_budgets(), redraw=True),
+        lambda: replace(plan_with_budget_classes(), redraw=True),
     ),
 ]
 
@@ -380,25 +386,26 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
     """
     dataset = small_dataset()
     rows = np.arange(len(dataset.private))
-    shared = SharedRecords.from_owners(
+    shared_records = SharedRecords.from_owners(
         owner_kinds=("patient", "doctor"), owner_numbers_of_kinds=[rows // 2, (rows + 1) // 2 % 50]
     )
-    assert shared.weights is not None and shared.num_groups == 1
+    assert shared_records.weights is not None and shared_records.num_groups == 1
     private = replace(dataset.private, group_ids=dataset.private.record_ids)
-    changed = replace(dataset, private=private, shared=shared)
+    dataset_of_shared_records = replace(dataset, private=private, shared=shared_records)
     report = train(
-        replace(centered_plan(), load_dataset=lambda: changed), output_dir=tmp_path / "run"
+        replace(centered_plan(), load_dataset=lambda: dataset_of_shared_records),
+        output_dir=tmp_path / "run",
     )
     assert report.privacy.unit.startswith(
         "one value of the column patient, or one of the column doctor"
     )
-    plan = replace(small_plan(), load_dataset=lambda: changed)
+    plan = replace(small_plan(), load_dataset=lambda: dataset_of_shared_records)
     with refused_parameter(
         "data.group", value="[patient,doctor]", rule_words="linked records are 1 groups"
     ):
         train(plan, output_dir=tmp_path / "other")
     with refused_parameter("data.group", value="['patient', 'doctor']"):
-        require_dataset(changed)
+        require_dataset(dataset_of_shared_records)
 
 
 @pytest.mark.slow

@@ -291,10 +291,10 @@ def test_a_run_in_processes_ends_by_a_signal_with_its_workers(tmp_path: Path) ->
         time.sleep(0.05)
 
 
-def limit_file_size(largest_file: int) -> None:
+def limit_file_size(max_file_bytes: int) -> None:
     """Limits the size of each file that this process writes, in bytes."""
     reload(page_module)  # with its pictures, which make it a large file
-    resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, resource.RLIM_INFINITY))
 
 
 def test_a_run_on_a_full_disk_continues_and_pays_once(tmp_path: Path) -> None:
@@ -306,18 +306,18 @@ def test_a_run_on_a_full_disk_continues_and_pays_once(tmp_path: Path) -> None:
     warm.warm_up()
     folder = tmp_path / "run"
 
-    def train(largest_file: int = resource.RLIM_INFINITY) -> warm.Ended:
+    def train(max_file_bytes: int = resource.RLIM_INFINITY) -> warm.Ended:
         settings = [*SMALL, "target_epsilon=200", "seed=1", f"output_dir={folder}"]
         return warm.command(
-            module="train", arguments=settings, prepare=partial(limit_file_size, largest_file)
+            module="train", arguments=settings, prepare=partial(limit_file_size, max_file_bytes)
         ).wait()
 
-    for largest_file, stopped_at in (
+    for max_file_bytes, stopped_at in (
         (8_000, "ledger.db"),
         (50_000, "teachers-"),
         (90_000, "report.html"),
     ):
-        stopped = train(largest_file)
+        stopped = train(max_file_bytes)
         assert stopped.code == 1 and "Traceback" not in stopped.err, stopped.err
         assert re.match(
             r"OSError: \[Errno \d+\] (Input/output error|File too large): ", stopped.line

@@ -93,7 +93,10 @@ def test_a_finished_run_is_charged_to_the_usual_ledger_on_request(
     before = RunFolder(path=folder).own_ledger.read_bytes()
     monitor = SilentMonitor()
     assert train(gaussian_plan(), output_dir=folder, monitor=monitor) == report
-    assert "this run is finished" in monitor.lines[-1] and not ledger_beside(folder).exists()
+    assert (
+        "this run is finished" in monitor.lines[-1]
+        and not ledger_beside(run_folder=folder).exists()
+    )
     with refused_parameter(
         "ledger",
         value=tmp_path / "all.db",
@@ -102,7 +105,7 @@ def test_a_finished_run_is_charged_to_the_usual_ledger_on_request(
         train(replace(gaussian_plan(), ledger=tmp_path / "all.db"), output_dir=folder)
     (folder / "report.json").unlink()
     assert train(gaussian_plan(), output_dir=folder).privacy == report.privacy
-    assert len(entry_keys(ledger_beside(folder))) == 1
+    assert len(entry_keys(ledger_beside(run_folder=folder))) == 1
     assert RunFolder(path=folder).own_ledger.read_bytes() == before
     (folder / "ledger.db").unlink()  # a finished run needs no earlier ledger
     train(gaussian_plan(), output_dir=folder)
@@ -122,15 +125,15 @@ def test_a_run_that_goes_on_draws_and_pays_once(
     release = release_bytes_of_run(folder) if stage == "training the student" else None
     turn_into_earlier_run(folder)
     before = RunFolder(path=folder).own_ledger.read_bytes()
-    path = tmp_path / "all.db" if is_ledger_named else ledger_beside(folder)
+    path = tmp_path / "all.db" if is_ledger_named else ledger_beside(run_folder=folder)
     if not is_ledger_named:
         run_until_released(gaussian_plan(), folder=tmp_path / "another")
-    earlier = entry_keys(path) if path.exists() else []
+    earlier_keys = entry_keys(path) if path.exists() else []
     plan = replace(gaussian_plan(), ledger=path if is_ledger_named else None)
     report = train(plan, output_dir=folder)
     assert release in (None, release_bytes_of_run(folder))
-    run = DrawKeys.read(RunFolder(path=folder)).run_key
-    assert entry_keys(path) == [*earlier, f"{run}:release"]
+    run_key = DrawKeys.read(RunFolder(path=folder)).run_key
+    assert entry_keys(path) == [*earlier_keys, f"{run_key}:release"]
     assert train(plan, output_dir=folder) == report
     assert RunFolder(path=folder).own_ledger.read_bytes() == before
 
@@ -146,7 +149,9 @@ def test_a_redraw_after_an_earlier_ledger_costs_both_draws(tmp_path: Path) -> No
     report = train(replace(gaussian_plan(), redraw=True), output_dir=folder)
     assert release_bytes_of_run(folder) != release
     assert first_price < report.privacy.epsilon < 2.001 * first_price
-    assert [entry.draw for entry in SharedLedger.stored(ledger_beside(folder)).entries] == [1, 2]
+    assert [
+        entry.draw for entry in SharedLedger.stored(ledger_beside(run_folder=folder)).entries
+    ] == [1, 2]
 
 
 def test_copies_with_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> None:
@@ -159,7 +164,9 @@ def test_copies_with_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> Non
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     folders = [tmp_path / name / "run" for name in "ab"]
     for folder in folders:
-        run_until_released(replace(gaussian_plan(), ledger=ledger_beside(folder)), folder)
+        run_until_released(
+            replace(gaussian_plan(), ledger=ledger_beside(run_folder=folder)), folder
+        )
         turn_into_earlier_run(folder)
     releases = [release_bytes_of_run(folder) for folder in folders]
     assert releases[0] != releases[1]
@@ -181,10 +188,10 @@ def test_a_cap_counts_the_charges_of_an_earlier_ledger(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run_until_released(gaussian_plan(), folder)
     turn_into_earlier_run(folder)
-    price = replace(gaussian_plan(), accountant=RdpAccountant)
+    plan_by_renyi = replace(gaussian_plan(), accountant=RdpAccountant)
     with refused_parameter("max_epsilon", value=0.1, rule_words="room for this release of epsilon"):
-        train(replace(price, max_total_epsilon=0.1), output_dir=folder)
-    assert not ledger_beside(folder).exists()
+        train(replace(plan_by_renyi, max_total_epsilon=0.1), output_dir=folder)
+    assert not ledger_beside(run_folder=folder).exists()
 
 
 def charge_more(folder: Path) -> None:

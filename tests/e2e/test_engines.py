@@ -21,14 +21,14 @@ ROUNDS = (
 )
 
 
-def settings_of(folder: Path, engine_settings: Sequence[str] = ()) -> list[str]:
+def settings_of(run_folder: Path, engine_settings: Sequence[str] = ()) -> list[str]:
     """Returns the settings of a run in a folder, whose ledger lies beside it."""
-    return [*ROUNDS, *engine_settings, f"output_dir={folder}", f"ledger={folder}.db"]
+    return [*ROUNDS, *engine_settings, f"output_dir={run_folder}", f"ledger={run_folder}.db"]
 
 
-def published(folder: Path) -> dict[str, bytes]:
+def published(run_folder: Path) -> dict[str, bytes]:
     """Returns the bytes of all files in `release/`, by their relative paths."""
-    release = folder / "release"
+    release = run_folder / "release"
     files = sorted(path for path in release.rglob("*") if path.is_file())
     return {str(path.relative_to(release)): path.read_bytes() for path in files}
 
@@ -36,9 +36,9 @@ def published(folder: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def in_threads(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Returns the files that a run with the default engine, `threads`, publishes."""
-    folder = tmp_path_factory.mktemp("threads") / "run"
-    succeeded("train", arguments=settings_of(folder))
-    return published(folder)
+    run_folder = tmp_path_factory.mktemp("threads") / "run"
+    succeeded("train", arguments=settings_of(run_folder))
+    return published(run_folder)
 
 
 @pytest.mark.slow
@@ -47,30 +47,34 @@ def test_every_engine_leaves_the_release_of_threads(
     engine: str, in_threads: dict[str, bytes], tmp_path: Path
 ) -> None:
     """A run publishes the same bytes with each engine as with `threads`."""
-    folder = tmp_path / "run"
-    succeeded("train", arguments=settings_of(folder, engine_settings=[f"engine={engine}"]))
-    assert published(folder) == in_threads
+    run_folder = tmp_path / "run"
+    succeeded("train", arguments=settings_of(run_folder, engine_settings=[f"engine={engine}"]))
+    assert published(run_folder) == in_threads
 
 
 @pytest.mark.slow
 def test_ray_leaves_the_release_of_threads(in_threads: dict[str, bytes], tmp_path: Path) -> None:
     """A run with `engine=ray`, which starts a cluster for itself, publishes the same bytes as with `threads`."""
     pytest.importorskip("ray", reason="Ray is an optional dependency: the extra ray")
-    folder = tmp_path / "run"
-    ended = run("train", arguments=settings_of(folder, engine_settings=["engine=ray"]))
+    run_folder = tmp_path / "run"
+    ended = run("train", arguments=settings_of(run_folder, engine_settings=["engine=ray"]))
     assert ended.returncode == 0, ended.stderr
-    assert published(folder) == in_threads
+    assert published(run_folder) == in_threads
 
 
 @pytest.mark.slow
 def test_a_finished_run_is_recognized_with_another_engine(tmp_path: Path) -> None:
     """A run that was finished with `engine=processes` is recognized as finished with `engine=sequential`."""
-    folder = tmp_path / "run"
+    run_folder = tmp_path / "run"
     succeeded(
         "train",
-        arguments=settings_of(folder, engine_settings=["engine=processes", "engine.num_workers=1"]),
+        arguments=settings_of(
+            run_folder, engine_settings=["engine=processes", "engine.num_workers=1"]
+        ),
     )
-    again = succeeded("train", arguments=settings_of(folder, engine_settings=["engine=sequential"]))
+    again = succeeded(
+        "train", arguments=settings_of(run_folder, engine_settings=["engine=sequential"])
+    )
     assert "this run is finished" in again.stderr
 
 
@@ -78,14 +82,16 @@ def test_a_finished_run_is_recognized_with_another_engine(tmp_path: Path) -> Non
 def test_a_cluster_that_does_not_answer_is_one_line_and_costs_nothing(tmp_path: Path) -> None:
     """If no Ray cluster is at `engine.address`, a run ends with a line on it and exit code 1, and charges nothing."""
     pytest.importorskip("ray", reason="Ray is an optional dependency: the extra ray")
-    folder = tmp_path / "run"
+    run_folder = tmp_path / "run"
     ended = call(
         "train",
-        arguments=settings_of(folder, engine_settings=["engine=ray", "engine.address=127.0.0.1:1"]),
+        arguments=settings_of(
+            run_folder, engine_settings=["engine=ray", "engine.address=127.0.0.1:1"]
+        ),
     )
     assert ended.returncode == 1
     assert "Traceback" not in ended.stderr
     last = ended.stderr.splitlines()[-1]
     assert "Ray did not start or answer (engine.address=127.0.0.1:1: " in last
     assert last.endswith("the same command continues once that is mended")
-    assert len(Ledger.stored(Path(f"{folder}.db")).entries) == 0
+    assert len(Ledger.stored(Path(f"{run_folder}.db")).entries) == 0

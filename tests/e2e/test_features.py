@@ -152,7 +152,7 @@ def test_a_run_that_was_killed_ends_with_the_same_release(finished: Ended, tmp_p
     """A run on features that is killed at three stages and continued ends with the bytes of an uninterrupted run."""
     folder, _ = finished
     for stop_at in ("learning", "features of", "releasing"):
-        monitor = SilentMonitor(stop_at)
+        monitor = SilentMonitor(stop_at=stop_at)
         reader = FeaturedData(ReaderOfDataset(dataset()), features=SMALL, cache=tmp_path / "cache")
         watched = replace(
             plan(cache=tmp_path / "cache"), load_dataset=partial(reader.load, monitor.stage)

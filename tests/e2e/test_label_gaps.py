@@ -21,22 +21,22 @@ TRAINED = (
 COMMON = ("target_epsilon=8", "seed=1", "all_records=false", "logger=none", "student=linear")
 
 
-def _text_of_flu(part: str, chance: float, truth: int, gap: str) -> str:
+def _text_of_flu(part: str, uniform_draw: float, truth: int, text_of_gap: str) -> str:
     """Returns the text of a cell in the label's column `flu`.
 
     It is the label itself, but in about 60% of the private rows it is empty, -1 or "maybe".
 
     Args:
         part: the split that the row is in.
-        chance: a uniform number in [0, 1) that decides which text it is.
+        uniform_draw: a uniform number in [0, 1) that decides which text it is.
         truth: the label, 0 or 1.
-        gap: the text of a missing label.
+        text_of_gap: the text of a missing label.
     """
-    if part != "private" or chance > 0.6:
+    if part != "private" or uniform_draw > 0.6:
         return str(truth)
-    if chance > 0.3:
-        return gap
-    return "-1" if chance > 0.1 else "maybe"
+    if uniform_draw > 0.3:
+        return text_of_gap
+    return "-1" if uniform_draw > 0.1 else "maybe"
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +48,12 @@ def tables_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     folder = tmp_path_factory.mktemp("gaps")
     for part, num_rows in (("private", 900), ("public", 120), ("test", 100)):
-        for name, gap in ((part, ""), (f"{part}_zeros", "0")):
+        for name, text_of_gap in ((part, ""), (f"{part}_zeros", "0")):
             rng = random.Random(part)
             lines = ["id,a,b,flu,rash"]
             for row in range(num_rows):
-                a, b, chance = rng.gauss(0, 1), rng.gauss(0, 1), rng.random()
-                flu = _text_of_flu(part, chance, truth=int(a > 0), gap=gap)
+                a, b, uniform_draw = rng.gauss(0, 1), rng.gauss(0, 1), rng.random()
+                flu = _text_of_flu(part, uniform_draw, truth=int(a > 0), text_of_gap=text_of_gap)
                 lines.append(f"{part}{row},{a:.3f},{b:.3f},{flu},{int(b > 0)}")
             (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
             if name == "private":
@@ -108,10 +108,12 @@ def test_masks_reach_every_engine_from_files_and_scratch(
         assert ended.returncode == 0, ended.stderr
         return (run / "release" / "release.npz").read_bytes()
 
-    usual = published_bytes("private.csv", engine="threads", scratch="true")
+    usual = published_bytes(private_name="private.csv", engine="threads", scratch="true")
     for engine in engines:
-        assert published_bytes("many", engine=engine, scratch="false") == usual, engine
-    assert published_bytes("private_zeros.csv", engine="threads", scratch="true") != usual
+        assert published_bytes(private_name="many", engine=engine, scratch="false") == usual, engine
+    assert (
+        published_bytes(private_name="private_zeros.csv", engine="threads", scratch="true") != usual
+    )
 
 
 def test_a_schema_with_readings_of_uncertain_labels_serves_a_run_and_predictions(

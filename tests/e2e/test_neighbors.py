@@ -30,9 +30,9 @@ MORE = (
 
 
 CENTERED = ("experiment=centered_votes", "num_queries=40", "student=linear")
-# the people of the private rows, of whom the first 30 and the last 30 have a missing label in two masks
+# the people of the private rows, of whom the first 30 and the last 30 have a missing label in two runs
 PRIVATE = [person for person in range(300) if person % 6 in (0, 2, 3, 5)]
-MASKS: tuple[Mapping[int, str], ...] = (
+MISSING_LABELS_OF_RUNS: tuple[Mapping[int, str], ...] = (
     dict.fromkeys(PRIVATE[:30], "flu"),
     dict.fromkeys(PRIVATE[-30:], "cough"),
 )
@@ -51,7 +51,7 @@ def _write_table(
     rng = np.random.default_rng(0)
     lines = ["part,person,age,dose,flu,cough"]
     for person in range(300):
-        age = rng.normal(50, 15)
+        age = rng.normal(loc=50, scale=15)
         dose = rng.normal()
         part = ("private", "public", "private", "private", "test", "private")[person % 6]
         labels = {"flu": str(int(age > 50)), "cough": str(int(dose > 0))}
@@ -112,9 +112,13 @@ def test_a_private_person_with_more_rows_changes_only_votes(
         for folder in (first, second)
     ]
     assert names[0] == names[1]
-    for name in names[0]:
-        if (first / name).is_file() and name not in VOTE_FILES and not name.startswith("student/"):
-            assert (first / name).read_bytes() == (second / name).read_bytes(), name
+    for file_name in names[0]:
+        if (
+            (first / file_name).is_file()
+            and file_name not in VOTE_FILES
+            and not file_name.startswith("student/")
+        ):
+            assert (first / file_name).read_bytes() == (second / file_name).read_bytes(), file_name
     with np.load(first / "release.npz") as arrays, np.load(second / "release.npz") as neighbor:
         assert arrays["record_ids"].tobytes() == neighbor["record_ids"].tobytes()
         assert set(arrays["record_ids"].tolist()) <= set(range(50))
@@ -176,8 +180,10 @@ def test_no_published_file_holds_the_mask_of_private_records(
     shares of known labels.
     """
     folders = [
-        _published_folder(folder=tmp_path / str(number), missing_labels=mask, settings=settings)
-        for number, mask in enumerate(MASKS)
+        _published_folder(
+            folder=tmp_path / str(number), missing_labels=missing_labels, settings=settings
+        )
+        for number, missing_labels in enumerate(MISSING_LABELS_OF_RUNS)
     ]
     first, second = map(_bytes_by_name, folders)
     assert first.keys() == second.keys()
@@ -186,14 +192,16 @@ def test_no_published_file_holds_the_mask_of_private_records(
         if file_name not in files_of_votes and file_name != "student":
             assert content == second[name], name
     prices = [json.loads(contents["privacy.json"]) for contents in (first, second)]
-    for price, mask in zip(prices, MASKS, strict=True):
-        shares = np.array([*price.pop("known_shares", {"flu": 0.0, "cough": 0.0}).values()])
-        true_shares = _known_labels(mask).mean(axis=0)
+    for price, missing_labels in zip(prices, MISSING_LABELS_OF_RUNS, strict=True):
+        published_shares = np.array(
+            [*price.pop("known_shares", {"flu": 0.0, "cough": 0.0}).values()]
+        )
+        true_shares = _known_labels(missing_labels).mean(axis=0)
         is_gapped = true_shares < 1
-        assert (np.abs(shares - true_shares)[is_gapped] > 1e-6).all()
+        assert (np.abs(published_shares - true_shares)[is_gapped] > 1e-6).all()
     assert prices[0] == prices[1]
-    for mask in MASKS:
-        for form in _encodings_of_mask(_known_labels(mask)):
+    for missing_labels in MISSING_LABELS_OF_RUNS:
+        for form in _encodings_of_mask(_known_labels(missing_labels)):
             holders = [name for name, content in (first | second).items() if form in content]
             assert holders == []
     for contents in (first, second):
@@ -208,10 +216,12 @@ def test_release_does_not_tell_whose_label_is_missing(tmp_path: Path) -> None:
     The missing label changes the votes little, and the noise is large and from the same seed.
     """
     settings = (*WORDS, "target_epsilon=.01", "allow_useless=true")
-    masks: tuple[Mapping[int, str], ...] = ({0: "flu"}, {2: "flu"})
+    missing_labels_of_runs: tuple[Mapping[int, str], ...] = ({0: "flu"}, {2: "flu"})
     first, second = (
-        _published_folder(folder=tmp_path / str(number), missing_labels=mask, settings=settings)
-        for number, mask in enumerate(masks)
+        _published_folder(
+            folder=tmp_path / str(number), missing_labels=missing_labels, settings=settings
+        )
+        for number, missing_labels in enumerate(missing_labels_of_runs)
     )
     assert _bytes_by_name(first) == _bytes_by_name(second)
     digests = [(folder.parent / "private.sha256").read_text() for folder in (first, second)]

@@ -58,12 +58,12 @@ DISTRIBUTIONS = (
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def project_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Yields a folder with the class of an aggregator, its YAML file and its cases.
 
     A second file of cases states a price that is 10% too small.
     """
-    folder = tmp_path_factory.mktemp("new")
+    project_folder = tmp_path_factory.mktemp("new")
     texts = {
         "own_votes.py": EXAMPLE.read_text() + '\nprint("own_votes was loaded")\n',
         "conf/aggregator/own_votes.yaml": YAML,
@@ -71,26 +71,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         "too_cheap/own_votes.py": CASES.replace("FACTOR", "0.9"),
     }
     for name, text in texts.items():
-        (folder / name).parent.mkdir(exist_ok=True, parents=True)
-        (folder / name).write_text(text)
-    sys.path.insert(0, str(folder))
-    yield folder
-    sys.path.remove(str(folder))
+        (project_folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (project_folder / name).write_text(text)
+    sys.path.insert(0, str(project_folder))
+    yield project_folder
+    sys.path.remove(str(project_folder))
     sys.modules.pop("own_votes", None)
 
 
 @pytest.fixture(scope="module")
-def case_file(folder: Path) -> CaseFile:
+def case_file(project_folder: Path) -> CaseFile:
     """Returns the file of cases of the user's aggregator."""
-    (file,) = read_case_files(folder=folder / "cases")
+    (file,) = read_case_files(folder=project_folder / "cases")
     return file
 
 
-def account(folder: Path, arguments: Arguments = ()) -> subprocess.CompletedProcess[str]:
+def account(project_folder: Path, arguments: Arguments = ()) -> subprocess.CompletedProcess[str]:
     """Prices 50 queries of the user's aggregator by `pate-account` with these settings."""
     options = [
         "--config-dir",
-        str(folder / "conf"),
+        str(project_folder / "conf"),
         "aggregator=own_votes",
         "allowed_targets=[own_votes.]",
     ]
@@ -108,9 +108,9 @@ def account(folder: Path, arguments: Arguments = ()) -> subprocess.CompletedProc
     )
 
 
-def test_the_aggregator_is_priced_and_calibrated(folder: Path) -> None:
+def test_the_aggregator_is_priced_and_calibrated(project_folder: Path) -> None:
     """`pate-account` prices a user's aggregator by its own event, and solves its noise for epsilon 2."""
-    done = account(folder, arguments=["aggregator.noise_scale=400", "accountant=pure_dp"])
+    done = account(project_folder, arguments=["aggregator.noise_scale=400", "accountant=pure_dp"])
     answer = json.loads(done.stdout.splitlines()[-1])
     assert (answer["aggregator"]["name"], answer["aggregator"]["noise_scale"]) == (
         "LaplaceQuorum",
@@ -122,17 +122,19 @@ def test_the_aggregator_is_priced_and_calibrated(folder: Path) -> None:
     )
     # the test of a class that is not allowed relies on this line
     assert "own_votes was loaded" in done.stdout
-    solved = json.loads(account(folder, arguments=["target_epsilon=2"]).stdout.splitlines()[-1])
+    solved = json.loads(
+        account(project_folder, arguments=["target_epsilon=2"]).stdout.splitlines()[-1]
+    )
     assert list(solved["solved_for"]) == ["noise_scale"]
     assert 1.99 < solved["epsilon"] <= 2
     again = account(
-        folder, arguments=[f"aggregator.noise_scale={solved['aggregator']['noise_scale']}"]
+        project_folder, arguments=[f"aggregator.noise_scale={solved['aggregator']['noise_scale']}"]
     )
     assert json.loads(again.stdout.splitlines()[-1])["epsilon"] == solved["epsilon"]
 
 
 def test_wrong_keys_are_refused_in_one_line(
-    folder: Path,
+    project_folder: Path,
 ) -> None:
     """Values of wrong type or range and unknown keys of a user's aggregator are refused in one line.
 
@@ -150,7 +152,7 @@ def test_wrong_keys_are_refused_in_one_line(
             "_target_=own_votes.LaplaceQuorum: expected a name that begins with pate. or",
         ),
     ):
-        done = account(folder, arguments=words)
+        done = account(project_folder, arguments=words)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert done.stderr.startswith(line)
     assert done.stdout == "", "the module of a configuration that nobody trusts is never imported"
@@ -180,16 +182,16 @@ def test_noise_is_declared_and_each_promise_kept(
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_the_verifier_finds_a_price_too_small(
-    case_file: CaseFile, folder: Path, adjacency: Adjacency
+    case_file: CaseFile, project_folder: Path, adjacency: Adjacency
 ) -> None:
     """The verifier accepts the price of a user's aggregator, which is nearly attained, and refutes one 10% smaller."""
-    (distribution,) = case_file.distributions
+    (exact_case,) = case_file.distributions
     verdict = verdict_of(
-        distribution, small_instance=distribution.largest_instance(adjacency)
+        exact_case, small_instance=exact_case.largest_instance(adjacency)
     ).require()
-    assert verdict.sound and distribution.tightness <= verdict.ratio <= 1 + 1e-9
-    (cheap,) = read_case_files(folder=folder / "too_cheap")[0].distributions
-    assert not verdict_of(cheap, small_instance=distribution.largest_instance(adjacency)).sound
+    assert verdict.sound and exact_case.tightness <= verdict.ratio <= 1 + 1e-9
+    (cheap,) = read_case_files(folder=project_folder / "too_cheap")[0].distributions
+    assert not verdict_of(cheap, small_instance=exact_case.largest_instance(adjacency)).sound
 
 
 @pytest.mark.slow

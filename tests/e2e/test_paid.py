@@ -101,7 +101,7 @@ def copy_without_report(folder: Path, copy_folder: Path) -> Path:
 def copy_with_ledger(folder: Path, copy_folder: Path) -> Path:
     """Copies a finished run without its report, together with its ledger."""
     copy_without_report(folder, copy_folder)
-    shutil.copy(ledger_beside(folder), ledger_beside(run_folder=copy_folder))
+    shutil.copy(ledger_beside(run_folder=folder), ledger_beside(run_folder=copy_folder))
     place = LedgerPlace.read(RunFolder(path=copy_folder))
     assert place is not None
     replace(place, ledger_file=ledger_beside(run_folder=copy_folder)).write(
@@ -112,7 +112,7 @@ def copy_with_ledger(folder: Path, copy_folder: Path) -> Path:
 
 def account_in_ledger_of(folder: Path) -> Ledger:
     """Returns the account of the small data set in the ledger of a run."""
-    return Ledger.stored(ledger_beside(folder), data=DIGEST)
+    return Ledger.stored(ledger_beside(run_folder=folder), data=DIGEST)
 
 
 def num_charges(ledger: Path) -> int:
@@ -165,9 +165,9 @@ def kill_at(patch: pytest.MonkeyPatch, commit_number: int, *, is_committed: bool
 
 @pytest.mark.parametrize("is_ledger_named", [False, True])
 @pytest.mark.parametrize("is_committed", [False, True])
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("run_name", RUNS)
 def test_a_kill_at_any_commit_leaves_both_release_and_charge_or_neither(
-    name: str,
+    run_name: str,
     is_committed: bool,
     is_ledger_named: bool,
     tmp_path: Path,
@@ -178,7 +178,7 @@ def test_a_kill_at_any_commit_leaves_both_release_and_charge_or_neither(
     After each kill the ledger has parts of the release and the charge, or neither. Parts that it has never change.
     """
     path = tmp_path / ("all.db" if is_ledger_named else "ledger.db")
-    plan = replace(plan_of(name), ledger=path if is_ledger_named else None)
+    plan = replace(plan_of(run_name), ledger=path if is_ledger_named else None)
     folder = tmp_path / "run"
     parts_before: dict[str, bytes] = {}
     for _ in range(20):
@@ -210,9 +210,9 @@ def test_a_kill_at_any_commit_leaves_both_release_and_charge_or_neither(
     assert not list(folder.rglob("*.db")), "it has no ledger of its own"
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("run_name", RUNS)
 def test_noise_has_no_secret_on_disk_and_is_drawn_afresh(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that is killed before its first commit draws other noise when continued.
 
@@ -228,7 +228,7 @@ def test_noise_has_no_secret_on_disk_and_is_drawn_afresh(
     monkeypatch.setattr(Store, "_insert", insert_and_die)
     for _ in range(2):
         with pytest.raises(Killed):
-            train(plan_of(name), output_dir=folder)
+            train(plan_of(run_name), output_dir=folder)
         assert not list(folder.rglob("*noise*"))
         assert [path.name for path in folder.rglob("*.secret")] == ["training.secret"]
     assert drawn[0] != drawn[1]
@@ -275,14 +275,14 @@ def test_a_round_is_released_around_one_sum_only(
     assert len(first) == 8
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("run_name", RUNS)
+def test_copies_are_one_release_until_they_draw_again(run_name: str, tmp_path: Path) -> None:
     """Copies of a run with a common ledger have one release and one charge.
 
     With `redraw=true` each copy draws a release of its own, which is charged.
     """
     ledger = tmp_path / "all.db"
-    plan = replace(plan_of(name), ledger=ledger)
+    plan = replace(plan_of(run_name), ledger=ledger)
     run_until(plan, folder=tmp_path / "a", stage="releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     for copy_name in ("a", "b"):
@@ -302,23 +302,25 @@ def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path)
     assert [entry.draw for entry in SharedLedger.stored(ledger).entries] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("run_name", RUNS)
 def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
-    name: str, tmp_path: Path
+    run_name: str, tmp_path: Path
 ) -> None:
     """Two copies of a run that drew different releases, with two ledgers, are two charges in a third ledger.
 
     Their releases do not change.
     """
-    run_until(plan_of(name), folder=tmp_path / "a" / "run", stage="releasing labels")
+    run_until(plan_of(run_name), folder=tmp_path / "a" / "run", stage="releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     folders = [tmp_path / copy_name / "run" for copy_name in ("a", "b")]
     for folder in folders:
-        run_until_released(plan=replace(plan_of(name), ledger=ledger_beside(folder)), folder=folder)
+        run_until_released(
+            plan=replace(plan_of(run_name), ledger=ledger_beside(run_folder=folder)), folder=folder
+        )
     releases = [release_bytes_of_run(folder) for folder in folders]
     assert releases[0] != releases[1]
     for folder in (*folders, *folders):
-        train(replace(plan_of(name), ledger=tmp_path / "all.db"), output_dir=folder)
+        train(replace(plan_of(run_name), ledger=tmp_path / "all.db"), output_dir=folder)
         (folder / "report.json").unlink()
     assert num_charges(ledger=tmp_path / "all.db") == 2
     assert [release_bytes_of_run(folder) for folder in folders] == releases
@@ -329,14 +331,16 @@ def test_a_committed_release_is_written_again_for_free(
     is_release_lost: bool, run: Run, tmp_path: Path
 ) -> None:
     """A run that lost its report, or report and release, writes them again with the same bytes and no new charge."""
-    name, finished_folder, epsilon = run
+    run_name, finished_folder, epsilon = run
     folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
     if is_release_lost:
         shutil.rmtree(folder / "release")
-    plan = plan_of(name)
+    plan = plan_of(run_name)
     assert train(plan, output_dir=folder).privacy.epsilon == epsilon
     assert contents(folder=folder / "release") == contents(folder=finished_folder / "release")
-    assert ledger_beside(folder).read_bytes() == ledger_beside(finished_folder).read_bytes()
+    assert (
+        ledger_beside(run_folder=folder).read_bytes() == ledger_beside(finished_folder).read_bytes()
+    )
 
 
 def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
@@ -344,11 +348,11 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
 
     The ledger has two charges. If it is replaced with the ledger of one charge, the run is refused.
     """
-    name, finished_folder, epsilon = run
+    run_name, finished_folder, epsilon = run
     folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
-    ledger = ledger_beside(folder)
+    ledger = ledger_beside(run_folder=folder)
     ledger_of_one_draw = ledger.read_bytes()
-    plan = replace(plan_of(name), redraw=True)
+    plan = replace(plan_of(run_name), redraw=True)
     plan_without_redraw = replace(plan, redraw=False)
     shutil.rmtree(folder / "release")
     first_monitor = run_until(plan, folder, stage="releasing labels")
@@ -359,7 +363,7 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
     )
     assert any("redraw=true" in line for line in (*first_monitor.lines, *second_monitor.lines))
     report = train(plan_without_redraw, output_dir=folder)
-    if name == "labels":
+    if run_name == "labels":
         event = plan.aggregator.event_for(
             num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
         )
@@ -396,16 +400,16 @@ def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path:
 
 
 class Damage(Protocol):
-    """A function that damages the ledger of the run in a folder; `name` is the run's name in `RUNS`."""
+    """A function that damages the ledger of the run in a folder; `run_name` is the run's name in `RUNS`."""
 
-    def __call__(self, folder: Path, name: str) -> None: ...
+    def __call__(self, folder: Path, run_name: str) -> None: ...
 
 
 def damage_by_sql(statement: str) -> Damage:
     """Returns a function that drops the triggers of a ledger, and then executes an SQL statement in it."""
 
-    def damage(folder: Path, name: str) -> None:
-        db = sqlite3.connect(ledger_beside(folder))
+    def damage(folder: Path, run_name: str) -> None:
+        db = sqlite3.connect(ledger_beside(run_folder=folder))
         for trigger in ("charges_stay", "charges_are"):
             db.execute(f"DROP TRIGGER {trigger}")
         db.execute(statement)
@@ -418,42 +422,42 @@ def damage_by_sql(statement: str) -> Damage:
 def damage_by_other_run(change_plan: Callable[[Plan], Plan]) -> Damage:
     """Returns a function that replaces the ledger with that of another run, whose plan is changed."""
 
-    def damage(folder: Path, name: str) -> None:
+    def damage(folder: Path, run_name: str) -> None:
         other = folder.parent / "other" / "run"
-        run_until_released(change_plan(plan_of(name)), folder=other)
-        shutil.copy(ledger_beside(run_folder=other), ledger_beside(folder))
+        run_until_released(change_plan(plan_of(run_name)), folder=other)
+        shutil.copy(ledger_beside(run_folder=other), ledger_beside(run_folder=folder))
 
     return damage
 
 
-def flip_bit(folder: Path, name: str) -> None:
+def flip_bit(folder: Path, run_name: str) -> None:
     """Inverts one bit in the text of an event in a run's ledger."""
-    content = bytearray(ledger_beside(folder).read_bytes())
+    content = bytearray(ledger_beside(run_folder=folder).read_bytes())
     position = content.rfind(b"noise_multiplier")
     if position < 0:
         position = content.rfind(b"Event")
     content[position] ^= 1
-    ledger_beside(folder).write_bytes(bytes(content))
+    ledger_beside(run_folder=folder).write_bytes(bytes(content))
 
 
-def remove_ledger(folder: Path, name: str) -> None:
+def remove_ledger(folder: Path, run_name: str) -> None:
     """Removes the ledger of a run."""
-    ledger_beside(folder).unlink()
+    ledger_beside(run_folder=folder).unlink()
 
 
-def empty_ledger(folder: Path, name: str) -> None:
+def empty_ledger(folder: Path, run_name: str) -> None:
     """Makes the ledger of a run empty."""
-    ledger_beside(folder).write_bytes(b"")
+    ledger_beside(run_folder=folder).write_bytes(b"")
 
 
-def cut_ledger(folder: Path, name: str) -> None:
+def cut_ledger(folder: Path, run_name: str) -> None:
     """Cuts the ledger of a run off after 6,000 bytes."""
-    os.truncate(ledger_beside(folder), 6000)
+    os.truncate(ledger_beside(run_folder=folder), 6000)
 
 
-def write_text_in_ledger(folder: Path, name: str) -> None:
+def write_text_in_ledger(folder: Path, run_name: str) -> None:
     """Replaces the ledger of a run with lines of text."""
-    ledger_beside(folder).write_text("charges\n" * 1000)
+    ledger_beside(run_folder=folder).write_text("charges\n" * 1000)
 
 
 CHEAPER = json.dumps({"kind": "GaussianEvent", "noise_multiplier": 1000.0})
@@ -483,14 +487,14 @@ def test_a_run_continues_with_its_own_ledger_alone(run: Run, damage: str, tmp_pa
 
     The refusal names the ledger. No report is written, and the release does not change.
     """
-    name, finished_folder, _ = run
+    run_name, finished_folder, _ = run
     folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
-    DAMAGES[damage](folder=folder, name=name)
+    DAMAGES[damage](folder=folder, run_name=run_name)
     before = contents(folder=folder / "release")
     with pytest.raises(InvalidValue) as caught:
-        train(plan_of(name), output_dir=folder)
+        train(plan_of(run_name), output_dir=folder)
     assert caught.value.name == "ledger"
-    assert str(caught.value.value).startswith(str(ledger_beside(folder)))
+    assert str(caught.value.value).startswith(str(ledger_beside(run_folder=folder)))
     assert not (folder / "report.json").exists()
     assert not (folder / "report.html").exists()
     assert contents(folder=folder / "release") == before
@@ -505,7 +509,7 @@ def test_a_ledger_changed_during_training_is_noticed_before_the_report(
     class Damaging(SilentMonitor):
         def stage(self, stage: str, total: int | None = None) -> Any:
             if stage.startswith("training the majority"):
-                DAMAGES["a charge removed"](folder=folder, name="labels")
+                DAMAGES["a charge removed"](folder=folder, run_name="labels")
             return super().stage(stage, total)
 
     with refused_parameter("ledger", value=ANY):
@@ -517,7 +521,7 @@ def test_a_ledger_changed_during_training_is_noticed_before_the_report(
 @pytest.mark.parametrize("run", ["labels"], indirect=True)
 def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path) -> None:
     """An unfinished run refuses its file release.npz if the labels in it are inverted."""
-    name, finished_folder, _ = run
+    run_name, finished_folder, _ = run
     folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
     path = folder / "release" / "release.npz"
     with np.load(path) as release:
@@ -527,7 +531,7 @@ def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path)
     with refused_parameter(
         "release", value=path, rule_words="the file as it was when the release was drawn"
     ):
-        train(plan_of(name), output_dir=folder)
+        train(plan_of(run_name), output_dir=folder)
 
 
 class Unpaid(GaussianVotes):

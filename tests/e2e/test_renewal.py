@@ -142,15 +142,15 @@ def test_what_is_published_states_where_the_student_started(renewed: Renewed) ->
 
     `privacy.json` also has its price. The path of the first run is in no published file.
     """
-    digest = file_digest(path=renewed.first / "release" / MANIFEST, remedy="")
+    digest_of_manifest = file_digest(path=renewed.first / "release" / MANIFEST, remedy="")
     release = renewed.second / "release"
     start = read_json(path=release / "privacy.json")["start"]
-    assert start == {"sha256": digest, "epsilon": EPSILON, "delta": 1e-5}
-    assert digest in (release / "privacy_card.md").read_text(encoding="utf-8")
+    assert start == {"sha256": digest_of_manifest, "epsilon": EPSILON, "delta": 1e-5}
+    assert digest_of_manifest in (release / "privacy_card.md").read_text(encoding="utf-8")
     assert "start" not in read_json(path=renewed.first / "release" / "privacy.json")
     page = renewed.folder / "dossier.html"
     succeeded("dossier", arguments=[f"release={release}", f"output={page}"])
-    assert digest in page.read_text(encoding="utf-8")
+    assert digest_of_manifest in page.read_text(encoding="utf-8")
     published = b"".join(path.read_bytes() for path in release.rglob("*") if path.is_file())
     assert str(renewed.first).encode() not in published
 
@@ -219,22 +219,22 @@ def test_people_of_both_cohorts_pay_the_sum(renewed: Renewed, tmp_path: Path) ->
 Change = Callable[[dict[str, Any]], None]
 
 
-def without_moments(arrays: dict[str, Any]) -> None:
+def remove_moments(arrays: dict[str, Any]) -> None:
     """Removes the moments, which earlier versions did not publish."""
     del arrays["moments"], arrays["moment_variances"]
 
 
-def with_nan(arrays: dict[str, Any]) -> None:
+def put_nan_in_moments(arrays: dict[str, Any]) -> None:
     """Puts a NaN into the released moments."""
     arrays["moments"][0, 0] = np.nan
 
 
-def with_zero_variance(arrays: dict[str, Any]) -> None:
+def put_zero_in_variances(arrays: dict[str, Any]) -> None:
     """Makes the variance of one moment 0."""
     arrays["moment_variances"][0, 0] = 0
 
 
-def with_few_features(arrays: dict[str, Any]) -> None:
+def cut_features(arrays: dict[str, Any]) -> None:
     """Removes the moments of the last feature."""
     arrays["moments"] = arrays["moments"][:-1]
     arrays["moment_variances"] = arrays["moment_variances"][:-1]
@@ -259,10 +259,10 @@ def copy_of_release(renewed: Renewed, folder: Path, change_arrays: Change) -> Pa
 @pytest.mark.parametrize(
     ("change_arrays", "words"),
     [
-        (without_moments, "a release with moments"),
-        (with_nan, "finite moments"),
-        (with_zero_variance, "variances > 0"),
-        (with_few_features, "finite moments"),
+        (remove_moments, "a release with moments"),
+        (put_nan_in_moments, "finite moments"),
+        (put_zero_in_variances, "variances > 0"),
+        (cut_features, "finite moments"),
     ],
 )
 def test_a_release_with_wrong_moments_is_refused(
@@ -286,7 +286,7 @@ def test_a_release_with_wrong_moments_is_refused(
 @pytest.mark.slow
 def test_an_altered_release_is_refused(renewed: Renewed, tmp_path: Path) -> None:
     """A run refuses to start from a release with a file that differs from its digest in the manifest."""
-    release = copy_of_release(renewed, folder=tmp_path, change_arrays=with_nan)
+    release = copy_of_release(renewed, folder=tmp_path, change_arrays=put_nan_in_moments)
     shutil.copy(renewed.first / "release" / MANIFEST, release / MANIFEST)
     line = refused_command(
         "train",

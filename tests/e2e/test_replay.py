@@ -421,10 +421,10 @@ def replay_on_neighbor(write_data: Writer, settings: Sequence[str], folder: Path
 
 def test_every_experiment_and_kind_of_data_is_replayed() -> None:
     """Each experiment and each kind of data in `conf/` has a run in `RUNS`."""
-    words = {word for _, settings in RUNS.values() for word in settings}
-    assert {f"experiment={path.stem}" for path in CONF.glob("experiment/*.yaml")} <= words
-    kinds = {path.stem for path in CONF.glob("data/*.yaml")}
-    assert kinds == {*KINDS, "celeba"}  # celeba by its two experiments
+    words_of_runs = {word for _, settings in RUNS.values() for word in settings}
+    assert {f"experiment={path.stem}" for path in CONF.glob("experiment/*.yaml")} <= words_of_runs
+    kinds_of_data = {path.stem for path in CONF.glob("data/*.yaml")}
+    assert kinds_of_data == {*KINDS, "celeba"}  # celeba by its two experiments
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -481,13 +481,13 @@ def publish_number_of_rows(patch: pytest.MonkeyPatch) -> None:
     """Plants a leak: `config.yaml` states the number of private rows."""
     write_report = run_train.write_report
 
-    def write_report_and_number(run: PricedRun, **report_parts: Any) -> Report:
+    def write_report_and_num_rows(run: PricedRun, **report_parts: Any) -> Report:
         report = write_report(run, **report_parts)
         with (run.run_folder.release / "config.yaml").open("a") as file:
             file.write(f"num_rows: {len(run.dataset.private)}\n")
         return report
 
-    patch.setattr(run_train, "write_report", write_report_and_number)
+    patch.setattr(run_train, "write_report", write_report_and_num_rows)
 
 
 def refuse_by_private_labels(patch: pytest.MonkeyPatch) -> None:
@@ -507,7 +507,7 @@ def refuse_by_private_labels(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(run_train, "require_dataset", refuse_first_label)
 
 
-PRIVATE_INPUTS: list[np.ndarray] = []
+REMEMBERED_PRIVATE_INPUTS: list[np.ndarray] = []
 
 
 def choose_threshold_by_private_scores(patch: pytest.MonkeyPatch) -> None:
@@ -525,7 +525,7 @@ def choose_threshold_by_private_scores(patch: pytest.MonkeyPatch) -> None:
         trained = fit_student(
             student_training, model_name, training_set=training_set, seed=seed, on_losses=on_losses
         )
-        scores = trained.model.predict_proba(PRIVATE_INPUTS[-1])
+        scores = trained.model.predict_proba(REMEMBERED_PRIVATE_INPUTS[-1])
         model = replace(trained.model, threshold=float(scores.mean()))  # type: ignore[type-var]
         return replace(trained, model=model)
 
@@ -533,7 +533,7 @@ def choose_threshold_by_private_scores(patch: pytest.MonkeyPatch) -> None:
 
     def load_and_remember(self: Arrays) -> Dataset:
         dataset = load_arrays(self)
-        PRIVATE_INPUTS.append(np.asarray(dataset.private.inputs))
+        REMEMBERED_PRIVATE_INPUTS.append(np.asarray(dataset.private.inputs))
         return dataset
 
     patch.setattr(Arrays, "load", load_and_remember)

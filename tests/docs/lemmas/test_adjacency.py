@@ -95,7 +95,8 @@ def powerset_pairs(
     Set 0 is the empty set. If the vote is replaced by "the empty set", the teacher votes for that set instead. If it is
     replaced by "nothing", the teacher leaves.
     """
-    for counts_of_sets in itertools.product(range(num_teachers + 1), repeat=num_sets):
+    possible_counts = range(num_teachers + 1)
+    for counts_of_sets in itertools.product(possible_counts, repeat=num_sets):
         if sum(counts_of_sets) == num_teachers:
             for voted_set in range(num_sets):
                 moved_counts = list(counts_of_sets)

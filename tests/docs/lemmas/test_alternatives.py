@@ -56,7 +56,7 @@ def test_the_stick_rises_along_the_way_to_the_worst_pair(
     The covariance moves on a line; the worst pair has two opposite moves of the largest length, 1.2. There the hockey
     stick equals the package's profile. This is step 2 of the proof.
     """
-    worst = 1.2**2 * np.array([[1, -0.999999], [-0.999999, 1]])
+    worst_covariance = 1.2**2 * np.array([[1, -0.999999], [-0.999999, 1]])
     for first_length, second_length, cosine in (
         (1.2, 1.2, 0.9),
         (0.3, 1.1, 0.0),
@@ -64,18 +64,22 @@ def test_the_stick_rises_along_the_way_to_the_worst_pair(
         (0.7, 0.7, 0.99),
     ):
         product = first_length * second_length * cosine
-        start = np.array([[first_length**2, product], [product, second_length**2]])
+        start_covariance = np.array([[first_length**2, product], [product, second_length**2]])
         hockey_sticks = [
             hockey_stick(
-                ratio, sampling_prob=sampling_prob, covariance=(1 - share) * start + share * worst
+                ratio,
+                sampling_prob=sampling_prob,
+                covariance=(1 - share) * start_covariance + share * worst_covariance,
             )
             for share in np.linspace(0, 1, 9)
         ]
         assert all(later >= before - 1e-9 for before, later in pairwise(hockey_sticks))
     event = SampledGaussianEvent(noise_multiplier=0.5 / 1.2, sampling_prob=sampling_prob)
     profiles = sampled_gaussian_profiles(event, epsilons=np.array([math.log(ratio)]))
-    worst_stick = hockey_stick(ratio, sampling_prob=sampling_prob, covariance=worst)
-    assert worst_stick == pytest.approx(profiles[0][0], rel=1e-4, abs=1e-7)
+    worst_hockey_stick = hockey_stick(
+        ratio, sampling_prob=sampling_prob, covariance=worst_covariance
+    )
+    assert worst_hockey_stick == pytest.approx(profiles[0][0], rel=1e-4, abs=1e-7)
 
 
 def renyi_by_quadrature(

@@ -65,7 +65,7 @@ def divergence_of(
     """Returns the divergence F of docs/proofs/joint_law.md by its definition.
 
     Args:
-        types: the candidate types.
+        candidate_types: the candidate types.
         type_weights: the weight of each candidate type.
         convex_function: a convex function of the ratio of two probabilities.
     """

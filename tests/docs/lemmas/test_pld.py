@@ -179,7 +179,7 @@ def test_two_releases_the_second_chosen_after_the_first() -> None:
     """
     events = (PureDpEvent(epsilon=0.4), BoundedRangeEvent(epsilon=0.9))
     composed = LossDistribution(counted_events=[(event, 1) for event in events])
-    cheaper = LossDistribution(
+    composed_of_smaller_events = LossDistribution(
         counted_events=[(PureDpEvent(epsilon=0.36), 1), (BoundedRangeEvent(epsilon=0.81), 1)]
     )
 
@@ -202,4 +202,4 @@ def test_two_releases_the_second_chosen_after_the_first() -> None:
             <= composed.delta(epsilon)
             <= delta_of_best_adversary * 1.05 + 1e-3
         )
-        assert cheaper.delta(epsilon) < delta_of_best_adversary
+        assert composed_of_smaller_events.delta(epsilon) < delta_of_best_adversary

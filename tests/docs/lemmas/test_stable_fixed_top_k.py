@@ -31,19 +31,21 @@ def largest_delta(width: float, num_picks: int) -> float:
 
     Each pick may depend on the picks before it. The delta is computed by dynamic programming.
     """
-    grid = np.linspace(-3, 3, 6001)  # of epsilon less the losses so far
-    deltas = np.maximum(0, -np.expm1(grid))
+    remaining_epsilons = np.linspace(-3, 3, 6001)  # of epsilon less the losses so far
+    deltas = np.maximum(0, -np.expm1(remaining_epsilons))
     for _ in range(num_picks):
         largest_deltas = np.zeros_like(deltas)
         for upper_loss in np.linspace(0, width, 41)[1:-1]:
             # the probability of the upper loss, so that ratios average to 1
             upper_prob = -math.expm1(upper_loss - width) / -math.expm1(-width)
-            after_upper = np.interp(grid - upper_loss, grid, deltas)
-            after_lower = np.interp(grid - (upper_loss - width), grid, deltas)
+            after_upper = np.interp(remaining_epsilons - upper_loss, remaining_epsilons, deltas)
+            after_lower = np.interp(
+                remaining_epsilons - (upper_loss - width), remaining_epsilons, deltas
+            )
             mean_deltas = upper_prob * after_upper + (1 - upper_prob) * after_lower
             largest_deltas = np.maximum(largest_deltas, mean_deltas)
         deltas = largest_deltas
-    return float(np.interp(0, grid, deltas))
+    return float(np.interp(0, remaining_epsilons, deltas))
 
 
 def test_many_picks_do_not_stand_for_one_in_delta() -> None:

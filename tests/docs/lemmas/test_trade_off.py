@@ -11,9 +11,9 @@ import pate.accounting as pa
 def test_product_exceeds_one_on_every_interval() -> None:
     """-2 log Phi(-z) (1 - z R(z)) > 1.1 on each interval from -3 to 1.8, by its monotone factors."""
     z = np.linspace(-3.0, 1.8, 1001)
-    ratio = ndtr(-z) / norm.pdf(z)
+    mills_ratio = ndtr(-z) / norm.pdf(z)
     growing_factor = -2 * log_ndtr(-z)
-    falling_factor = 1 - z * ratio
+    falling_factor = 1 - z * mills_ratio
     assert (np.diff(growing_factor) > 0).all()
     assert (np.diff(falling_factor) < 0).all()
     assert (growing_factor[:-1] * falling_factor[1:] > 1.1).all()
@@ -27,8 +27,8 @@ def test_bounds_of_the_product_outside_of_the_intervals() -> None:
     """
     assert np.log(2 * np.pi * 1.8**2) > 3
     z = np.linspace(1.8, 30.0, 500)
-    ratio = np.exp(log_ndtr(-z)) / norm.pdf(z)
-    assert (ratio < (z**2 + 2) / (z**3 + 3 * z)).all()
+    mills_ratio = np.exp(log_ndtr(-z)) / norm.pdf(z)
+    assert (mills_ratio < (z**2 + 2) / (z**3 + 3 * z)).all()
     assert 2 * (9 / 10) * ndtr(3.0) > 1
 
 
@@ -76,15 +76,19 @@ def test_best_guess_of_a_value_succeeds_within_the_bound(num_values: int) -> Non
     rng = np.random.default_rng(3)
     outcomes = rng.normal(scale=noise_std, size=(20_000, num_values))
     outcomes[:, 0] += 1  # the value is the first one; by symmetry the success is the same for all
-    success = float((outcomes.argmax(axis=1) == 0).mean())
+    success_prob = float((outcomes.argmax(axis=1) == 0).mean())
     # one value in place of another moves the sum by the root of 2
-    spent = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=noise_std / np.sqrt(2)))
-    assert success <= 1 - spent.trade_off(alpha=1 / num_values)
-    assert success > 1 / num_values
+    accountant = pa.AutoAccountant().compose(
+        pa.GaussianEvent(noise_multiplier=noise_std / np.sqrt(2))
+    )
+    assert success_prob <= 1 - accountant.trade_off(alpha=1 / num_values)
+    assert success_prob > 1 / num_values
 
 
 def test_smaller_price_is_broken_by_the_best_guess() -> None:
     """Negative control: the best guess of two values exceeds the bound for four times the noise."""
-    spent = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=4 * 0.8 / np.sqrt(2)))
-    success = norm.cdf(1 / np.sqrt(2) / 0.8)
-    assert success > 1 - spent.trade_off(alpha=0.5)
+    accountant = pa.AutoAccountant().compose(
+        pa.GaussianEvent(noise_multiplier=4 * 0.8 / np.sqrt(2))
+    )
+    success_prob = norm.cdf(1 / np.sqrt(2) / 0.8)
+    assert success_prob > 1 - accountant.trade_off(alpha=0.5)

@@ -69,14 +69,15 @@ def draw_opposed_records(
 
 
 def sums_of_single_teachers(
-    moments: ClippedMoments, features: Float32Array, residuals: FloatArray
+    moments: ClippedMoments, features_of_teachers: Float32Array, residuals_of_teachers: FloatArray
 ) -> list[IntArray]:
     """Returns the sum of votes of each teacher, as if there were no other teacher."""
     return [
         moments.sum_of_small(
-            features[teacher : teacher + 1], residuals=residuals[teacher : teacher + 1]
+            features_of_teachers[teacher : teacher + 1],
+            residuals=residuals_of_teachers[teacher : teacher + 1],
         )
-        for teacher in range(len(features))
+        for teacher in range(len(features_of_teachers))
     ]
 
 
@@ -89,17 +90,23 @@ def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(num_records:
     """
     for clip, spread in ((5.0, 1.0), (0.3, 1.0), (0.02, 0.1)):
         moments = ClippedMoments(clip=clip, num_teachers=50)
-        features, residuals = draw_opposed_records(
+        features_of_teachers, residuals_of_teachers = draw_opposed_records(
             num_teachers=50, num_records=num_records, num_labels=3, spread=spread
         )
-        products = np.swapaxes(features, 1, 2).astype(np.float64) @ residuals
+        products = (
+            np.swapaxes(features_of_teachers, 1, 2).astype(np.float64) @ residuals_of_teachers
+        )
         mean_products = products / (FEATURE_STEPS * num_records)
         sum_of_means = moments.sum_of_means(mean_products)
-        sum_of_records = moments.sum_of_small(features, residuals=residuals)
+        sum_of_records = moments.sum_of_small(features_of_teachers, residuals=residuals_of_teachers)
         rounding_step = num_records * math.sqrt(3) * moments.step * FEATURE_STEPS
         difference = np.linalg.norm((sum_of_records - sum_of_means) * moments.step)
         assert difference < 50 * 2 * rounding_step
-        sums_of_teachers = sums_of_single_teachers(moments, features=features, residuals=residuals)
+        sums_of_teachers = sums_of_single_teachers(
+            moments,
+            features_of_teachers=features_of_teachers,
+            residuals_of_teachers=residuals_of_teachers,
+        )
         np.testing.assert_array_equal(np.sum(sums_of_teachers, axis=0), sum_of_records)
 
 
@@ -116,17 +123,23 @@ def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: fl
         moments = ClippedMoments(clip=clip, num_teachers=200)
         margin = num_records * math.sqrt(3) * moments.step * FEATURE_STEPS / clip
         moments_without_margin = ClippedMoments(clip=clip / (1 - margin), num_teachers=200)
-        features, residuals = draw_opposed_records(
+        features_of_teachers, residuals_of_teachers = draw_opposed_records(
             num_teachers=200, num_records=num_records, num_labels=3, spread=spread
         )
         lengths += [
             np.linalg.norm(vote_sum * moments.step)
-            for vote_sum in sums_of_single_teachers(moments, features=features, residuals=residuals)
+            for vote_sum in sums_of_single_teachers(
+                moments,
+                features_of_teachers=features_of_teachers,
+                residuals_of_teachers=residuals_of_teachers,
+            )
         ]
         lengths_without_margin += [
             np.linalg.norm(vote_sum * moments_without_margin.step)
             for vote_sum in sums_of_single_teachers(
-                moments_without_margin, features=features, residuals=residuals
+                moments_without_margin,
+                features_of_teachers=features_of_teachers,
+                residuals_of_teachers=residuals_of_teachers,
             )
         ]
     assert max(lengths) <= clip * (1 + 2**-20)
@@ -163,18 +176,24 @@ def test_votes_on_8192_labels_are_no_longer_than_the_clip(spread: float) -> None
     clip = 2e-2
     moments = ClippedMoments(clip=clip, num_teachers=8)
     for num_records in (1, 2, 32):
-        features, residuals = draw_opposed_records(
+        features_of_teachers, residuals_of_teachers = draw_opposed_records(
             num_teachers=8, num_records=num_records, num_labels=8192, spread=spread
         )
-        votes = (
-            sums_of_single_teachers(moments, features=features, residuals=residuals)
+        vote_sums = (
+            sums_of_single_teachers(
+                moments,
+                features_of_teachers=features_of_teachers,
+                residuals_of_teachers=residuals_of_teachers,
+            )
             if num_records > 1
             else [
-                moments.sum_of_single(features[teacher], residuals=residuals[teacher])
+                moments.sum_of_single(
+                    features_of_teachers[teacher], residuals=residuals_of_teachers[teacher]
+                )
                 for teacher in range(8)
             ]
         )
-        for vote in votes:
-            length = float(np.linalg.norm(vote * moments.step))
+        for vote_sum in vote_sums:
+            length = float(np.linalg.norm(vote_sum * moments.step))
             assert length <= clip * (1 + 2**-20)
             assert spread < 1 or length > 0.8 * clip

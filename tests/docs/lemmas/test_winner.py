@@ -170,15 +170,15 @@ def test_bends_are_bounded() -> None:
     They are taken at random means in random ranges.
     """
     rng = np.random.default_rng(0)
-    root = math.sqrt(2)
+    root_of_2 = math.sqrt(2)
 
     def derivative_of_first_prob(first_mean: float, second_mean: float) -> float:
         """Returns the derivative of the first count's probability to win, as it falls and the second rises."""
         change_against_rest = density(first_mean) * ndtr(-second_mean)
-        change_against_second = density((first_mean - second_mean) / root) * ndtr(
-            (first_mean + second_mean) / root
+        change_against_second = density((first_mean - second_mean) / root_of_2) * ndtr(
+            (first_mean + second_mean) / root_of_2
         )
-        return float(change_against_rest + root * change_against_second)
+        return float(change_against_rest + root_of_2 * change_against_second)
 
     def derivative_of_rest_prob(first_mean: float, second_mean: float) -> float:
         """Returns the derivative of the probability that another count wins."""
@@ -210,12 +210,12 @@ def test_bends_are_bounded() -> None:
     ) -> tuple[Range, Range]:
         """Returns the ranges of (first - second) / sqrt(2) and (first + second) / sqrt(2)."""
         difference_range = (
-            (first_mean_range[0] - second_mean_range[1]) / root,
-            (first_mean_range[1] - second_mean_range[0]) / root,
+            (first_mean_range[0] - second_mean_range[1]) / root_of_2,
+            (first_mean_range[1] - second_mean_range[0]) / root_of_2,
         )
         sum_range = (
-            (first_mean_range[0] + second_mean_range[0]) / root,
-            (first_mean_range[1] + second_mean_range[1]) / root,
+            (first_mean_range[0] + second_mean_range[0]) / root_of_2,
+            (first_mean_range[1] + second_mean_range[1]) / root_of_2,
         )
         return difference_range, sum_range
 
