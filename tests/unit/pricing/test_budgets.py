@@ -100,6 +100,7 @@ def test_plan_lowers_only_a_failure_prob_of_none() -> None:
 def test_query_budget_keeps_the_noise() -> None:
     """A plan for a query budget keeps the aggregator, and solves for the number of queries alone."""
     aggregator = GaussianVotes(noise_std=100.0)
-    planned = plan_release(aggregator, shape=SHAPE, budget=QueryBudget(delta=1e-6, epsilon=4.0))
+    budget_that_limits_queries = QueryBudget(delta=1e-6, epsilon=4.0)
+    planned = plan_release(aggregator, shape=SHAPE, budget=budget_that_limits_queries)
     assert planned.aggregator == aggregator
     assert planned.solved_for == {"num_queries": planned.shape.num_queries}

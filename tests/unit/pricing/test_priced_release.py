@@ -137,10 +137,12 @@ def test_plan_is_refused_if_failure_probabilities_use_up_delta(
 
     600 queries with a failure probability of 1e-8 each exceed delta 1e-6.
     """
-    failing = StableTopK(selection_scale=40.0, test_std=60.0, failure_prob=1e-8)
+    aggregator_with_failure_prob = StableTopK(
+        selection_scale=40.0, test_std=60.0, failure_prob=1e-8
+    )
     with refused_parameter("failure_prob", value=1e-08):
         plan_release(
-            failing,
+            aggregator_with_failure_prob,
             shape=SHAPE,
             budget=budget_from_settings(target_delta=1e-6, target_epsilon=target_epsilon),
         )
@@ -157,9 +159,11 @@ def test_prices_equal_hand_computed_values() -> None:
     auto_epsilon = AutoAccountant().compose(event).get_epsilon(target_delta=1e-6)
     assert default_budget.epsilon_of(event) == auto_epsilon
     assert default_budget.epsilon_of(NonPrivateEvent()) == math.inf
-    failing = ApproximateEvent(PureDpEvent(epsilon=0.25), failure_prob=5e-7)
-    assert default_budget.epsilon_of(failing) < math.inf
-    assert default_budget.epsilon_of(SelfComposedEvent(failing, count=2)) == math.inf
+    event_with_failure_prob = ApproximateEvent(PureDpEvent(epsilon=0.25), failure_prob=5e-7)
+    assert default_budget.epsilon_of(event_with_failure_prob) < math.inf
+    assert (
+        default_budget.epsilon_of(SelfComposedEvent(event_with_failure_prob, count=2)) == math.inf
+    )
 
 
 GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)

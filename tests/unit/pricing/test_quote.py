@@ -65,10 +65,10 @@ def failing_accountant(error: Exception) -> Callable[[], Accountant]:
     return raise_error
 
 
-def page_text(quote: Quote) -> str:
+def page_text(price_quote: Quote) -> str:
     """Returns the text of a quote as the console shows it."""
     console = Console(file=io.StringIO(), width=100)
-    print_page("cli/account.txt", console=console, quote=quote)
+    print_page("cli/account.txt", console=console, quote=price_quote)
     return str(console.file.getvalue())
 
 
@@ -80,23 +80,23 @@ def test_other_accountants_without_a_price_give_a_reason() -> None:
     """
     missing = ModuleNotFoundError("No module named 'dp_accounting'", name="dp_accounting")
     unknown_event = InvalidValue("event", "X", rule="another")
-    quote = quote_stable_top_k(
+    price_quote = quote_stable_top_k(
         further_accountants={
             "pld": failing_accountant(error=missing),
             "mine": failing_accountant(error=unknown_event),
             "rdp": RdpAccountant,
         }
     )
-    assert quote.accountants == (
-        AccountantPrice(accountant="auto", epsilon=quote.epsilon, won_by="exact"),
+    assert price_quote.accountants == (
+        AccountantPrice(accountant="auto", epsilon=price_quote.epsilon, won_by="exact"),
         AccountantPrice(
             accountant="pld", reason="needs the package dp_accounting, which is not installed"
         ),
         AccountantPrice(accountant="mine", reason="event=X: expected another"),
-        replace(quote.accountants[3], accountant="rdp", won_by=None),
+        replace(price_quote.accountants[3], accountant="rdp", won_by=None),
     )
-    assert quote.epsilon < quote.accountants[3].epsilon
-    text = page_text(quote=quote)
+    assert price_quote.epsilon < price_quote.accountants[3].epsilon
+    text = page_text(price_quote=price_quote)
     assert "needs the package dp_accounting" in text
     assert "side by side, at delta = 1e-6 less 6e-7 for failures: each is a bound" in text
 
@@ -108,14 +108,14 @@ def test_page_shows_solved_values_and_passing_gaps() -> None:
     It shows the unit of privacy, the gaps that pass with probabilities 1/2 and 0.95, and the part of delta that
     failures take.
     """
-    quote = quote_stable_top_k(budget=Budget(delta=1e-6, epsilon=8.0))
-    text = page_text(quote=quote)
-    assert set(quote.solved_for) == {"selection_scale", "test_std"}
+    price_quote = quote_stable_top_k(budget=Budget(delta=1e-6, epsilon=8.0))
+    text = page_text(price_quote=price_quote)
+    assert set(price_quote.solved_for) == {"selection_scale", "test_std"}
     assert text.count("<- solved for") == 2
     # The price is 7.999…, and is rounded up.
     assert "epsilon <= 8.00 at" in text.splitlines()[0]
     assert "one private record changes" in text
-    gaps = quote.gaps
+    gaps = price_quote.gaps
     assert f"{gaps.gap_at_50} votes with probability 1/2, {gaps.gap_at_95} votes with 0.95" in text
     assert f"{gaps.lone_gap_at_50} votes with probability 1/2, if all other gaps are 0" in text
     assert "600 x 1e-9 = 6e-7; 4e-7 of delta is left" in text
@@ -136,9 +136,9 @@ def test_any_stability_test_can_be_certified() -> None:
         aggregator=StableTopK(selection_scale=38.985, test="table", table=table)
     )
     assert certify_stability_test(release_with_table, budget=BUDGET) == table
-    quote = quote_release(release_with_table, budget=BUDGET)
-    assert quote.epsilon == release.epsilon
-    assert quote.aggregator["table_sha256"] == table.digest
+    price_quote = quote_release(release_with_table, budget=BUDGET)
+    assert price_quote.epsilon == release.epsilon
+    assert price_quote.aggregator["table_sha256"] == table.digest
     with refused_parameter("aggregator", value="GaussianVotes"):
         certify_stability_test(
             priced_release(aggregator=GaussianVotes(noise_std=50.0)), budget=BUDGET
@@ -146,7 +146,7 @@ def test_any_stability_test_can_be_certified() -> None:
 
 
 # The counts of 400 teachers for 300 queries: all of them vote for the first of three labels.
-CLEAR_VOTES = np.tile([400, 0, 0], (300, 1))
+COUNTS_OF_CLEAR_QUERIES = np.tile([400, 0, 0], (300, 1))
 
 
 @pytest.mark.slow
@@ -157,14 +157,16 @@ def test_session_of_clear_votes_has_a_break_even() -> None:
     search up to half of this number returns None.
     """
     aggregator = BoundaryMax(selection_scale=20.0, target_hits=1)
-    hit_plan = plan_hits(aggregator, votes=CLEAR_VOTES, num_teachers=400, target_delta=1e-6)
+    hit_plan = plan_hits(
+        aggregator, votes=COUNTS_OF_CLEAR_QUERIES, num_teachers=400, target_delta=1e-6
+    )
     assert hit_plan.expected_asked == 300
     assert hit_plan.expected_hits < 1e-5
     assert hit_plan.break_even_queries is not None
     assert 20 < hit_plan.break_even_queries < 300
     shorter_search = plan_hits(
         aggregator,
-        votes=CLEAR_VOTES,
+        votes=COUNTS_OF_CLEAR_QUERIES,
         num_teachers=400,
         target_delta=1e-6,
         max_queries=hit_plan.break_even_queries // 2,
@@ -187,21 +189,25 @@ def test_hits_depend_on_the_prior() -> None:
         first_queries=100,
         target_hits=50,
     )
-    prior = np.tile([True, False, False], (300, 1))
-    prior[200:] = False
+    prior_labels = np.tile([True, False, False], (300, 1))
+    prior_labels[200:] = False
     hit_plan = plan_hits(
         aggregator,
-        votes=CLEAR_VOTES,
+        votes=COUNTS_OF_CLEAR_QUERIES,
         num_teachers=400,
         target_delta=1e-6,
-        prior=prior,
+        prior=prior_labels,
         max_queries=4,
     )
     assert hit_plan.expected_hits == pytest.approx(100)
     assert hit_plan.expected_asked == 250
     with refused_parameter("prior.shape", value=(2, 3), rule_words="(300"):
         plan_hits(
-            aggregator, votes=CLEAR_VOTES, num_teachers=400, target_delta=1e-6, prior=prior[:2]
+            aggregator,
+            votes=COUNTS_OF_CLEAR_QUERIES,
+            num_teachers=400,
+            target_delta=1e-6,
+            prior=prior_labels[:2],
         )
 
 
@@ -211,8 +217,8 @@ def test_a_notebook_shows_price_and_terms_of_a_quote() -> None:
 
     Doubts are shown as escaped text. Solved values and the paper's epsilon are shown too.
     """
-    quote = quote_release(priced_release(), budget=BUDGET)
-    html = quote._repr_html_()
+    price_quote = quote_release(priced_release(), budget=BUDGET)
+    html = price_quote._repr_html_()
     for text in (
         "Quote of StableTopK",
         "delta",
@@ -221,11 +227,11 @@ def test_a_notebook_shows_price_and_terms_of_a_quote() -> None:
         "one teacher, with all its records",
     ):
         assert text in html
-    assert format_epsilon(quote.epsilon) in html
-    fuller_quote = replace(
-        quote, doubts=("useless <b>",), solved_for={"noise_std": 40.0}, paper_epsilon=3.6
+    assert format_epsilon(price_quote.epsilon) in html
+    fuller_price_quote = replace(
+        price_quote, doubts=("useless <b>",), solved_for={"noise_std": 40.0}, paper_epsilon=3.6
     )
-    fuller_html = fuller_quote._repr_html_()
+    fuller_html = fuller_price_quote._repr_html_()
     assert "useless &lt;b&gt;" in fuller_html
     assert "the paper, no guarantee</th><td>3.60" in fuller_html
     assert "solved for: noise_std</th><td>40.0" in fuller_html

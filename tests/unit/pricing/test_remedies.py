@@ -39,7 +39,7 @@ from tests.refusals import ANY, Refusal, refused_parameter
 
 PEELING = FixedTopK(k=5, epsilon=1.0)
 CENTERED = CenteredVotes(noise_multiplier=1.0)
-TABLE = StableTopK(selection_scale=1.0, test="table", table_order=4.0, table_budget=0.01)
+TABLE_AGGREGATOR = StableTopK(selection_scale=1.0, test="table", table_order=4.0, table_budget=0.01)
 AGGREGATORS: tuple[Aggregator, ...] = (
     CENTERED,
     ClippedVotes(noise_std=1.0, vote_clip=4),
@@ -48,7 +48,7 @@ AGGREGATORS: tuple[Aggregator, ...] = (
     GaussianVotes(noise_std=1.0),
     GNMax(noise_std=1.0),
     PowersetGNMax(noise_std=1.0),
-    TABLE,
+    TABLE_AGGREGATOR,
 )
 
 
@@ -78,7 +78,7 @@ def budget(
     *,
     target_delta: float = 1e-6,
     accountant: Callable[[], Accountant] = RdpAccountant,
-    budgets: dict[str, float] | None = None,
+    epsilon_of_class: dict[str, float] | None = None,
 ) -> Budget:
     """Returns a budget, by default with the quick Renyi accountant.
 
@@ -86,10 +86,13 @@ def budget(
         epsilon: the target epsilon; None keeps the noise.
         target_delta: the delta of the guarantee.
         accountant: the class of the accountant.
-        budgets: the epsilon of each class of persons, by its name; None for one epsilon for all.
+        epsilon_of_class: the epsilon of each class of persons, by its name; None for one epsilon for all.
     """
     return budget_from_settings(
-        target_delta=target_delta, target_epsilon=epsilon, accountant=accountant, budgets=budgets
+        target_delta=target_delta,
+        target_epsilon=epsilon,
+        accountant=accountant,
+        budgets=epsilon_of_class,
     )
 
 
@@ -207,16 +210,18 @@ def test_teachers_and_queries_are_changed_together_if_neither_suffices() -> None
     """
     shape = VoteShape(num_queries=2000, num_labels=40, num_teachers=50)
     plan = Plan(aggregator=PEELING, shape=shape, budget=budget(epsilon=0.4))
-    (both,) = [remedy for remedy in suggested_remedies(plan=plan) if remedy.name == "num_teachers"]
-    (queries,) = both.also
-    assert both.value == 2000
-    assert queries.name == "num_queries"
-    doubts_about_plan(plan=plan_with_remedy(plan=plan, remedy=both))
-    for alone in (replace(both, also=()), queries):
+    (remedy_of_two_settings,) = [
+        remedy for remedy in suggested_remedies(plan=plan) if remedy.name == "num_teachers"
+    ]
+    (queries_remedy,) = remedy_of_two_settings.also
+    assert remedy_of_two_settings.value == 2000
+    assert queries_remedy.name == "num_queries"
+    doubts_about_plan(plan=plan_with_remedy(plan=plan, remedy=remedy_of_two_settings))
+    for remedy_of_one_setting in (replace(remedy_of_two_settings, also=()), queries_remedy):
         with refused_parameter(
             "num_teachers", value=ANY, rule_words="release that tells something"
         ):
-            doubts_about_plan(plan=plan_with_remedy(plan=plan, remedy=alone))
+            doubts_about_plan(plan=plan_with_remedy(plan=plan, remedy=remedy_of_one_setting))
 
 
 def test_plan_of_one_teacher_gets_no_remedies() -> None:
@@ -230,10 +235,14 @@ def test_plan_of_one_teacher_gets_no_remedies() -> None:
         remedies(plan.aggregator, priced_release=plan.priced(), budget=plan.budget, num_groups=1000)
         == []
     )
-    no_time = RemedySearch(max_seconds=0)  # the search above has shown that there are no remedies
+    # The search above has shown that there are no remedies.
+    search_without_time = RemedySearch(max_seconds=0)
     with refused_parameter("num_teachers", value=1, rule_words="the one teacher is sure"):
         doubts_about(
-            aggregator=plan.aggregator, shape=plan.shape, plan_budget=plan.budget, search=no_time
+            aggregator=plan.aggregator,
+            shape=plan.shape,
+            plan_budget=plan.budget,
+            search=search_without_time,
         )
 
 
@@ -258,7 +267,7 @@ def test_fixed_top_k_is_judged_on_queries_with_k_labels(num_labels: int) -> None
             2.0,
             {"num_teachers", "target_epsilon", "num_queries"},
         ),
-        (TABLE, 100, 1.0, {"num_teachers", "target_epsilon"}),
+        (TABLE_AGGREGATOR, 100, 1.0, {"num_teachers", "target_epsilon"}),
     ],
     ids=["gaussian votes", "table"],
 )
@@ -281,40 +290,47 @@ def test_votes_of_many_groups_tell_more_by_public_numbers() -> None:
     """
     shape = replace(SHAPE, num_teachers=400)
     plan_budget = Budget(delta=1e-6, epsilon=8.0)
-    priced_release = plan_release(TABLE, shape=shape, budget=plan_budget)
+    release_of_stable_top_k = plan_release(TABLE_AGGREGATOR, shape=shape, budget=plan_budget)
     assert group_votes_tell_more(
-        priced_release, budget=plan_budget, centered_aggregator=CENTERED, num_groups=61_629
+        release_of_stable_top_k, budget=plan_budget, centered_aggregator=CENTERED, num_groups=61_629
     )
     assert not group_votes_tell_more(
-        priced_release, budget=plan_budget, centered_aggregator=CENTERED, num_groups=1_617
+        release_of_stable_top_k, budget=plan_budget, centered_aggregator=CENTERED, num_groups=1_617
     )
-    centered = plan_release(CENTERED, shape=shape, budget=plan_budget)
+    release_of_centered_votes = plan_release(CENTERED, shape=shape, budget=plan_budget)
     assert not group_votes_tell_more(
-        centered, budget=plan_budget, centered_aggregator=CENTERED, num_groups=61_629
+        release_of_centered_votes,
+        budget=plan_budget,
+        centered_aggregator=CENTERED,
+        num_groups=61_629,
     )
     # At this price, noise hides the centered votes too.
-    hidden = replace(priced_release, epsilon=0.001)
+    release_at_tiny_epsilon = replace(release_of_stable_top_k, epsilon=0.001)
     assert not group_votes_tell_more(
-        hidden, budget=plan_budget, centered_aggregator=CENTERED, num_groups=61_629
+        release_at_tiny_epsilon, budget=plan_budget, centered_aggregator=CENTERED, num_groups=61_629
     )
 
 
 def test_a_plan_short_of_its_remedy_is_not_useful() -> None:
     """A plan with 10% fewer teachers, 15% less epsilon or 10% more queries than the remedy names is not useful."""
     aggregator = GaussianVotes(noise_std=1.0)
-    teachers, epsilon, queries = remedies(
+    teachers_remedy, epsilon_remedy, queries_remedy = remedies(
         aggregator,
         priced_release=plan_release(aggregator, shape=SHAPE, budget=budget()),
         budget=budget(),
     )
-    fewer_teachers = replace(SHAPE, num_teachers=round(teachers.num_teachers * 0.9))
-    more_queries = replace(SHAPE, num_queries=round(queries.num_queries * 1.1))
+    shape_with_fewer_teachers = replace(
+        SHAPE, num_teachers=round(teachers_remedy.num_teachers * 0.9)
+    )
+    shape_with_more_queries = replace(SHAPE, num_queries=round(queries_remedy.num_queries * 1.1))
     for plan in (
-        Plan(aggregator=aggregator, shape=fewer_teachers, budget=budget()),
+        Plan(aggregator=aggregator, shape=shape_with_fewer_teachers, budget=budget()),
         Plan(
-            aggregator=aggregator, shape=SHAPE, budget=budget(epsilon=epsilon.target_epsilon * 0.85)
+            aggregator=aggregator,
+            shape=SHAPE,
+            budget=budget(epsilon=epsilon_remedy.target_epsilon * 0.85),
         ),
-        Plan(aggregator=aggregator, shape=more_queries, budget=budget()),
+        Plan(aggregator=aggregator, shape=shape_with_more_queries, budget=budget()),
     ):
         planned_release = plan.priced()
         assert expected_release(planned_release.aggregator, shape=plan.shape).success < 0.9
@@ -353,26 +369,30 @@ def test_each_change_is_the_smallest_with_two_digits(
     changes = remedies(
         aggregator, priced_release=plan.priced(), budget=plan.budget, num_groups=100_000
     )
-    teachers, epsilon, queries = (change.remedy() for change in changes)
-    fewer_teachers = Remedy(
-        name="num_teachers", value=teachers.value - second_digit_unit(teachers.value)
+    teachers_remedy, epsilon_remedy, queries_remedy = (change.remedy() for change in changes)
+    fewer_teachers_remedy = Remedy(
+        name="num_teachers", value=teachers_remedy.value - second_digit_unit(teachers_remedy.value)
     )
-    smaller_epsilon = Remedy(
+    smaller_epsilon_remedy = Remedy(
         name="target_epsilon",
-        value=float(f"{epsilon.value - second_digit_unit(epsilon.value):.2g}"),
+        value=float(f"{epsilon_remedy.value - second_digit_unit(epsilon_remedy.value):.2g}"),
     )
-    more_queries = Remedy(
-        name="num_queries", value=queries.value + second_digit_unit(queries.value)
+    more_queries_remedy = Remedy(
+        name="num_queries", value=queries_remedy.value + second_digit_unit(queries_remedy.value)
     )
     for change, smaller_change in (
-        (teachers, fewer_teachers),
-        (epsilon, smaller_epsilon),
-        (queries, more_queries),
+        (teachers_remedy, fewer_teachers_remedy),
+        (epsilon_remedy, smaller_epsilon_remedy),
+        (queries_remedy, more_queries_remedy),
     ):
         assert change.name == smaller_change.name
         assert change.also == ()
-        better = plan_with_remedy(plan=plan, remedy=change)
-        doubts_about(aggregator=better.aggregator, shape=better.shape, plan_budget=better.budget)
+        plan_after_remedy = plan_with_remedy(plan=plan, remedy=change)
+        doubts_about(
+            aggregator=plan_after_remedy.aggregator,
+            shape=plan_after_remedy.shape,
+            plan_budget=plan_after_remedy.budget,
+        )
         planned_release = plan_with_remedy(plan=plan, remedy=smaller_change).priced()
         expected = expected_release(planned_release.aggregator, shape=planned_release.shape)
         assert expected.success < 0.9, smaller_change
@@ -414,7 +434,7 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
     def report_refusal(refusal: InvalidValue, seconds: float) -> None:
         calls.append((refusal.name, refusal.value, seconds))
 
-    search = RemedySearch(
+    search_of_20_seconds = RemedySearch(
         max_seconds=20.0,
         report_refusal=report_refusal,
         open_stage=open_stage,
@@ -426,28 +446,28 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
         remedies=("num_teachers", "target_epsilon"),
         waiver="allow_useless",
     ):
-        doubts_about(aggregator=GaussianVotes(noise_std=1.0), search=search)
+        doubts_about(aggregator=GaussianVotes(noise_std=1.0), search=search_of_20_seconds)
     assert calls[0] == ("num_teachers", 200, 20.0)
     # The three plans begin at 0, 7 and 14 seconds.
     assert calls[1:] == ["searching for settings that work", "plan", "plan", "plan"]
     calls.clear()
-    at_once = replace(search, max_seconds=0.0)
+    search_without_time = replace(search_of_20_seconds, max_seconds=0.0)
     with refused_parameter("num_teachers", value=200, rule_words="found nothing that works"):
-        doubts_about(aggregator=GaussianVotes(noise_std=1.0), search=at_once)
+        doubts_about(aggregator=GaussianVotes(noise_std=1.0), search=search_without_time)
     plan = Plan(aggregator=GaussianVotes(noise_std=1.0), shape=SHAPE, budget=budget())
     result = search_remedies(
         plan.aggregator,
         refused_release=plan.priced(),
         budget=plan.budget,
         num_groups=None,
-        search=at_once,
+        search=search_without_time,
     )
     assert not result.is_complete
 
 
 def test_no_other_epsilon_is_suggested_for_budgets_of_classes() -> None:
     """A useless plan with an epsilon for each class of records is refused, with no target epsilon as a remedy."""
-    plan_budget = budget(epsilon=None, budgets={"cautious": 0.01, "usual": 0.02})
+    plan_budget = budget(epsilon=None, epsilon_of_class={"cautious": 0.01, "usual": 0.02})
     with refused_parameter("num_teachers", value=200):
         doubts_about(aggregator=CENTERED, plan_budget=plan_budget, num_groups=5000)
 
@@ -497,19 +517,24 @@ def test_release_that_answers_only_unanimous_queries_is_refused() -> None:
     shape = VoteShape(num_queries=100, num_labels=40, num_teachers=50)
     plan_budget = budget(epsilon=12.0)
     with refused_parameter("num_teachers", value=50, rule_words="of the queries would be answered"):
-        doubts_about(aggregator=TABLE, shape=shape, plan_budget=plan_budget)
-    teachers, epsilon, *_ = remedies(
-        TABLE,
-        priced_release=plan_release(TABLE, shape=shape, budget=plan_budget),
+        doubts_about(aggregator=TABLE_AGGREGATOR, shape=shape, plan_budget=plan_budget)
+    teachers_remedy, epsilon_remedy, *_ = remedies(
+        TABLE_AGGREGATOR,
+        priced_release=plan_release(TABLE_AGGREGATOR, shape=shape, budget=plan_budget),
         budget=plan_budget,
     )
-    more_teachers = replace(shape, num_teachers=teachers.num_teachers)
-    assert doubts_about(aggregator=TABLE, shape=more_teachers, plan_budget=plan_budget) is not None
+    shape_with_more_teachers = replace(shape, num_teachers=teachers_remedy.num_teachers)
     assert (
         doubts_about(
-            aggregator=TABLE,
+            aggregator=TABLE_AGGREGATOR, shape=shape_with_more_teachers, plan_budget=plan_budget
+        )
+        is not None
+    )
+    assert (
+        doubts_about(
+            aggregator=TABLE_AGGREGATOR,
             shape=shape,
-            plan_budget=replace(plan_budget, epsilon=epsilon.target_epsilon),
+            plan_budget=replace(plan_budget, epsilon=epsilon_remedy.target_epsilon),
         )
         is not None
     )
@@ -649,10 +674,10 @@ def test_cheapest_quick_accountant_is_chosen() -> None:
         accountants = {"rdp": RdpAccountant, "exact": ExactAccountant}
         return cheapest_accountant(release, budget=budget, accountants=accountants).accountant
 
-    by_renyi = budget(epsilon=None)
-    by_auto = Budget(delta=1e-6)
-    one_gaussian = CenteredVotes(noise_multiplier=5.0)
-    many_bits = GaussianVotes(noise_std=200.0)
-    assert cheapest_name(one_gaussian, budget=by_renyi) == "exact"
-    assert cheapest_name(many_bits, budget=by_renyi) == "rdp"
-    assert cheapest_name(many_bits, budget=by_auto) == "auto"
+    renyi_budget = budget(epsilon=None)
+    auto_budget = Budget(delta=1e-6)
+    centered_votes = CenteredVotes(noise_multiplier=5.0)
+    gaussian_votes = GaussianVotes(noise_std=200.0)
+    assert cheapest_name(centered_votes, budget=renyi_budget) == "exact"
+    assert cheapest_name(gaussian_votes, budget=renyi_budget) == "rdp"
+    assert cheapest_name(gaussian_votes, budget=auto_budget) == "auto"

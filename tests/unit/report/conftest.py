@@ -136,16 +136,23 @@ def picture_arrays() -> PictureArrays:
     true_labels = rng.random((50, 4)) < [0.6, 0.4, 0.2, 0.1]
     scores = 0.5 * true_labels + 0.6 * rng.random((50, 4))
     answered = np.array([True, False, True, True, False, False])
+    labels = np.eye(6, 4, dtype=bool) & answered[:, None]
+    epsilon_after_query = np.linspace(1.2, 7.9912, 6)
+    gaps = np.array([300, 20, 250, 310, 90, 120])
+    vote_counts = rng.integers(0, 412, size=(6, 4))
+    pass_gaps = np.arange(0, 412)
+    pass_probability = np.linspace(0, 1, 412)
+    loss_by_epoch = np.array([0.9, 0.5, 0.3])
     return PictureArrays(
         label_names=("person", "artifact", "animal", "tree"),
         answered=answered,
-        labels=np.eye(6, 4, dtype=bool) & answered[:, None],
-        epsilon_after_query=np.linspace(1.2, 7.9912, 6),
-        gaps=np.array([300, 20, 250, 310, 90, 120]),
-        vote_counts=rng.integers(0, 412, size=(6, 4)),
+        labels=labels,
+        epsilon_after_query=epsilon_after_query,
+        gaps=gaps,
+        vote_counts=vote_counts,
         num_teachers=411,
-        pass_gaps=np.arange(0, 412),
-        pass_probability=np.linspace(0, 1, 412),
+        pass_gaps=pass_gaps,
+        pass_probability=pass_probability,
         per_label={
             "student": per_label_metrics(
                 predicted_labels=scores > 0.5, scores=scores, true_labels=true_labels
@@ -166,5 +173,5 @@ def picture_arrays() -> PictureArrays:
             constant_labels=np.eye(4)[0] > 0,
             threshold=0.5,
         ),
-        student_curve={"loss": np.array([0.9, 0.5, 0.3])},
+        student_curve={"loss": loss_by_epoch},
     )

@@ -129,7 +129,7 @@ def test_control_codes_in_names_have_no_effect_on_a_terminal(
 ) -> None:
     """A name with control codes is escaped in lines, tables, progress bars and styled text, also with colors."""
     hostile_name = "flu\x1b[2J\u202e\x9b"
-    escaped_name = r"flu\x1b[2J\u202e\x9b"
+    name_with_shown_control_codes = r"flu\x1b[2J\u202e\x9b"
     output = io.StringIO()
     console = PlainConsole(
         file=output, force_terminal=True, color_system=None, width=120, legacy_windows=False
@@ -142,12 +142,12 @@ def test_control_codes_in_names_have_no_effect_on_a_terminal(
     with monitor.stage(hostile_name, total=2) as advance:
         advance(1, note=hostile_name)
     monitor.say(hostile_name)
-    text = re.sub(r"\x1b\[(\?25[lh]|\d*[AK])", "", output.getvalue())  # what a bar moves
-    assert text.replace("\r", "").replace("\n", "").isprintable()
-    assert text.count(escaped_name) >= 5
-    assert text.count(r"flu\x1") >= 7  # a table cuts what is wider than it was measured
+    console_text = re.sub(r"\x1b\[(\?25[lh]|\d*[AK])", "", output.getvalue())  # what a bar moves
+    assert console_text.replace("\r", "").replace("\n", "").isprintable()
+    assert console_text.count(name_with_shown_control_codes) >= 5
+    assert console_text.count(r"flu\x1") >= 7  # a table cuts what is wider than it was measured
     print_lines(hostile_name)
-    assert capsys.readouterr().out == f"{escaped_name}\n"
+    assert capsys.readouterr().out == f"{name_with_shown_control_codes}\n"
     colored_output = io.StringIO()
     colored_console = PlainConsole(
         file=colored_output, force_terminal=True, color_system="standard"

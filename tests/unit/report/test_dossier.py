@@ -46,7 +46,7 @@ DOSSIER = Dossier(
     statement=STATEMENT, labels=("flu", "cough"), model="linear", files={"privacy.json": DIGEST}
 )
 # The result of an attack on the release of `STATEMENT`, without sabotage.
-ATTACK = AttackReport(
+ATTACK_REPORT = AttackReport(
     epsilon=5.0,
     delta=1e-6,
     lower_bound=2.29,
@@ -76,7 +76,7 @@ def write_release(folder: Path, statement: PrivacyStatement = STATEMENT) -> Path
     return folder
 
 
-def write_attack(folder: Path, attack: AttackReport = ATTACK) -> Path:
+def write_attack(folder: Path, attack: AttackReport = ATTACK_REPORT) -> Path:
     """Writes the output of `pate-attack format=json` for an attack, and returns the file."""
     attack_file = folder / "attack.json"
     printed_values = asdict(attack) | {"refuted": False, "seconds": 3.0}
@@ -291,7 +291,7 @@ def test_release_without_protection_is_not_to_be_published(
 
 
 @pytest.mark.parametrize(
-    "part",
+    "start_of_part",
     [
         "<header>",
         "<h2>In short",
@@ -305,11 +305,11 @@ def test_release_without_protection_is_not_to_be_published(
         "<h2>10. ",
     ],
 )
-def test_each_part_of_a_seeded_page_names_the_seed(part: str) -> None:
+def test_each_part_of_a_seeded_page_names_the_seed(start_of_part: str) -> None:
     """Each part of the page of a seeded release mentions the seed, so that none promises too much on its own."""
-    seeded = replace(WITH_SCORES, statement=replace(WITH_SCORES.statement, noise="seeded"))
-    _, _, rest = seeded.html().partition(part)
-    assert "seed" in text_of(html_page=rest.partition("<section>")[0])
+    seeded_dossier = replace(WITH_SCORES, statement=replace(WITH_SCORES.statement, noise="seeded"))
+    _, _, html_from_part_on = seeded_dossier.html().partition(start_of_part)
+    assert "seed" in text_of(html_page=html_from_part_on.partition("<section>")[0])
 
 
 @pytest.mark.parametrize(
@@ -367,8 +367,8 @@ def test_attack_among_teachers_is_free(tmp_path: Path) -> None:
     release_folder = write_release(
         folder=tmp_path / "release", statement=replace(STATEMENT, mechanism="GNMax")
     )
-    among_teachers = replace(ATTACK, unit="teacher", aggregator="GNMax")
-    attack_file = write_attack(folder=tmp_path, attack=among_teachers)
+    attack_report_among_teachers = replace(ATTACK_REPORT, unit="teacher", aggregator="GNMax")
+    attack_file = write_attack(folder=tmp_path, attack=attack_report_among_teachers)
     text = text_of(html_page=Dossier.read(release_folder, attack_file=attack_file).html())
     assert "epsilon cannot be below 2.29" in text
     assert "all votes in the rehearsal were made up" in text
@@ -387,10 +387,10 @@ def test_attack_among_records_needs_a_statement(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("attack", "value"),
     [
-        (replace(ATTACK, aggregator="GNMax"), "GNMax"),
-        (replace(ATTACK, sabotage="noise"), "noise"),
-        (replace(ATTACK, delta=1e-5), 1e-5),
-        (replace(ATTACK, epsilon=4.0), 4.0),
+        (replace(ATTACK_REPORT, aggregator="GNMax"), "GNMax"),
+        (replace(ATTACK_REPORT, sabotage="noise"), "noise"),
+        (replace(ATTACK_REPORT, delta=1e-5), 1e-5),
+        (replace(ATTACK_REPORT, epsilon=4.0), 4.0),
     ],
     ids=["another aggregator", "sabotage", "another delta", "another epsilon"],
 )
@@ -407,7 +407,7 @@ def test_attack_on_another_release_is_refused(
 def test_attack_that_refutes_the_price_is_a_warning(tmp_path: Path) -> None:
     """An attack whose lower bound, 5.5, is above the stated epsilon, 5, becomes a warning on the page."""
     release_folder = write_release(folder=tmp_path / "release")
-    attack_file = write_attack(folder=tmp_path, attack=replace(ATTACK, lower_bound=5.5))
+    attack_file = write_attack(folder=tmp_path, attack=replace(ATTACK_REPORT, lower_bound=5.5))
     dossier = Dossier.read(release_folder, attack_file=attack_file, rehearsed_on="public")
     assert "An attack refutes the stated epsilon" in text_of(html_page=dossier.html())
 
@@ -443,7 +443,7 @@ def test_json_has_the_same_facts(tmp_path: Path) -> None:
 
 def test_attack_report_of_another_form_is_refused(tmp_path: Path) -> None:
     """A JSON file with a list is refused as the result of an attack."""
-    other_file = tmp_path / "other.json"
-    other_file.write_text("[1, 2]")
-    with refused_parameter("lower_bound", value=other_file):
-        AttackReport.read(other_file)
+    file_with_a_list = tmp_path / "other.json"
+    file_with_a_list.write_text("[1, 2]")
+    with refused_parameter("lower_bound", value=file_with_a_list):
+        AttackReport.read(file_with_a_list)

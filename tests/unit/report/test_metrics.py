@@ -105,37 +105,45 @@ def draw_sample(
 @pytest.mark.parametrize("digits", [1, 9])
 def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
     """The metrics of a resample that is given by weights are those of its repeated samples."""
-    predicted, scores, true_labels = draw_sample(num_samples=150, seed=3, score_digits=digits)
+    predicted_labels, scores, true_labels = draw_sample(
+        num_samples=150, seed=3, score_digits=digits
+    )
     weights = next(_resample_weights(num_samples=len(true_labels), num_resamples=6, seed=1))
     precision_functions = [
         _precision_function(scores[:, label], has_label=true_labels[:, label]) for label in range(5)
     ]
-    resampled = _metrics_of_block(
+    metric_values_of_resamples = _metrics_of_block(
         weights,
-        predicted_labels=predicted,
+        predicted_labels=predicted_labels,
         true_labels=true_labels,
         precision_functions=precision_functions,
     )
-    for column in range(6):
-        rows = np.repeat(np.arange(len(true_labels)), weights[:, column].astype(int))
+    for resample in range(6):
+        rows = np.repeat(np.arange(len(true_labels)), weights[:, resample].astype(int))
         expected = vars(
             multilabel_metrics(
-                predicted_labels=predicted[rows], scores=scores[rows], true_labels=true_labels[rows]
+                predicted_labels=predicted_labels[rows],
+                scores=scores[rows],
+                true_labels=true_labels[rows],
             )
         )
-        assert {name: values[column] for name, values in resampled.items()} == pytest.approx(
-            expected
-        )
+        assert {
+            name: values_of_resamples[resample]
+            for name, values_of_resamples in metric_values_of_resamples.items()
+        } == pytest.approx(expected)
 
 
 @pytest.mark.slow
 def test_the_interval_of_the_accuracy_is_that_of_its_standard_error() -> None:
     """The interval of the accuracy is as wide as 2 * 1.96 standard errors, within 8%."""
-    predicted, scores, true_labels = draw_sample(num_samples=4000, seed=6)
+    predicted_labels, scores, true_labels = draw_sample(num_samples=4000, seed=6)
     low, high = metric_intervals(
-        predicted_labels=predicted, scores=scores, true_labels=true_labels, num_resamples=2000
+        predicted_labels=predicted_labels,
+        scores=scores,
+        true_labels=true_labels,
+        num_resamples=2000,
     )["accuracy"]
-    error = (predicted == true_labels).mean(axis=1).std() / np.sqrt(4000)
+    error = (predicted_labels == true_labels).mean(axis=1).std() / np.sqrt(4000)
     assert high - low == pytest.approx(2 * 1.96 * error, rel=0.08)
 
 
@@ -151,12 +159,16 @@ def test_intervals_of_many_samples_are_those_of_a_part_scaled(
     rng = np.random.default_rng(0)
     true_labels = rng.random((40_000, 2)) < (0.3, 0.02)
     scores = 0.3 * true_labels + rng.random(true_labels.shape)
-    predicted = scores > 0.8
-    intervals_by_part = metric_intervals(predicted, scores=scores, true_labels=true_labels)
+    predicted_labels = scores > 0.8
+    intervals_from_part_of_samples = metric_intervals(
+        predicted_labels, scores=scores, true_labels=true_labels
+    )
     monkeypatch.setattr("pate.report.intervals._MAX_SAMPLES", 10**6)
-    intervals_by_all = metric_intervals(predicted, scores=scores, true_labels=true_labels)
-    for name, (low, high) in intervals_by_all.items():
-        part_low, part_high = intervals_by_part[name]
+    intervals_from_all_samples = metric_intervals(
+        predicted_labels, scores=scores, true_labels=true_labels
+    )
+    for name, (low, high) in intervals_from_all_samples.items():
+        part_low, part_high = intervals_from_part_of_samples[name]
         width = high - low
         assert (part_high - part_low) / width == pytest.approx(1, abs=0.33)
         assert (part_low + part_high) / 2 == pytest.approx((low + high) / 2, abs=0.4 * width)
@@ -222,19 +234,24 @@ def test_reference_models_find_members_that_losses_alone_do_not() -> None:
     """
     rng = np.random.default_rng(6)
     # The log-odds of records have a standard deviation of 30, and eight models differ by 1 on each record.
-    record_odds = rng.normal(loc=0, scale=30, size=2000)
-    reference_odds = record_odds + rng.normal(loc=0, scale=1, size=(8, 2000))
-    odds_before_training = reference_odds.mean(axis=0) + rng.normal(loc=0, scale=1, size=2000)
+    mean_log_odds_of_records = rng.normal(loc=0, scale=30, size=2000)
+    log_odds_by_model_and_record = mean_log_odds_of_records + rng.normal(
+        loc=0, scale=1, size=(8, 2000)
+    )
+    log_odds_before_training = log_odds_by_model_and_record.mean(axis=0) + rng.normal(
+        loc=0, scale=1, size=2000
+    )
     is_member = np.arange(2000) < 1000
     for training_effect, beyond in ((3.0, True), (0.0, False)):
-        student_odds = odds_before_training + training_effect * is_member
+        student_log_odds_by_record = log_odds_before_training + training_effect * is_member
         deviations = deviations_from_references(
-            sample_log_odds=student_odds, reference_log_odds=reference_odds
+            sample_log_odds=student_log_odds_by_record,
+            reference_log_odds=log_odds_by_model_and_record,
         )
         private_log_odds_deviations, test_log_odds_deviations = np.split(deviations, [1000])
         attack = Membership.from_losses(
-            private_losses=-student_odds[:1000],
-            test_losses=-student_odds[1000:],
+            private_losses=-student_log_odds_by_record[:1000],
+            test_losses=-student_log_odds_by_record[1000:],
             private_log_odds_deviations=private_log_odds_deviations,
             test_log_odds_deviations=test_log_odds_deviations,
         )
@@ -254,22 +271,26 @@ def test_unknown_labels_are_left_out_of_every_metric() -> None:
     rng = np.random.default_rng(3)
     true_labels = (rng.random(KNOWN.shape) < 0.4) & KNOWN
     scores = rng.random(KNOWN.shape).round(1)
-    predicted = scores > 0.6
-    by_label = per_label_metrics(predicted, scores=scores, true_labels=true_labels, known=KNOWN)
+    predicted_labels = scores > 0.6
+    by_label = per_label_metrics(
+        predicted_labels, scores=scores, true_labels=true_labels, known=KNOWN
+    )
     for label in range(3):
         rows = KNOWN[:, label]
         one_label = slice(label, label + 1)
         metrics_of_known = per_label_metrics(
-            predicted[rows, one_label],
+            predicted_labels[rows, one_label],
             scores=scores[rows, one_label],
             true_labels=true_labels[rows, one_label],
         )
         for name, values in metrics_of_known.items():
             assert by_label[name][label] == pytest.approx(values[0]), name
     assert by_label["num_known"].tolist() == KNOWN.sum(axis=0).tolist()
-    metrics = multilabel_metrics(predicted, scores=scores, true_labels=true_labels, known=KNOWN)
-    assert metrics.accuracy == pytest.approx((predicted == true_labels)[KNOWN].mean())
-    assert metrics.micro_f1 == pytest.approx(f1_score(true_labels[KNOWN], predicted[KNOWN]))
+    metrics = multilabel_metrics(
+        predicted_labels, scores=scores, true_labels=true_labels, known=KNOWN
+    )
+    assert metrics.accuracy == pytest.approx((predicted_labels == true_labels)[KNOWN].mean())
+    assert metrics.micro_f1 == pytest.approx(f1_score(true_labels[KNOWN], predicted_labels[KNOWN]))
     assert metrics.macro_f1 == pytest.approx(by_label["f1"][:3].mean())
 
 
@@ -291,7 +312,7 @@ def test_resamples_leave_unknown_labels_out() -> None:
     true_labels = (rng.random(known.shape) < 0.4) & known
     scores = rng.random(known.shape).round(1)
     scores[:, 2] = 0.5
-    predicted = scores > 0.4
+    predicted_labels = scores > 0.4
     weights = next(_resample_weights(num_samples=len(true_labels), num_resamples=9, seed=1))
     precision_functions = [
         _precision_function(
@@ -299,22 +320,31 @@ def test_resamples_leave_unknown_labels_out() -> None:
         )
         for label in range(3)
     ]
-    resampled = _metrics_of_block(
+    metric_values_of_resamples = _metrics_of_block(
         weights,
-        predicted_labels=predicted & known,
+        predicted_labels=predicted_labels & known,
         true_labels=true_labels,
         precision_functions=precision_functions,
         known=known,
     )
-    for number, weight in enumerate(weights.T.astype(int)):
-        rows = np.repeat(np.arange(len(true_labels)), weight)
+    for resample, repeats_of_samples in enumerate(weights.T.astype(int)):
+        rows = np.repeat(np.arange(len(true_labels)), repeats_of_samples)
         expected = multilabel_metrics(
-            predicted[rows], scores=scores[rows], true_labels=true_labels[rows], known=known[rows]
+            predicted_labels[rows],
+            scores=scores[rows],
+            true_labels=true_labels[rows],
+            known=known[rows],
         )
         for name, value in vars(expected).items():
-            assert resampled[name][number] == pytest.approx(value, abs=1e-6), name
-    intervals = metric_intervals(predicted, scores=scores, true_labels=true_labels, known=known)
-    expected = multilabel_metrics(predicted, scores=scores, true_labels=true_labels, known=known)
+            assert metric_values_of_resamples[name][resample] == pytest.approx(value, abs=1e-6), (
+                name
+            )
+    intervals = metric_intervals(
+        predicted_labels, scores=scores, true_labels=true_labels, known=known
+    )
+    expected = multilabel_metrics(
+        predicted_labels, scores=scores, true_labels=true_labels, known=known
+    )
     for name, (low, high) in intervals.items():
         assert low <= vars(expected)[name] <= high, name
 
@@ -330,7 +360,7 @@ def test_areas_under_roc_equal_those_of_scikit_learn() -> None:
     known = rng.random(true_labels.shape) < 0.7
     for mask in (None, known):
         known_labels = true_labels if mask is None else true_labels & mask
-        areas = per_label_metrics(
+        auroc_by_label = per_label_metrics(
             predicted_labels=known_labels, scores=scores, true_labels=known_labels, known=mask
         )["auroc"]
         rows = [np.ones(200, bool) if mask is None else mask[:, label] for label in range(2)]
@@ -338,5 +368,5 @@ def test_areas_under_roc_equal_those_of_scikit_learn() -> None:
             roc_auc_score(true_labels[rows[label], label], scores[rows[label], label])
             for label in range(2)
         ]
-        assert areas[:2] == pytest.approx(expected, abs=1e-12)
-        assert np.isnan(areas[2:]).all()
+        assert auroc_by_label[:2] == pytest.approx(expected, abs=1e-12)
+        assert np.isnan(auroc_by_label[2:]).all()
