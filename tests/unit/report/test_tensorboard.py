@@ -105,8 +105,8 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A report is written as scalars of its scores, texts, and settings of the run in the tab HParams."""
-    compared = {"aggregator": "stable_top_k_table", "target_epsilon": 8.0, "seed": None}
-    heading = Heading(aggregator="stable_top_k_table", given={"seed": "1"}, compared=compared)
+    terms_of_run = {"aggregator": "stable_top_k_table", "target_epsilon": 8.0, "seed": None}
+    heading = Heading(aggregator="stable_top_k_table", given={"seed": "1"}, compared=terms_of_run)
     report_with_heading = replace(
         report, student=replace(report.student, balanced_accuracy=None), heading=heading
     )
@@ -134,7 +134,7 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(
     session_info = HParamsPluginData.FromString(session_bytes).session_start_info
     hyperparameters = session_info.hparams
     assert session_info.group_name == "one"
-    assert set(hyperparameters) == set(compared)  # settings alone, no result
+    assert set(hyperparameters) == set(terms_of_run)  # settings alone, no result
     assert hyperparameters["aggregator"].string_value == "stable_top_k_table"
     assert hyperparameters["target_epsilon"].number_value == 8.0
     assert hyperparameters["seed"].string_value == "None"

@@ -155,7 +155,7 @@ def vote_of_trained_teacher(
     recipe: Recipe = DEFAULT_RECIPE,
 ) -> FloatArray:
     """Returns the vote of one trained teacher with 20 records, given its confidences."""
-    pool_excess = pool_excess_of_teacher(
+    excess_of_mean_products = pool_excess_of_teacher(
         own_features=OWN_FEATURES,
         own_confidences=own_confidences,
         own_labels=labels,
@@ -170,7 +170,7 @@ def vote_of_trained_teacher(
         student_weights=STUDENT_WEIGHTS,
         clip=50.0,
         make_pool_answers=lambda: PoolAnswers(
-            pool_excess=pool_excess[None], asked_features=PUBLIC_FEATURES
+            pool_excess=excess_of_mean_products[None], asked_features=PUBLIC_FEATURES
         ),
         recipe=recipe,
     )
