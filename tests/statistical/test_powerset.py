@@ -44,22 +44,26 @@ def test_released_sets_follow_the_distribution_of_noise_on_every_set(max_size: i
         assert p > ACCEPTED if fits else p < REJECTED
 
 
-@pytest.mark.parametrize("number", [1, 3, 2**40, 2**3000])
-def test_the_largest_of_many_normals_by_its_quantile(number: int) -> None:
+@pytest.mark.parametrize("num_noises", [1, 3, 2**40, 2**3000])
+def test_the_largest_of_many_normals_by_its_quantile(num_noises: int) -> None:
     """The largest of n normals is drawn with its exact distribution, for n up to 2^3000.
 
     By a Kolmogorov-Smirnov test, -n log Phi(x) is exponential, or n (1 - Phi(x)) if n is too large for floats. A factor
     of 1.2 is rejected.
     """
-    logs = np.full((1, 5000), math.log(number))
+    log_nums_of_noises = np.full((1, 5000), math.log(num_noises))
     drawn = draw_largest(
         noise_kind="gaussian",
-        log_num_noises=logs,
-        count_noises=lambda row, place: number,
+        log_num_noises=log_nums_of_noises,
+        count_noises=lambda row, place: num_noises,
         rng=np.random.default_rng(1),
     ).values[0]
-    small = number < 2**50
-    exponents = -number * log_ndtr(drawn) if small else np.exp(math.log(number) + log_ndtr(-drawn))
+    is_small_number = num_noises < 2**50
+    exponents = (
+        -num_noises * log_ndtr(drawn)
+        if is_small_number
+        else np.exp(math.log(num_noises) + log_ndtr(-drawn))
+    )
     assert kstest(exponents, "expon").pvalue > ACCEPTED
     assert kstest(1.2 * exponents, "expon").pvalue < REJECTED
 

@@ -536,11 +536,11 @@ def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
     mirrored = -np.expm1(-losses) + np.exp(-losses) * truth
     assert (profile[59::-1] >= mirrored).all()
     assert 1 <= result.total <= 1 + 1e-3
-    pair = Block(loss_masses=np.array([0.1, 0.2, 0.7]), infinite_loss_prob=0.0, spacing=1.0)
-    both = pair.convolved(pair, largest_multiple=1)
-    assert both.loss_masses == pytest.approx([0.01 + 0.04, 0.18, 0.28])
-    assert both.infinite_loss_prob == pytest.approx(0.49)
-    assert both.total >= 1
+    block = Block(loss_masses=np.array([0.1, 0.2, 0.7]), infinite_loss_prob=0.0, spacing=1.0)
+    convolved_block = block.convolved(block, largest_multiple=1)
+    assert convolved_block.loss_masses == pytest.approx([0.01 + 0.04, 0.18, 0.28])
+    assert convolved_block.infinite_loss_prob == pytest.approx(0.49)
+    assert convolved_block.total >= 1
 
 
 def test_epsilon_of_a_profile_is_zero_at_large_deltas_infinite_at_small() -> None:

@@ -59,7 +59,7 @@ FIRST_DIGEST = "one"
 OTHER_DIGEST = "other"
 THIRD_DIGEST = "third"
 GAUSSIAN = GaussianEvent(noise_multiplier=20.0)
-BIT = SelfComposedEvent(
+COMPOSED_EVENT = SelfComposedEvent(
     event=ComposedEvent(
         (
             ApproximateEvent(event=OneBitEvent(logits=(-20.0, 0.0), reach=1), failure_prob=1e-9),
@@ -180,13 +180,16 @@ def test_a_key_has_one_event_and_one_release(ledger: Ledger, path: Path) -> None
     assert first_entry.description == "the first, “quoted”\n"
     for opened_ledger in (ledger, Ledger(path, target_delta=DELTA)):
         assert charge(opened_ledger) == first_entry
-        assert committed_bytes(opened_ledger, key="b", draw=lambda: b"drawn", event=BIT) == b"drawn"
         assert (
-            committed_bytes(opened_ledger, key="b", draw=pytest.fail, event=BIT)
+            committed_bytes(opened_ledger, key="b", draw=lambda: b"drawn", event=COMPOSED_EVENT)
+            == b"drawn"
+        )
+        assert (
+            committed_bytes(opened_ledger, key="b", draw=pytest.fail, event=COMPOSED_EVENT)
             == opened_ledger.read(key="b")
             == b"drawn"
         )
-        for event in (BIT, GaussianEvent(noise_multiplier=2.0)):
+        for event in (COMPOSED_EVENT, GaussianEvent(noise_multiplier=2.0)):
             with refused_parameter("key", value="a"):
                 charge(opened_ledger, event)
     charge(ledger, event=GaussianEvent(noise_multiplier=2.0), key="c")
@@ -215,12 +218,12 @@ def test_later_parts_of_a_release_are_under_its_charge(ledger: Ledger) -> None:
     assert list(ledger.parts("a")) == ["first", "second"]
     for release_key in ("a", "ab"):
         ledger.require_charged(GAUSSIAN, release_key, remedy="restore it")
-    for event, release_key in ((BIT, "a"), (GAUSSIAN, "b"), (GAUSSIAN, "")):
+    for event, release_key in ((COMPOSED_EVENT, "a"), (GAUSSIAN, "b"), (GAUSSIAN, "")):
         with refused_parameter("ledger", value=ANY, rule_words="charge of"):
             ledger.require_charged(event, release_key, remedy="restore it")
     for key in ("a:second", "a:third"):
         with refused_parameter("key", value=key):
-            commit_part(ledger, key, content=b"2", event=BIT)
+            commit_part(ledger, key, content=b"2", event=COMPOSED_EVENT)
     assert list(ledger.parts("a")) == ["first", "second"], "nothing drawn at another price is there"
 
 
@@ -238,14 +241,14 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
     assert (keys_of(ledger), ledger.epsilon) == (["a:first"], ONE_EPSILON)
     ledger.require_charged(GAUSSIAN, "b", remedy="restore it")
     assert not ledger.is_seed_used(seed_name="seed 3", except_release="c", own_price=GAUSSIAN)
-    assert ledger.is_seed_used(seed_name="seed 3", except_release="c", own_price=BIT)
+    assert ledger.is_seed_used(seed_name="seed 3", except_release="c", own_price=COMPOSED_EVENT)
     assert ledger.is_seed_used(seed_name="seed 3", except_release="c") and not ledger.is_seed_used(
         seed_name="seed 4", except_release="c"
     )
     for key, content, event in (
         ("c:first", b"other", GAUSSIAN),
         ("c:other", first_part, GAUSSIAN),
-        ("c:first", first_part, BIT),
+        ("c:first", first_part, COMPOSED_EVENT),
         ("a:second", b"other", GAUSSIAN),  # of the same release, after the other run went on
     ):
         with refused_parameter("noise", value="seed 3"):
@@ -295,7 +298,12 @@ def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, 
     # The key is charged at another price.
     assert (
         commit_part(
-            ledger, key="b:first", content=b"1", event=BIT, seed_name="seed 3", may_share_noise=True
+            ledger,
+            key="b:first",
+            content=b"1",
+            event=COMPOSED_EVENT,
+            seed_name="seed 3",
+            may_share_noise=True,
         )
         == b"1"
     )
@@ -522,7 +530,7 @@ def test_an_accountant_must_be_a_class(accountant: Any, path: Path) -> None:
     for call in (
         lambda: Ledger(path, target_delta=DELTA, accountant=accountant),
         lambda: calibrate(
-            event_for=lambda noise: BIT,
+            event_for=lambda noise: COMPOSED_EVENT,
             target_epsilon=1.0,
             target_delta=DELTA,
             accountant=accountant,

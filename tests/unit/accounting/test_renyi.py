@@ -203,13 +203,15 @@ def test_smooth_sensitivity_is_rounded_up_near_order_one() -> None:
     """The Renyi divergence of smooth sensitivity at Renyi order 1.005 is at least its closed form
     in mpmath, and at most 0.1% more.
     """
-    a = mpmath.mpf(1.005)
-    b = mpmath.mpf(1.5e-6)
-    z = mpmath.mpf(4440.0)
-    remainder = 1 + a * mpmath.expm1(-2 * b)
-    narrower = -a * b - mpmath.log(remainder) / 2
-    wider = a * b - mpmath.log1p(a * mpmath.expm1(2 * b)) / 2
-    exact = a * mpmath.exp(-2 * b) / (2 * z * z * remainder) + max(narrower, wider) / (a - 1)
+    exact_order = mpmath.mpf(1.005)
+    exact_beta = mpmath.mpf(1.5e-6)
+    exact_multiplier = mpmath.mpf(4440.0)
+    remainder = 1 + exact_order * mpmath.expm1(-2 * exact_beta)
+    narrower = -exact_order * exact_beta - mpmath.log(remainder) / 2
+    wider = exact_order * exact_beta - mpmath.log1p(exact_order * mpmath.expm1(2 * exact_beta)) / 2
+    exact = exact_order * mpmath.exp(-2 * exact_beta) / (
+        2 * exact_multiplier * exact_multiplier * remainder
+    ) + max(narrower, wider) / (exact_order - 1)
     event = SmoothSensitivityEvent(noise_multiplier=4440.0, beta=1.5e-6)
     computed = renyi_divergence(event, order=1.005)
     assert exact <= computed <= float(exact) * (1 + 1e-3)
