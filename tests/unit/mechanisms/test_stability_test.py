@@ -108,10 +108,12 @@ def test_each_step_spends_the_budget_and_no_more(
     assert stability_table.logits[0] == pytest.approx(
         math.log(failure_prob / (1 - failure_prob)), rel=1e-12
     )
-    for low, high in zip(stability_table.logits, stability_table.logits[1:], strict=False):
+    for logit_at_gap, logit_at_next_gap in zip(
+        stability_table.logits, stability_table.logits[1:], strict=False
+    ):
         spent = max(
-            divergence_between_bits(logit_p=high, logit_q=low, order=order),
-            divergence_between_bits(logit_p=low, logit_q=high, order=order),
+            divergence_between_bits(logit_p=logit_at_next_gap, logit_q=logit_at_gap, order=order),
+            divergence_between_bits(logit_p=logit_at_gap, logit_q=logit_at_next_gap, order=order),
         )
         assert budget * (1 - 1e-6) <= spent <= budget * (1 + 1e-9)
     # scikit-learn clones aggregators by a copy, and joblib by a pickle.

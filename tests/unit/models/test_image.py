@@ -49,10 +49,14 @@ def test_single_and_stacked_teachers_agree_and_learn(norm, image_shards, queries
         states = teacher.fit_many(shards=image_shards, seeds=range(3))
         return teacher.predict_many(states=states, inputs=queries.inputs)
 
-    alone = confidences_of_trained(teacher=replace(SMALL_TEACHER, norm=norm, stacked=False))
-    side_by_side = confidences_of_trained(teacher=replace(SMALL_TEACHER, norm=norm, stacked=True))
-    np.testing.assert_allclose(alone, side_by_side, atol=2e-3)
-    assert (alone.shape, alone.dtype) == ((3, 60, 4), np.float32)
+    confidences_alone = confidences_of_trained(
+        teacher=replace(SMALL_TEACHER, norm=norm, stacked=False)
+    )
+    confidences_side_by_side = confidences_of_trained(
+        teacher=replace(SMALL_TEACHER, norm=norm, stacked=True)
+    )
+    np.testing.assert_allclose(confidences_alone, confidences_side_by_side, atol=2e-3)
+    assert (confidences_alone.shape, confidences_alone.dtype) == ((3, 60, 4), np.float32)
     long_trained = replace(SMALL_TEACHER, norm=norm, epochs=15, learning_rate=1e-2)
     states = long_trained.fit_many(shards=[bright_corners(num_images=60, seed=5)], seeds=[1])
     (votes,) = long_trained.predict_many(states=states, inputs=queries.inputs) >= 0.5

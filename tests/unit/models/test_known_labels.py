@@ -80,10 +80,14 @@ def test_a_linear_student_of_a_label_is_fitted_to_the_rows_that_know_it() -> Non
     model = student.learn(
         TrainingSet(inputs=INPUTS, labels=labels, known=KNOWN), pool=INPUTS[:0], seed=0
     )
-    rows = KNOWN[:, 0]
-    alone = student.fit(INPUTS[rows], labels=labels[rows], seed=0)
+    rows_that_know_label = KNOWN[:, 0]
+    model_of_known_rows = student.fit(
+        INPUTS[rows_that_know_label], labels=labels[rows_that_know_label], seed=0
+    )
     np.testing.assert_allclose(
-        model.predict_proba(INPUTS)[:, 0], alone.predict_proba(INPUTS)[:, 0], atol=1e-5
+        model.predict_proba(INPUTS)[:, 0],
+        model_of_known_rows.predict_proba(INPUTS)[:, 0],
+        atol=1e-5,
     )
 
 
@@ -91,11 +95,13 @@ def test_a_linear_student_without_gaps_in_its_mask_is_one_without_a_mask() -> No
     """A linear student with a mask without gaps is that without a mask: all labels share one regression on all rows."""
     known = np.ones_like(KNOWN)
     student = LinearStudent(rank=1)
-    masked = student.learn(
+    model_with_mask = student.learn(
         TrainingSet(inputs=INPUTS, labels=LABELS, known=known), pool=INPUTS[:0], seed=0
     )
-    plain = student.fit(INPUTS, labels=LABELS, seed=0)
-    np.testing.assert_allclose(masked.predict_proba(INPUTS), plain.predict_proba(INPUTS), atol=1e-5)
+    model_without_mask = student.fit(INPUTS, labels=LABELS, seed=0)
+    np.testing.assert_allclose(
+        model_with_mask.predict_proba(INPUTS), model_without_mask.predict_proba(INPUTS), atol=1e-5
+    )
 
 
 def test_a_student_never_predicts_a_label_that_no_row_knows() -> None:
@@ -184,15 +190,22 @@ def test_a_linear_teacher_of_a_label_is_fitted_to_the_records_that_know_it() -> 
     other_shard = Shard(
         inputs=INPUTS[60:90], labels=LABELS[60:90], known=np.ones((30, 2), np.bool_)
     )
-    state = teacher.fit_many(shards=[shard, other_shard], seeds=[0, 1])[0]
+    state_from_all_rows = teacher.fit_many(shards=[shard, other_shard], seeds=[0, 1])[0]
     first_label = 0
-    rows = KNOWN[:60, first_label]
-    alone = teacher.fit_many(
-        shards=[Shard(inputs=INPUTS[:60][rows], labels=LABELS[:60][rows])], seeds=[0]
+    rows_that_know_label = KNOWN[:60, first_label]
+    state_from_known_rows = teacher.fit_many(
+        shards=[
+            Shard(
+                inputs=INPUTS[:60][rows_that_know_label], labels=LABELS[:60][rows_that_know_label]
+            )
+        ],
+        seeds=[0],
     )[0]
     for name in ("weights", "bias"):
         np.testing.assert_allclose(
-            state[name][..., first_label], alone[name][..., first_label], rtol=1e-5
+            state_from_all_rows[name][..., first_label],
+            state_from_known_rows[name][..., first_label],
+            rtol=1e-5,
         )
 
 

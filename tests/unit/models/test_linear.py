@@ -97,8 +97,8 @@ def test_a_teachers_own_threshold_predicts_rare_labels():
             ]
         )
 
-    own_threshold = f1_of_teachers(threshold=None)
-    assert (own_threshold > f1_of_teachers(threshold=0.5) + 0.1).all()
+    f1_at_own_thresholds = f1_of_teachers(threshold=None)
+    assert (f1_at_own_thresholds > f1_of_teachers(threshold=0.5) + 0.1).all()
 
 
 @pytest.mark.parametrize("size", [10, 120])  # fewer and more rows than features

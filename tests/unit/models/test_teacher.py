@@ -78,10 +78,10 @@ def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, shards):
 def test_a_teacher_depends_on_its_own_shard_alone(teacher, shards, queries):
     """A teacher has the same confidences, within 1e-4, if it is trained alone or among others."""
     own_state = teacher.fit_many(shards=[shards[3]], seeds=[7])
-    (alone,) = teacher.predict_many(states=own_state, inputs=queries)
+    (confidences_alone,) = teacher.predict_many(states=own_state, inputs=queries)
     states = teacher.fit_many(shards=[shards[2], shards[3], shards[0]], seeds=[1, 7, 2])
-    _, among_others, _ = teacher.predict_many(states=states, inputs=queries)
-    np.testing.assert_allclose(among_others, alone, atol=1e-4)
+    _, confidences_among_others, _ = teacher.predict_many(states=states, inputs=queries)
+    np.testing.assert_allclose(confidences_among_others, confidences_alone, atol=1e-4)
 
 
 def test_shards_that_do_not_match_are_refused(teacher, shards):

@@ -124,9 +124,11 @@ def test_budget_decides_the_accountant() -> None:
         assert isinstance(planned.aggregator, GaussianVotes)
         return planned.aggregator.noise_std
 
-    by_double = Budget(delta=1e-6, epsilon=8.0, accountant=DoubleAccountant)
-    by_renyi = Budget(delta=1e-6, epsilon=4.0, accountant=RdpAccountant)
-    assert solved_noise(by_double) == pytest.approx(solved_noise(by_renyi), rel=3e-4)
+    budget_by_double_accountant = Budget(delta=1e-6, epsilon=8.0, accountant=DoubleAccountant)
+    budget_by_renyi_accountant = Budget(delta=1e-6, epsilon=4.0, accountant=RdpAccountant)
+    assert solved_noise(budget_by_double_accountant) == pytest.approx(
+        solved_noise(budget_by_renyi_accountant), rel=3e-4
+    )
 
 
 @pytest.mark.parametrize("target_epsilon", [None, 8.0])

@@ -96,23 +96,26 @@ def test_stacked_networks_equal_single_networks(norm, is_training, kernel_size):
     network = ConvNet(
         SHAPE, num_labels=5, width=8, blocks=2, patch=2, grid=4, norm=norm, kernel_size=kernel_size
     )
-    singles = [initial_tensors(network=network, seed=seed) for seed in range(3)]
-    stack = {name: torch.stack([tensors[name] for tensors in singles]) for name in singles[0]}
+    tensors_of_networks = [initial_tensors(network=network, seed=seed) for seed in range(3)]
+    stacked_tensors = {
+        name: torch.stack([tensors[name] for tensors in tensors_of_networks])
+        for name in tensors_of_networks[0]
+    }
     images = torch.rand(3, 6, *SHAPE) * 2 - 1
-    counts = [6, 4, 1]
-    valid = torch.arange(6) < torch.tensor(counts)[:, None]
-    stacked = stacked_logits(
+    image_counts = [6, 4, 1]
+    is_valid_image = torch.arange(6) < torch.tensor(image_counts)[:, None]
+    logits_of_stack = stacked_logits(
         network=network,
-        stacked_state_dict=stack,
+        stacked_state_dict=stacked_tensors,
         images=images,
-        is_valid_image=valid,
+        is_valid_image=is_valid_image,
         is_training=is_training,
     )
-    for row, (tensors, count) in enumerate(zip(singles, counts, strict=True)):
-        expected = network.logits(tensors, images=images[row, :count], training=is_training)
-        np.testing.assert_allclose(stacked[row, :count], expected, atol=1e-4)
+    for row, (tensors, count) in enumerate(zip(tensors_of_networks, image_counts, strict=True)):
+        expected_logits = network.logits(tensors, images=images[row, :count], training=is_training)
+        np.testing.assert_allclose(logits_of_stack[row, :count], expected_logits, atol=1e-4)
         for name in tensors:
-            np.testing.assert_allclose(stack[name][row], tensors[name], atol=1e-4)
+            np.testing.assert_allclose(stacked_tensors[name][row], tensors[name], atol=1e-4)
 
 
 def test_a_single_value_per_channel_has_no_variance():
@@ -121,31 +124,31 @@ def test_a_single_value_per_channel_has_no_variance():
     If no image of a minibatch is valid, the logits of the stack are finite, and all its tensors stay as they were.
     """
     network = ConvNet((3, 4, 4), num_labels=2, width=8, blocks=1, norm="batch")
-    single = network.initial(np.random.default_rng(0))
-    stacked = {name: tensor[None].clone() for name, tensor in single.items()}
+    single_tensors = network.initial(np.random.default_rng(0))
+    stacked_tensors = {name: tensor[None].clone() for name, tensor in single_tensors.items()}
     image = torch.rand(1, 3, 4, 4, generator=torch.Generator().manual_seed(0)) * 2 - 1
-    logits = network.logits(single, images=image, training=True)
-    expected = stacked_logits(
+    logits = network.logits(single_tensors, images=image, training=True)
+    logits_of_stack = stacked_logits(
         network=network,
-        stacked_state_dict=stacked,
+        stacked_state_dict=stacked_tensors,
         images=image[None],
         is_valid_image=torch.ones(1, 1, dtype=torch.bool),
         is_training=True,
     )
-    np.testing.assert_allclose(logits, expected[0], atol=1e-6)
+    np.testing.assert_allclose(logits, logits_of_stack[0], atol=1e-6)
     for name in ("layer0.mean", "layer0.var", "layer1.mean", "layer1.var"):
-        np.testing.assert_allclose(single[name], stacked[name][0], atol=1e-6)
-    before = {name: tensor.clone() for name, tensor in stacked.items()}
-    no_image = torch.zeros(1, 1, dtype=torch.bool)
+        np.testing.assert_allclose(single_tensors[name], stacked_tensors[name][0], atol=1e-6)
+    before = {name: tensor.clone() for name, tensor in stacked_tensors.items()}
+    no_valid_image = torch.zeros(1, 1, dtype=torch.bool)
     logits_without_images = stacked_logits(
         network=network,
-        stacked_state_dict=stacked,
+        stacked_state_dict=stacked_tensors,
         images=image[None],
-        is_valid_image=no_image,
+        is_valid_image=no_valid_image,
         is_training=True,
     )
     assert logits_without_images.isfinite().all()
-    assert all((stacked[name] == before[name]).all() for name in stacked)
+    assert all((stacked_tensors[name] == before[name]).all() for name in stacked_tensors)
 
 
 @pytest.mark.parametrize(

@@ -135,11 +135,14 @@ def test_the_overflow_of_one_network_does_not_change_another(make_images):
         )
         return tensors
 
-    usual = train_beside_scaled_images(image_factor=1)
-    huge = train_beside_scaled_images(image_factor=1e6)
-    for name in usual:
-        assert (usual[name][0] == huge[name][0]).all(), name
-    assert any((usual[name][1] != huge[name][1]).any() for name in usual)
+    tensors_beside_usual = train_beside_scaled_images(image_factor=1)
+    tensors_beside_huge = train_beside_scaled_images(image_factor=1e6)
+    for name in tensors_beside_usual:
+        assert (tensors_beside_usual[name][0] == tensors_beside_huge[name][0]).all(), name
+    assert any(
+        (tensors_beside_usual[name][1] != tensors_beside_huge[name][1]).any()
+        for name in tensors_beside_usual
+    )
 
 
 def test_equal_arguments_give_equal_bytes_and_another_seed_other_bytes(make_images):
@@ -161,19 +164,19 @@ def test_a_step_with_infinite_gradients_is_skipped(make_images, monkeypatch):
     recipe = AdamWRecipe(
         epochs=1, batch_size=8, learning_rate=1e-3, weight_decay=0.0, precision="float16"
     )
-    begin = small_convnet().initial(np.random.default_rng(0))
-    begin["head.weight"] += 3e4  # times any activation more than float16 holds
+    initial_tensors = small_convnet().initial(np.random.default_rng(0))
+    initial_tensors["head.weight"] += 3e4  # times any activation more than float16 holds
 
-    def copy_begin(_network, rng):
-        return {name: tensor.clone() for name, tensor in begin.items()}
+    def copy_initial_tensors(_network, rng):
+        return {name: tensor.clone() for name, tensor in initial_tensors.items()}
 
-    monkeypatch.setattr(ConvNet, "initial", copy_begin)
+    monkeypatch.setattr(ConvNet, "initial", copy_initial_tensors)
     targets = labels.astype(np.float32)
     rng = np.random.default_rng(0)
-    result, _ = fit_network(
+    trained_tensors, _ = fit_network(
         network=small_convnet(), images=images, targets=targets, recipe=recipe, rng=rng, device=CPU
     )
-    assert all((result[name] == begin[name]).all() for name in begin)
+    assert all((trained_tensors[name] == initial_tensors[name]).all() for name in initial_tensors)
 
 
 def test_inputs_that_are_no_images_are_refused():
