@@ -230,7 +230,7 @@ def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.Monk
     Ctrl-C stops the first call when it writes its fifth run, so that four are stored.
     """
     whole = run_comparison(output_folder=tmp_path / "whole")
-    write_run = Trial.write
+    original_write = Trial.write
     num_writes = 0
 
     def write_or_stop(trial: Trial, seed: int, comparison_run: Run) -> Run:
@@ -239,7 +239,8 @@ def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.Monk
         num_writes += 1
         if num_writes == 5:
             raise KeyboardInterrupt
-        return write_run(trial, seed=seed, comparison_run=comparison_run)
+        scored_run = comparison_run
+        return original_write(trial, seed=seed, comparison_run=scored_run)
 
     monkeypatch.setattr(Trial, "write", write_or_stop)
     with pytest.raises(KeyboardInterrupt):

@@ -165,8 +165,8 @@ def _image_folder(folder: Path, inputs: dict[str, Float32Array]) -> Any:
 def test_every_reader_reports_copies(tmp_path: Path, load: Any) -> None:
     """Each reader reports that 40 of 40 public records are copies of private ones."""
     pytest.importorskip("pyarrow")
-    inputs = {"private": PRIVATE[:60], "public": PRIVATE[10:50], "test": TEST}
-    lines = [line for line in load(tmp_path, inputs).notes if "have the inputs" in line]
+    inputs_by_split = {"private": PRIVATE[:60], "public": PRIVATE[10:50], "test": TEST}
+    lines = [line for line in load(tmp_path, inputs_by_split).notes if "have the inputs" in line]
     assert [line.partition(" have")[0] for line in lines] == ["data.public: 40 of 40 records"]
 
 
@@ -194,13 +194,12 @@ def test_neighboring_whole_numbers_are_not_copies(tmp_path: Path) -> None:
     Whole numbers are compared exactly: 100,001 differs from 100,003 although their first 16 bits agree.
     """
     pytest.importorskip("pyarrow")
-    inputs_of_splits = {
+    inputs_by_split = {
         split: np.column_stack([np.arange(100000 + place, 101000, 4), np.zeros((250, 2))]).astype(
             np.float32
         )
         for place, split in enumerate(("private", "public", "test"))
     }
     assert not any(
-        "have the inputs" in line
-        for line in _tables(folder=tmp_path, inputs=inputs_of_splits).notes
+        "have the inputs" in line for line in _tables(folder=tmp_path, inputs=inputs_by_split).notes
     )

@@ -277,16 +277,22 @@ def test_a_mask_stays_with_its_rows_and_changes_no_digest_where_all_is_known() -
 
     A mask without gaps has the digest of no mask; masks with different gaps have different digests.
     """
-    rows = split_of_zeros(record_ids=[0, 1, 2])
-    masked = replace(rows, known=KNOWN_LABELS_WITH_GAPS)
-    taken = masked.take(np.array([2, 0])).known
-    assert taken is not None and taken.tolist() == KNOWN_LABELS_WITH_GAPS[[2, 0]].tolist()
-    whole = replace(rows, known=np.ones((3, 2), np.bool_))
-    assert whole.digest() == rows.digest() != masked.digest()
-    digests = {replace(TOY, private=private).digest() for private in (TOY.private, whole, masked)}
+    split_without_mask = split_of_zeros(record_ids=[0, 1, 2])
+    split_with_gaps = replace(split_without_mask, known=KNOWN_LABELS_WITH_GAPS)
+    mask_of_taken_rows = split_with_gaps.take(np.array([2, 0])).known
+    assert (
+        mask_of_taken_rows is not None
+        and mask_of_taken_rows.tolist() == KNOWN_LABELS_WITH_GAPS[[2, 0]].tolist()
+    )
+    split_with_all_known = replace(split_without_mask, known=np.ones((3, 2), np.bool_))
+    assert split_with_all_known.digest() == split_without_mask.digest() != split_with_gaps.digest()
+    digests = {
+        replace(TOY, private=private).digest()
+        for private in (TOY.private, split_with_all_known, split_with_gaps)
+    }
     assert len(digests) == 2
-    other = replace(rows, known=KNOWN_LABELS_WITH_GAPS[::-1].copy())
-    assert other.digest() != masked.digest()
+    split_with_other_gaps = replace(split_without_mask, known=KNOWN_LABELS_WITH_GAPS[::-1].copy())
+    assert split_with_other_gaps.digest() != split_with_gaps.digest()
 
 
 def test_label_shares_are_those_of_known_labels() -> None:

@@ -75,19 +75,19 @@ def test_features_replace_pictures_and_keep_the_private_digest(tmp_path: Path) -
 
     The digest of the private data is that of the pictures.
     """
-    raw = dataset()
+    dataset_of_pictures = dataset()
     (data, _) = load_with_features(cache_folder=tmp_path)
     assert (data.kind, data.input_shape) == ("features", (SMALL.dimension,))
     assert isinstance(data.preprocessing, ExtractedForm)
-    for name, count in SIZES.items():
-        split = getattr(data, name)
-        pictures = getattr(raw, name)
+    for split_name, count in SIZES.items():
+        split = getattr(data, split_name)
+        split_of_pictures = getattr(dataset_of_pictures, split_name)
         assert split.inputs.shape == (count, SMALL.dimension)
-        assert np.array_equal(split.labels, pictures.labels)
-        expected = data.preprocessing.extractor.extract(pictures.inputs)
+        assert np.array_equal(split.labels, split_of_pictures.labels)
+        expected = data.preprocessing.extractor.extract(split_of_pictures.inputs)
         np.testing.assert_allclose(split.inputs, expected, atol=1e-5)
-    public = np.asarray(data.public.inputs)
-    assert np.mean(public**2) == pytest.approx(1, abs=1e-3)
+    public_features = np.asarray(data.public.inputs)
+    assert np.mean(public_features**2) == pytest.approx(1, abs=1e-3)
     assert data.private_digest() == dataset().private_digest()
     assert data.private_digest() != dataset(private_seed=9).private_digest()
     assert data.digest() != dataset().digest()

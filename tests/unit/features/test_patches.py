@@ -76,14 +76,14 @@ def test_extractor_does_not_depend_on_private_pictures() -> None:
 def test_fit_accepts_only_public_pictures() -> None:
     """A fit accepts only `PublicPictures`, which keeps the public pictures of a data set alone."""
     data = dataset()
-    for wrong in (data.private, data.private.inputs, data.public):
+    for not_a_dataset in (data.private, data.private.inputs, data.public):
         with refused_parameter("dataset", value=ANY, rule_words="a pate.data.Dataset"):
-            PublicPictures(wrong)  # type: ignore[arg-type]
+            PublicPictures(not_a_dataset)  # type: ignore[arg-type]
     assert not hasattr(PublicPictures(data), "private")
     assert vars(PublicPictures(data)).keys() == {"inputs"}
-    for wrong in (data, data.private, data.private.inputs):
+    for not_public_pictures in (data, data.private, data.private.inputs):
         with refused_parameter("pictures", value=ANY):
-            SMALL.fit(wrong, stage=unwatched)  # type: ignore[arg-type]
+            SMALL.fit(not_public_pictures, stage=unwatched)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("stride", [1, 3])

@@ -143,10 +143,10 @@ def test_numbers_with_leading_zeros_yield_a_remark_on_codes(tmp_path: Path) -> N
 def test_column_of_distinct_numbers_yields_a_remark(tmp_path: Path) -> None:
     """A remark proposes a public column as `data.id` if it has a different number in each row."""
     rows = [f"{7000 + row},{row % 9},{row / 2},{'ab'[row % 2]},{row % 2}" for row in range(40)]
-    public = write_lines(
+    public_path = write_lines(
         path=tmp_path / "public.csv", head="contract,age,price,sex,ill", lines=rows
     )
-    (line,) = Table(public=public, labels=("ill",), group="sex").public_remarks()
+    (line,) = Table(public=public_path, labels=("ill",), group="sex").public_remarks()
     assert line.startswith(
         "contract: another number in each row; if it is the number of a record, data.id=contract "
     )

@@ -261,9 +261,9 @@ def test_public_split_without_any_label_counts_as_unlabeled(tmp_path: Path, cell
 def test_records_of_a_holder_have_the_mask(tmp_path: Path) -> None:
     """If a data holder reads only a private file with one empty label, the records have a mask with this gap."""
     table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=["", 1]))
-    schema = tmp_path / "schema.yaml"
-    table.public_schema().write(schema, TableSettings())
-    private_records = replace(table, schema=str(schema)).private_records()
+    schema_path = tmp_path / "schema.yaml"
+    table.public_schema().write(schema_path, TableSettings())
+    private_records = replace(table, schema=str(schema_path)).private_records()
     assert private_records.records.known is not None
     assert np.count_nonzero(~private_records.records.known) == 1
     assert any("unknown" in note for note in private_records.notes)
@@ -283,12 +283,12 @@ def test_missing_word_in_a_column_of_label_lists_makes_all_labels_unknown(tmp_pa
 def test_schema_file_says_what_uncertain_labels_mean(tmp_path: Path) -> None:
     """A run reads uncertain labels and words as the schema file says, unless the run sets `uncertain` itself."""
     table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=["maybe", "-1", 0]))
-    schema = tmp_path / "schema.yaml"
-    settings = TableSettings(uncertain="positive", uncertain_words=("maybe",))
-    table.public_schema().write(schema, settings)
-    dataset = replace(table, schema=str(schema)).load()
+    schema_path = tmp_path / "schema.yaml"
+    table_settings = TableSettings(uncertain="positive", uncertain_words=("maybe",))
+    table.public_schema().write(schema_path, table_settings)
+    dataset = replace(table, schema=str(schema_path)).load()
     assert first_labels(dataset=dataset, num_rows=3) == [True, True, False]
-    dataset = replace(table, schema=str(schema), uncertain="missing").load()
+    dataset = replace(table, schema=str(schema_path), uncertain="missing").load()
     assert first_labels(dataset=dataset, num_rows=3) == [UNKNOWN, UNKNOWN, False]
 
 

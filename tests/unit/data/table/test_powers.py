@@ -27,8 +27,8 @@ def scales(tmp_path: Path) -> Table:
         rare_flag = int(row == 5)
         level = row % 4
         lines.append(f"{rare_flag},{level},{size:.0f}")
-    public = write_lines(path=tmp_path / "public.csv", head="rare,level,bytes", lines=lines)
-    return Table(public=public)
+    public_path = write_lines(path=tmp_path / "public.csv", head="rare,level,bytes", lines=lines)
+    return Table(public=public_path)
 
 
 def test_column_of_two_numbers_is_scaled_by_their_distance(scales: Table) -> None:

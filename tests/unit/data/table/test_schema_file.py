@@ -183,8 +183,10 @@ def test_schema_without_settings_gives_defaults(tmp_path: Path) -> None:
 def test_an_unknown_setting_in_a_schema_is_refused(tmp_path: Path) -> None:
     """An unknown setting in a schema file, `groups`, is refused by its place in the file."""
     completed = reader_with_schema(table=write_patients(folder=tmp_path))
-    path = Path(str(completed.schema))
-    path.write_text(path.read_text().replace("columns:", "settings: {groups: mrn}\ncolumns:"))
+    schema_path = Path(str(completed.schema))
+    schema_path.write_text(
+        schema_path.read_text().replace("columns:", "settings: {groups: mrn}\ncolumns:")
+    )
     line = r"^data\.schema=\S+\.settings\.groups=mrn: expected settings of pate-schema"
     with pytest.raises(InvalidValue, match=line):
         completed.load()
@@ -193,7 +195,9 @@ def test_an_unknown_setting_in_a_schema_is_refused(tmp_path: Path) -> None:
 def test_labels_in_a_schema_must_be_a_list(tmp_path: Path) -> None:
     """A schema file that names labels as one text, and not as a list, is refused."""
     completed = reader_with_schema(table=write_patients(folder=tmp_path))
-    path = Path(str(completed.schema))
-    path.write_text(path.read_text().replace("columns:", "settings: {labels: flu}\ncolumns:"))
+    schema_path = Path(str(completed.schema))
+    schema_path.write_text(
+        schema_path.read_text().replace("columns:", "settings: {labels: flu}\ncolumns:")
+    )
     with refused_parameter("data.labels", value="flu"):
         completed.load()

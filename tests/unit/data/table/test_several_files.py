@@ -134,11 +134,17 @@ def test_a_folder_gives_the_data_set_of_one_joined_file(
     folder = write_parts(
         folder=tmp_path / "many", table=table, part_ends=[5001, 12_345], ending=ending
     )
-    whole = reader_of(tmp_path / f"whole.{ending}").load()
-    for private in (folder, folder / f"part-*.{ending}", f"{tmp_path}/m*/part-[0-2].{ending}"):
-        assert identity_of(dataset=reader_of(private).load()) == identity_of(dataset=whole)
-    assert whole.private.num_groups == NUM_ROWS // 2
-    groups = whole.private.group_ids
+    dataset_of_joined_file = reader_of(tmp_path / f"whole.{ending}").load()
+    for path_or_pattern in (
+        folder,
+        folder / f"part-*.{ending}",
+        f"{tmp_path}/m*/part-[0-2].{ending}",
+    ):
+        assert identity_of(dataset=reader_of(path_or_pattern).load()) == identity_of(
+            dataset=dataset_of_joined_file
+        )
+    assert dataset_of_joined_file.private.num_groups == NUM_ROWS // 2
+    groups = dataset_of_joined_file.private.group_ids
     assert len(np.intersect1d(groups[:5001], groups[12_345:])) > 1000
 
 

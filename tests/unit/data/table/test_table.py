@@ -123,8 +123,11 @@ def test_private_digest_depends_on_private_cells_alone(tmp_path: Path) -> None:
     assert write_table(folder=tmp_path, public=more_public_rows).load().private_digest() == digest
     reversed_rows = PRIVATE_ROWS[::-1]
     assert write_table(folder=tmp_path, private=reversed_rows).load().private_digest() == digest
-    other_age = [PRIVATE_ROWS[0].replace("1000", "999"), *PRIVATE_ROWS[1:]]
-    assert write_table(folder=tmp_path, private=other_age).load().private_digest() != digest
+    rows_with_another_age = [PRIVATE_ROWS[0].replace("1000", "999"), *PRIVATE_ROWS[1:]]
+    assert (
+        write_table(folder=tmp_path, private=rows_with_another_age).load().private_digest()
+        != digest
+    )
     fewer_rows = PRIVATE_ROWS[:2]
     assert write_table(folder=tmp_path, private=fewer_rows).load().private_digest() != digest
 
@@ -236,8 +239,8 @@ PUBLIC_WITHOUT_LABELS = [row.rsplit(",", 2)[0] for row in PUBLIC_ROWS]
 
 def reader_without_public_labels(table: Table, public_path: Path) -> Table:
     """Writes a public file without the columns of labels, and returns the table's reader of this file."""
-    public = write_lines(path=public_path, head=HEAD_WITHOUT_LABELS, lines=PUBLIC_WITHOUT_LABELS)
-    return replace(table, public=public)
+    write_lines(path=public_path, head=HEAD_WITHOUT_LABELS, lines=PUBLIC_WITHOUT_LABELS)
+    return replace(table, public=str(public_path))
 
 
 @pytest.mark.slow
@@ -269,12 +272,12 @@ def test_missing_words_work_without_public_labels(tmp_path: Path) -> None:
 
 def test_public_file_with_only_some_labels_is_refused(tmp_path: Path) -> None:
     """If the public file has only one of two columns of labels, the other label is refused."""
-    public = write_lines(
+    public_path = write_lines(
         path=tmp_path / "flu.csv",
         head=f"{HEAD_WITHOUT_LABELS},flu",
         lines=[f"{row},1" for row in PUBLIC_WITHOUT_LABELS],
     )
-    table = replace(write_table(folder=tmp_path), public=public)
+    table = replace(write_table(folder=tmp_path), public=public_path)
     with refused_parameter("data.labels", value="cough"):
         table.load()
 

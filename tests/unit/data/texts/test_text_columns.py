@@ -243,8 +243,8 @@ def test_rows_with_one_id_must_share_a_group(table: Table, tmp_path: Path) -> No
 def test_few_public_texts_yield_a_remark(table: Table, tmp_path: Path) -> None:
     """A public file of 50 texts gives a remark that at least 1,000 texts are expected."""
     write_notes(path=tmp_path / "public.csv", texts=some_texts(num_texts=50, seed=1))
-    line = "data.public.note: expected 1,000 texts or more, 50 say little of words"
-    assert any(line in note for note in table.load().notes)
+    remark = "data.public.note: expected 1,000 texts or more, 50 say little of words"
+    assert any(remark in note for note in table.load().notes)
 
 
 def test_private_texts_in_another_language_yield_a_remark(table: Table, tmp_path: Path) -> None:
