@@ -312,7 +312,7 @@ def test_the_page_is_followed_literally(
     assert (tmp_path / "model.onnx").exists()
 
 
-MIXED = """
+MIXED_TEACHER_YAML = """
 _target_: pate.teachers.SklearnTeacher
 frames: true
 estimator:
@@ -335,7 +335,7 @@ def test_a_teacher_of_scikit_learn_is_given_the_columns(
     The student is better than the prior.
     """
     (tmp_path / "conf" / "teacher").mkdir(parents=True)
-    (tmp_path / "conf" / "teacher" / "mixed.yaml").write_text(MIXED)
+    (tmp_path / "conf" / "teacher" / "mixed.yaml").write_text(MIXED_TEACHER_YAML)
     chosen = [
         f"--config-dir={tmp_path / 'conf'}",
         "teacher=mixed",

@@ -37,13 +37,16 @@ def test_means_and_generating_functions_are_sums_over_all_numbers(eta: float, ga
         mean = float(sum(k * prob for k, prob in enumerate(probs, start=1)))
         assert float(sum(probs)) == pytest.approx(1, abs=1e-15)
         assert mean <= distribution.mean == pytest.approx(mean, rel=1e-10)
-        for chance in (1e-9, 0.01, 0.4, 1.0):
-            none = sum(
-                prob * (1 - mpmath.mpf(chance)) ** k for k, prob in enumerate(probs, start=1)
+        for prob_in_one_run in (1e-9, 0.01, 0.4, 1.0):
+            prob_in_no_run = sum(
+                prob * (1 - mpmath.mpf(prob_in_one_run)) ** k
+                for k, prob in enumerate(probs, start=1)
             )
-            exact = float(1 - none)
-            assert distribution.prob_of_any(chance) >= exact * (1 - 1e-15)
-            assert distribution.prob_of_any(chance) == pytest.approx(exact, rel=1e-10)
+            prob_in_any_run = float(1 - prob_in_no_run)
+            assert distribution.prob_of_any(prob_in_one_run) >= prob_in_any_run * (1 - 1e-15)
+            assert distribution.prob_of_any(prob_in_one_run) == pytest.approx(
+                prob_in_any_run, rel=1e-10
+            )
 
 
 @pytest.mark.parametrize("mean", [1.5, 4.0, 30.0])
@@ -65,16 +68,18 @@ def test_a_distribution_of_a_mean_has_that_mean(mean: float, eta: float) -> None
 def test_drawn_numbers_have_their_distribution(distribution: RunCount) -> None:
     """In 20,000 draws, each small number of runs is as frequent as it should be, within five standard errors."""
     rng = np.random.default_rng(7)
-    draws = np.array([distribution.draw(rng) for _ in range(20_000)])
+    run_counts = np.array([distribution.draw(rng) for _ in range(20_000)])
     match distribution:
         case pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma):
             probs = [0.0, *map(float, probabilities(eta, gamma, number=8))]
         case _:
             probs = [math.exp(-3) * 3**k / math.factorial(k) for k in range(8)]
-    for number, prob in enumerate(probs):
-        error = math.sqrt(prob * (1 - prob) / len(draws))
-        assert abs(np.mean(draws == number) - prob) <= 5 * error
-    assert abs(draws.mean() - distribution.mean) <= 5 * draws.std() / math.sqrt(len(draws))
+    for num_runs, prob in enumerate(probs):
+        error = math.sqrt(prob * (1 - prob) / len(run_counts))
+        assert abs(np.mean(run_counts == num_runs) - prob) <= 5 * error
+    assert abs(run_counts.mean() - distribution.mean) <= 5 * run_counts.std() / math.sqrt(
+        len(run_counts)
+    )
 
 
 BASES = (
@@ -95,12 +100,14 @@ def test_curve_is_at_most_theorem_2_as_printed(base: pa.Event, eta: float, gamma
     event = pa.TuningEvent(base, score=pa.NoOpEvent(), distribution=distribution)
     curve = pa.RdpAccountant(orders=ORDERS).compose(event).rdp
     accountant_of_one_run = pa.RdpAccountant().compose(base)
-    second = np.min(
+    smallest_second_term = np.min(
         (1 - 1 / accountant_of_one_run.orders) * accountant_of_one_run.rdp
         + math.log(1 / gamma) / accountant_of_one_run.orders,
     )
     one_run = pa.RdpAccountant(orders=ORDERS).compose(base).rdp
-    printed = one_run + (1 + eta) * second + math.log(distribution.mean) / (ORDERS - 1)
+    printed = (
+        one_run + (1 + eta) * smallest_second_term + math.log(distribution.mean) / (ORDERS - 1)
+    )
     assert (curve <= printed * (1 + 1e-9)).all()
     assert (curve >= one_run).all()
 

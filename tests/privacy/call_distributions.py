@@ -144,5 +144,6 @@ def distribution_pairs(mechanism: Any, adjacency: Adjacency) -> tuple[FloatArray
         for side in neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     ]
     distributions = np.concatenate(sides, axis=1)
-    unique = distributions[np.unique(distributions.round(12), axis=0, return_index=True)[1]]
-    return unique[:, : distributions.shape[1] // 2], unique[:, distributions.shape[1] // 2 :]
+    distinct_pairs = distributions[np.unique(distributions.round(12), axis=0, return_index=True)[1]]
+    first_laws, second_laws = np.split(distinct_pairs, 2, axis=1)
+    return first_laws, second_laws

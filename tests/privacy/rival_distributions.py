@@ -23,8 +23,8 @@ def selection_distribution(
 
     Utilities are multiples of 1/2, so that kinks of the Laplace density are nodes.
     """
-    kinds, rows = np.unique(utilities.astype(np.float64), axis=0, return_inverse=True)
-    return np.asarray(_SELECTIONS[noise](kinds, noise_scale)[rows.reshape(-1)])
+    distinct_utilities, rows = np.unique(utilities.astype(np.float64), axis=0, return_inverse=True)
+    return np.asarray(_SELECTIONS[noise](distinct_utilities, noise_scale)[rows.reshape(-1)])
 
 
 def _gumbel(utilities: FloatArray, noise_scale: float) -> FloatArray:

@@ -389,15 +389,18 @@ CASES = (
     *(
         _case_of_top_k(
             make_mechanism=partial(
-                LimitedDomainTopK, domain_size=size, epsilon=epsilon, failure_prob=failure_prob
+                LimitedDomainTopK,
+                domain_size=domain_size,
+                epsilon=epsilon,
+                failure_prob=failure_prob,
             ),
             # Larger domains fail rarely, or never.
-            tightness=0.9 if size < 3 else 0.0,
-            failure_reached_at_size=Size(num_labels=4, num_teachers=3) if size < 3 else None,
+            tightness=0.9 if domain_size < 3 else 0.0,
+            failure_reached_at_size=Size(num_labels=4, num_teachers=3) if domain_size < 3 else None,
             k=k,
-            min_labels=max(size, 2),
+            min_labels=max(domain_size, 2),
         )
-        for k, size in ((2, 2), (2, 3), (2, 4), (1, 2), (1, 1), (3, 3))
+        for k, domain_size in ((2, 2), (2, 3), (2, 4), (1, 2), (1, 1), (3, 3))
         for epsilon, failure_prob in ((0.5, 0.05), (2.0, 1e-3), (4.0, 1e-3))
     ),
     Case(

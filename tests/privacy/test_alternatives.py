@@ -249,13 +249,13 @@ def test_sampled_steps_cost_the_same_in_any_order_of_composition() -> None:
         )
     )
     for accountant in ACCOUNTANTS:
-        epsilons = [
+        epsilons_of_sequences = [
             accountant().compose(event).get_epsilon(target_delta=1e-5)
             for event in (sampled_first, sampled_last, sampled_first_and_last)
         ]
-        assert epsilons == pytest.approx(epsilons[:1] * 3, rel=1e-3)
+        assert epsilons_of_sequences == pytest.approx(epsilons_of_sequences[:1] * 3, rel=1e-3)
         sampled_steps = accountant().compose(sampled_event, count=20)
-        assert epsilons[0] > sampled_steps.get_epsilon(target_delta=1e-5)
+        assert epsilons_of_sequences[0] > sampled_steps.get_epsilon(target_delta=1e-5)
     exact, renyi = (
         accountant().compose(sampled_first).get_epsilon(target_delta=1e-5)
         for accountant in (pa.ExactAccountant, pa.RdpAccountant)
@@ -267,11 +267,11 @@ def test_sampled_steps_cost_the_same_in_any_order_of_composition() -> None:
             pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.05), count=400),
         )
     )
-    in_blocks, one_by_one = (
+    epsilon_in_blocks, epsilon_one_by_one = (
         pa.ExactAccountant(in_blocks=blocks).compose(long_event).get_epsilon(target_delta=1e-5)
         for blocks in (True, False)
     )
-    assert in_blocks == pytest.approx(one_by_one, rel=5e-3)
+    assert epsilon_in_blocks == pytest.approx(epsilon_one_by_one, rel=5e-3)
 
 
 @pytest.mark.slow
@@ -369,7 +369,8 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
     fixed_features /= np.linalg.norm(fixed_features, axis=1, keepdims=True)
     fixed_labels = rng.random(size=(30, 2)) < 0.3
     fixed_group_ids = np.arange(30) // 2
-    noisy_gradient = NoisyGradient(clip=CLIP, noise_multiplier=1.0, max_units=16)
+    num_groups = 16  # with the changed one
+    noisy_gradient = NoisyGradient(clip=CLIP, noise_multiplier=1.0, max_units=num_groups)
     grid_step = noisy_gradient.grid_step(num_entries=6)
     sensitivity = noisy_gradient.sensitivity_in_steps(num_entries=6)
     weights = rng.normal(size=(3, 2))
@@ -381,7 +382,7 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
             labels=np.concatenate([fixed_labels, changed_labels]),
             group_ids=np.concatenate([fixed_group_ids, np.full(len(changed_features), 99)]),
         )
-        assert len(groups.group_sizes) == 16
+        assert len(groups.group_sizes) == num_groups
         gradient_sums.append(np.rint(groups.clipped_sum(weights, bias, clip=CLIP) / grid_step))
     sum_without_group = GroupGradients.from_records(
         features=fixed_features, labels=fixed_labels, group_ids=fixed_group_ids
@@ -409,7 +410,8 @@ def test_a_group_moves_the_rounded_covariance_by_at_most_the_sensitivity() -> No
     features_of_groups += [
         np.tile(unit_vector, (size, 1)) for unit_vector in np.eye(3) for size in (1, 40)
     ]
-    noisy_sum = NoisyGradient(clip=math.sqrt(0.5), noise_multiplier=1.0, max_units=16)
+    num_groups = 16  # with the changed one
+    noisy_sum = NoisyGradient(clip=math.sqrt(0.5), noise_multiplier=1.0, max_units=num_groups)
     grid_step = noisy_sum.grid_step(num_entries=6)
     sums_as_one_group = []
     sums_as_single_groups = []
@@ -446,11 +448,14 @@ def test_the_covariance_is_released_at_the_tested_sensitivity(
     monkeypatch.setattr(NoisyGradient, "release", release_without_noise)
     features = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
     group_ids = np.array([0, 0, 1])
-    covariance = CovarianceRelease(noise_multiplier=3.0, num_groups=2).release(
+    num_groups = 2
+    covariance = CovarianceRelease(noise_multiplier=3.0, num_groups=num_groups).release(
         features, group_ids, rng=np.random.default_rng(0)
     )
     [(noisy_gradient, gradient_sum)] = releases
-    assert noisy_gradient == NoisyGradient(clip=math.sqrt(0.5), noise_multiplier=3.0, max_units=2)
+    assert noisy_gradient == NoisyGradient(
+        clip=math.sqrt(0.5), noise_multiplier=3.0, max_units=num_groups
+    )
     assert (gradient_sum == summed_entries(features, group_ids)).all()
     assert covariance == pytest.approx(np.array([[0.34, 0.12], [0.12, 0.66]]))
 

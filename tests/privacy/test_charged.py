@@ -268,8 +268,8 @@ def test_the_margin_of_every_set_moves_as_far_as_a_gap(adjacency: Adjacency) -> 
     largest_move = 0
     for bits_of_set in product([False, True], repeat=3):
         label_sets = np.broadcast_to(np.array(bits_of_set), first_counts.shape)
-        moves = margins(first_counts, label_sets) - margins(second_counts, label_sets)
-        largest_move = max(largest_move, int(np.abs(moves).max()))
+        margin_moves = margins(first_counts, label_sets) - margins(second_counts, label_sets)
+        largest_move = max(largest_move, int(np.abs(margin_moves).max()))
     assert largest_move == adjacency.gap_sensitivity
 
 

@@ -33,8 +33,8 @@ def test_gaps_and_top_sets_agree_with_the_ranking(padded: bool) -> None:
     expected_gaps = gaps_of(counts, num_teachers=4, padded=padded)
     np.testing.assert_array_equal(ranking.gaps(padded=padded, num_teachers=4), expected_gaps)
     for k in range(5):
-        label_bits = ranking.top(k=np.full(len(counts), k))
-        bit_masks = label_bits @ (1 << np.arange(4))
+        bits_of_top_labels = ranking.top(k=np.full(len(counts), k))
+        bit_masks = bits_of_top_labels @ (1 << np.arange(4))
         np.testing.assert_array_equal(bit_masks, expected_sets[:, k])
 
 

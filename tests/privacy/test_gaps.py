@@ -351,8 +351,13 @@ def test_the_vector_of_shares_with_gaps_moves_by_as_much_as_is_paid(adjacency: A
         )
         clipped_share_vectors.append(shares.total(clipped_sum, center).ravel())
         assert shares.lengths().sum() == int((votes_of_teacher == 1).any())
-        halves = np.split(np.append(votes_of_teacher == 1, KNOWN_WEIGHT * is_known) - center, 2)
-        sums = [label_part.total(half[None, None], center=0.0, num_teachers=1) for half in halves]
+        halves_of_vector = np.split(
+            np.append(votes_of_teacher == 1, KNOWN_WEIGHT * is_known) - center, 2
+        )
+        sums = [
+            label_part.total(half_of_vector[None, None], center=0.0, num_teachers=1)
+            for half_of_vector in halves_of_vector
+        ]
         vectors_clipped_by_halves.append(np.concatenate(sums, axis=1).ravel())
     assert_reached(
         clipped_share_vectors, adjacency, claimed_l2_sensitivity=clipped_sum.l2_sensitivity

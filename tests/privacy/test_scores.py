@@ -86,7 +86,7 @@ def steps_of_all_groups(
     group_of = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
     predictions = [record.prediction for record in records]
     labels = np.array([record.labels for record in records])
-    counts = RecordCounts.of_records(
+    record_counts = RecordCounts.of_records(
         PROBABILITIES[predictions],
         PREDICTED[predictions],
         labels=labels == 1,
@@ -95,7 +95,7 @@ def steps_of_all_groups(
     )
     subgroups = np.array([record.subgroup for record in records])
     vectors_by_block = score_design.group_vectors(
-        counts, group_of, value_indices_by_column=[subgroups]
+        record_counts, group_of, value_indices_by_column=[subgroups]
     )
     if is_clipped:
         return score_design.clipped_steps(vectors_by_block)

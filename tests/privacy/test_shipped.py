@@ -411,7 +411,7 @@ def test_distributions_treat_labels_alike_up_to_the_tie_break(case: Case) -> Non
 def test_every_mechanism_and_aggregator_with_a_price_is_in_the_list() -> None:
     """Every exported class with a price has a case in `shipped.py`, or a reason why it has no distribution."""
     small_instance = SmallInstance(Adjacency.REPLACE_ONE, num_labels=3, num_teachers=3)
-    listed = {type(case.mechanism_for(small_instance)) for case in CASES}
+    classes_of_cases = {type(case.mechanism_for(small_instance)) for case in CASES}
     exported = [
         getattr(module, name) for module in (mechanisms, aggregators) for name in module.__all__
     ]
@@ -424,7 +424,10 @@ def test_every_mechanism_and_aggregator_with_a_price_is_in_the_list() -> None:
     }
     assert len(priced_classes) >= 10
     without_distribution = {cls for cls in priced_classes if cls.__name__ in WITHOUT_DISTRIBUTION}
-    assert sorted(cls.__name__ for cls in priced_classes - listed - without_distribution) == []
+    assert (
+        sorted(cls.__name__ for cls in priced_classes - classes_of_cases - without_distribution)
+        == []
+    )
     assert not any(
         hasattr(cls, method)
         for cls in without_distribution
@@ -448,9 +451,9 @@ def test_a_bit_costs_less_than_the_noisy_numbers_it_hides(adjacency: Adjacency) 
         assert (
             price_curve(test.event) <= ORDERS * adjacency.gap_sensitivity**2 / (2 * std**2)
         ).all()
-        votes = GaussianVotes(noise_std=std, adjacency=adjacency)
-        bits = votes.event_for(num_queries=1, num_labels=4, num_teachers=6)
-        assert (price_curve(bits) <= 4 * ORDERS / (2 * std**2)).all()
+        aggregator = GaussianVotes(noise_std=std, adjacency=adjacency)
+        event_of_four_bits = aggregator.event_for(num_queries=1, num_labels=4, num_teachers=6)
+        assert (price_curve(event_of_four_bits) <= 4 * ORDERS / (2 * std**2)).all()
 
 
 @every_adjacency
@@ -462,9 +465,11 @@ def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(
     Mechanisms with a parameter rho cost at most rho times the Renyi order.
     """
     table = optimal_stability_table(order=4.0, rdp_budget=0.5, failure_prob=0.05, num_levels=7)
-    price = StabilityTest.from_table(table, num_teachers=20, adjacency=adjacency).event
-    assert price_curve(price, renyi_orders=np.array([4.0]))[0] == pytest.approx(0.5, rel=1e-6)
-    assert price_curve(price, renyi_orders=np.array([8.0]))[0] > 0.5
+    event_of_table = StabilityTest.from_table(table, num_teachers=20, adjacency=adjacency).event
+    assert price_curve(event_of_table, renyi_orders=np.array([4.0]))[0] == pytest.approx(
+        0.5, rel=1e-6
+    )
+    assert price_curve(event_of_table, renyi_orders=np.array([8.0]))[0] > 0.5
     for rho in (0.01, 0.5):
         gammas = (
             CanonicalTopK(gamma=gamma, k=2, rho=rho, adjacency=adjacency)
