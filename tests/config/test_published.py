@@ -337,10 +337,12 @@ def test_published_aggregator_has_the_price_of_the_release(composed: Any, name: 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_solved_noise_is_published(case: Any) -> None:
     """The published numbers are those of the aggregator that was used, and not those of the configuration."""
-    scaled = case.aggregator.scaled(noise_factor=2.0)
-    component = published(scaled, fields=dict.fromkeys(vars(scaled), -1.0))
+    scaled_aggregator = case.aggregator.scaled(noise_factor=2.0)
+    component = published(scaled_aggregator, fields=dict.fromkeys(vars(scaled_aggregator), -1.0))
     used_numbers = {
-        name: value for name, value in vars(scaled).items() if isinstance(value, (int, float))
+        name: value
+        for name, value in vars(scaled_aggregator).items()
+        if isinstance(value, (int, float))
     }
     assert used_numbers
     assert {name: component[name] for name in used_numbers} == used_numbers
@@ -373,7 +375,7 @@ def test_features_are_published_without_files() -> None:
 
 
 # Texts that Hydra resolves to the value of an environment variable, directly or by the setting `output_dir`.
-ROUTES = (
+OUTSIDE_TEXTS = (
     "${oc.env:PATE_SECRET}",
     "x${oc.env:PATE_SECRET,none}",
     "${oc.decode:'${oc.env:PATE_SECRET}'}",
@@ -393,7 +395,7 @@ def config_with(setting: str, value: Any) -> Any:
     return config
 
 
-@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("outside_text", OUTSIDE_TEXTS)
 @pytest.mark.parametrize(
     "setting",
     [
@@ -410,41 +412,41 @@ def config_with(setting: str, value: Any) -> Any:
     ],
 )
 def test_nothing_of_the_environment_is_published(
-    setting: str, route: str, monkeypatch: pytest.MonkeyPatch
+    setting: str, outside_text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A public setting whose value comes from an environment variable is refused and named.
 
     The value may come directly or through other settings.
     """
     monkeypatch.setenv("PATE_SECRET", "771942")
-    for value, index in ((route, ""), ([route], r"\.0")):
+    for value, index in ((outside_text, ""), ([outside_text], r"\.0")):
         config = config_with(setting, value=value)
-        plain: Any = OmegaConf.to_container(config, resolve=True)
+        resolved_settings: Any = OmegaConf.to_container(config, resolve=True)
         with pytest.raises(
             InvalidValue, match=rf"^{setting}{index}: expected the value itself, as it may be publ"
         ):
-            without_outside_values(config, settings=plain)
+            without_outside_values(config, settings=resolved_settings)
 
 
-@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("outside_text", OUTSIDE_TEXTS)
 def test_folder_from_the_environment_is_not_published(
-    route: str, monkeypatch: pytest.MonkeyPatch
+    outside_text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Settings of a reader that come from the environment are left out of the published text, and not refused.
 
     That holds even for a field that a user's class declares public.
     """
     monkeypatch.setenv("PATE_SECRET", "771942")
-    config = config_with(setting="data.image_size", value=route)
-    OmegaConf.update(config, "data.folder", route)
-    plain: Any = OmegaConf.to_container(config, resolve=True)
+    config = config_with(setting="data.image_size", value=outside_text)
+    OmegaConf.update(config, "data.folder", outside_text)
+    resolved_settings: Any = OmegaConf.to_container(config, resolve=True)
     text = public_settings(
-        settings=without_outside_values(config, settings=plain),
+        settings=without_outside_values(config, settings=resolved_settings),
         aggregator=aggregator_with(secret_text="secret"),
     )
     assert "771942" not in text
     assert "data" not in OmegaConf.create(text)
-    assert str(plain["data"]["image_size"]).endswith("771942")
+    assert str(resolved_settings["data"]["image_size"]).endswith("771942")
 
 
 def test_values_from_the_configuration_itself_are_published() -> None:
@@ -454,9 +456,11 @@ def test_values_from_the_configuration_itself_are_published() -> None:
     """
     config = config_with(setting="student.rank", value="${data.image_size}")
     OmegaConf.update(config, "output_dir", None)
-    plain: Any = OmegaConf.to_container(config, resolve=True)
-    assert without_outside_values(config, settings=plain) == plain
-    public_text = public_settings(settings=plain, aggregator=aggregator_with(secret_text="secret"))
+    resolved_settings: Any = OmegaConf.to_container(config, resolve=True)
+    assert without_outside_values(config, settings=resolved_settings) == resolved_settings
+    public_text = public_settings(
+        settings=resolved_settings, aggregator=aggregator_with(secret_text="secret")
+    )
     assert OmegaConf.create(public_text).student.rank == 12
     # The statement in a holder's vote file is no configuration.
     node = {"_target_": target_of_class(Plain), "path": "${oc.env:HOME}"}
@@ -477,10 +481,10 @@ def test_the_number_of_labeled_public_rows_is_published_with_the_data(
     """`data.public_labels` is published if it is set, and left out if it is null."""
     for value in (None, 7, True):
         arguments = ["data=arrays"] + ([] if value is None else [f"data.public_labels={value}"])
-        plain = plain_settings(composed(arguments=arguments), excluded_settings=())
-        assert ("public_labels" in plain["data"]) == (value is not None)
+        resolved_settings = plain_settings(composed(arguments=arguments), excluded_settings=())
+        assert ("public_labels" in resolved_settings["data"]) == (value is not None)
         public = OmegaConf.create(
-            public_settings(settings=plain, aggregator=GaussianVotes(noise_std=3.0))
+            public_settings(settings=resolved_settings, aggregator=GaussianVotes(noise_std=3.0))
         )
         assert public.data.get("public_labels") == value
 

@@ -60,7 +60,7 @@ def finished(federation: Deployment, folder: Path, seconds: float, *, seen: bool
     while time.monotonic() < until:
         if (folder / "release" / "manifest.json").exists():
             return True
-        running = bool(federation.apps(federation.link))
+        running = bool(federation.process_numbers_of_apps(federation.link_process))
         if seen and not running:
             time.sleep(1)
             return (folder / "release" / "manifest.json").exists()
@@ -75,7 +75,7 @@ def test_deployment_releases_the_same_bytes_as_pate_train(
     """Three holders and a server in processes of their own make the same release as `train`, with one charge."""
     folder = federation.folder / "whole"
     send(federation, folder)
-    assert finished(federation, folder, seconds=240), federation.log(name="link")[-3000:]
+    assert finished(federation, folder, seconds=240), federation.log(process_name="link")[-3000:]
     assert release_bytes_of_run(folder / "release") == expected
     assert len(charges_beside(folder / "release")) == 1
 
@@ -108,12 +108,12 @@ def test_a_killed_app_ends_with_the_same_and_one_charge(
     folder = federation.folder / f"killed-{victim}"
     shutil.rmtree(federation.folder / "holders", ignore_errors=True)
     send(federation, folder)
-    owner = federation.link if victim == "server" else federation.nodes[1]
+    victim_process = federation.link_process if victim == "server" else federation.node_processes[1]
     until = time.monotonic() + 60
-    while not federation.apps(owner) and time.monotonic() < until:
+    while not federation.process_numbers_of_apps(victim_process) and time.monotonic() < until:
         time.sleep(0.1)
     time.sleep(2)
-    for number in federation.apps(owner):
+    for number in federation.process_numbers_of_apps(victim_process):
         with suppress(ProcessLookupError):
             os.kill(number, signal.SIGKILL)
     done = finished(
@@ -125,6 +125,6 @@ def test_a_killed_app_ends_with_the_same_and_one_charge(
         assert len(charges_beside(folder / "release")) <= 1
         federation.run(folder)
         done = finished(federation, folder, seconds=2 * federation.seconds + 60)
-    assert done, federation.log(name="link")[-3000:]
+    assert done, federation.log(process_name="link")[-3000:]
     assert release_bytes_of_run(folder / "release") == expected
     assert len(charges_beside(folder / "release")) == 1

@@ -87,11 +87,12 @@ def test_failed_holder_is_absent_and_discloses_no_records(tmp_path: Path) -> Non
 def test_secure_sum_gives_the_same_release_as_vote_files(tmp_path: Path) -> None:
     """Votes of four holders that are sent under the masks of Flower's secure sum give the same release as `train`."""
     plan = replace(seeded_plan(GaussianVotes(noise_std=1.0)), target_epsilon=None)
-    release = summed_release(plan, tmp_path)
+    release_of_sum = summed_release(plan, tmp_path)
     holders = flower.secure_holder_app(
-        SmallHolders(tmp_path / "holders", num_holders=4, plan=plan), HolderSum(release.terms)
+        SmallHolders(tmp_path / "holders", num_holders=4, plan=plan),
+        HolderSum(release_of_sum.terms),
     )
-    simulate(flower.summed_app(release, seconds=120), client_app=holders, num_nodes=4)
+    simulate(flower.summed_app(release_of_sum, seconds=120), client_app=holders, num_nodes=4)
     assert release_bytes_of_run(tmp_path / "release") == run_until_released(
         plan, folder=tmp_path / "whole" / "train"
     )
@@ -102,26 +103,26 @@ def test_secure_sum_with_noise_survives_one_dropout(tmp_path: Path) -> None:
 
     The ledger has one charge.
     """
-    noise = DistributedVotes(noise_std=2.0, num_holders=4, max_dropouts=1)
-    plan = replace(seeded_plan(noise), target_epsilon=None)
-    release = summed_release(plan, tmp_path)
-    holder_side = HolderSum(release.terms, noise, seed=7)
+    distributed_votes = DistributedVotes(noise_std=2.0, num_holders=4, max_dropouts=1)
+    plan = replace(seeded_plan(distributed_votes), target_epsilon=None)
+    release_of_sum = summed_release(plan, tmp_path)
+    holder_side = HolderSum(release_of_sum.terms, noise=distributed_votes, seed=7)
     simulate(
-        flower.summed_app(release, seconds=120),
+        flower.summed_app(release_of_sum, seconds=120),
         client_app=flower.secure_holder_app(
             SmallHolders(tmp_path / "holders", num_holders=4, plan=plan, before_answer=fails),
             holder_side,
         ),
         num_nodes=4,
     )
-    total, present = release.sum_in_inbox(lambda: pytest.fail("asked again"))
-    assert sorted(present) == ["1", "2", "4"]
+    total, present_holders = release_of_sum.sum_in_inbox(lambda: pytest.fail("asked again"))
+    assert sorted(present_holders) == ["1", "2", "4"]
     expected = np.zeros_like(total)
-    for name in present:
-        votes = tmp_path / "holders" / name / release.request.digest[:16] / "votes.npz"
-        counts = sum(block.sum(axis=0, dtype=np.int64) for block in VoteFile.open(votes).bits())
-        rng = np.random.default_rng([7, *name.encode()])
-        expected += noise.contribution(counts, num_teachers=NUM_TEACHERS // 4, rng=rng)
+    for holder in present_holders:
+        vote_path = tmp_path / "holders" / holder / release_of_sum.request.digest[:16] / "votes.npz"
+        counts = sum(block.sum(axis=0, dtype=np.int64) for block in VoteFile.open(vote_path).bits())
+        rng = np.random.default_rng([7, *holder.encode()])
+        expected += distributed_votes.contribution(counts, num_teachers=NUM_TEACHERS // 4, rng=rng)
     np.testing.assert_array_equal(total, expected)
     assert len(charges_beside(tmp_path / "release")) == 1
 

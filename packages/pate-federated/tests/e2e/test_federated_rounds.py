@@ -275,7 +275,7 @@ def test_round_with_too_many_absences_is_asked_again(
 
 PLAN = seeded_plan(GaussianVotes(noise_std=1.0))
 HOLDER_NAMES = [str(number) for number in range(1, HOLDERS + 1)]
-NOISE = DistributedVotes(noise_std=2.0, num_holders=HOLDERS, max_dropouts=1)
+DISTRIBUTED_VOTES = DistributedVotes(noise_std=2.0, num_holders=HOLDERS, max_dropouts=1)
 
 
 @pytest.fixture(scope="module")
@@ -367,10 +367,16 @@ def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
     for number in range(1, 30):
         folder = tmp_path / f"try-{number}"
         shutil.copytree(homes, folder / "homes")
-        release = summed_release(replace(seeded_plan(NOISE), target_epsilon=None), folder)
+        release = summed_release(
+            replace(seeded_plan(DISTRIBUTED_VOTES), target_epsilon=None), folder
+        )
         run_release = partial(
             release.run,
-            partial(summed, folder / "homes", HolderSum(release.terms, noise=NOISE, seed=SEED)),
+            partial(
+                summed,
+                folder / "homes",
+                HolderSum(release.terms, noise=DISTRIBUTED_VOTES, seed=SEED),
+            ),
         )
         if not killed_at(file_number=number, task=run_release, after=number % 2 == 0):
             break
@@ -430,14 +436,14 @@ def test_absent_holder_does_not_change_the_price(name: str, votes: Votes, tmp_pa
     form = form_for(aggregator)
     sent = [Contribution(holder=path.stem, votes=path.read_bytes()) for path in votes[form]]
     cast = "confidences" if form == "confidences" else "bits"
-    for present in (HOLDERS, HOLDERS - 1):
+    for num_present in (HOLDERS, HOLDERS - 1):
         served = small_release(
-            seeded_plan(aggregator), folder=tmp_path / str(present), max_absent=1
+            seeded_plan(aggregator), folder=tmp_path / str(num_present), max_absent=1
         )
         release = replace(served, request=replace(small_request(), cast=cast))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            terms.append(release.run(lambda present=present: sent[:present]))
+            terms.append(release.run(lambda num_present=num_present: sent[:num_present]))
     assert terms[0].privacy == terms[1].privacy
     assert terms[0].num_teachers == terms[1].num_teachers == NUM_TEACHERS
     assert terms[0].release.num_queries == terms[1].release.num_queries

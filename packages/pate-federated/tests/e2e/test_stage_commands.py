@@ -25,7 +25,7 @@ RELEASE = (
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder with two holders' private files and vote files, and two files of public samples."""
     folder = tmp_path_factory.mktemp("places")
     data = small_dataset()
@@ -62,7 +62,7 @@ def vote_arguments(
     """Returns the arguments of `pate-vote` for a holder; a later setting replaces an earlier one of the same name.
 
     Args:
-        folder: the folder that the fixture `files` returns.
+        folder: the folder that the fixture `files_folder` returns.
         holder: the name of the holder; its private file is HOLDER.npz.
         settings: settings that replace the usual ones.
         queries: the name of the file of queries, in the folder.
@@ -77,24 +77,31 @@ def vote_arguments(
     return (f"holder={holder}", "data=arrays", *words, *TEACHER, output, *settings)
 
 
-def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
+def test_holders_an_aggregator_and_a_student_end_in_a_bundle(
+    files_folder: Path, tmp_path: Path
+) -> None:
     """From the votes of two holders, pate-release and pate-student make a model that `pate.load` reads.
 
     pate-student refuses a missing release, missing queries and other queries. A second release spends nothing.
     """
     folder = tmp_path / "many"
     ledger = tmp_path / "ledger.db"
-    public = f"queries={files / 'public.npz'}"
-    words = (f"votes={files}/votes/*.npz", *RELEASE, f"ledger={ledger}", f"output_dir={folder}")
+    public = f"queries={files_folder / 'public.npz'}"
+    words = (
+        f"votes={files_folder}/votes/*.npz",
+        *RELEASE,
+        f"ledger={ledger}",
+        f"output_dir={folder}",
+    )
     assert (
         "40 of 40 queries answered, 5 labels, by 2 holders, 24 teachers"
         in succeeded("release", arguments=words).stdout
     )
     for student_arguments, line in (
         (("release=???",), "release=???"),
-        ((f"release={files}",), "queries=None: expected queries=FILE or data=NAME"),
+        ((f"release={files_folder}",), "queries=None: expected queries=FILE or data=NAME"),
         ((f"release={tmp_path}", public), "expected the folder that pate-release wrote"),
-        ((f"release={folder}", f"queries={files / 'others.npz'}"), "queries=others"),
+        ((f"release={folder}", f"queries={files_folder / 'others.npz'}"), "queries=others"),
         (
             (f"release={folder}", "queries=public.csv"),
             "expected the file of pate-schema beside a table",
@@ -116,19 +123,21 @@ def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_pa
     assert names == {"release.npz", "student", *texts}
     settings = (folder / "release" / "config.yaml").read_text()
     assert "num_teachers: 24" in settings
-    assert str(files) not in settings
+    assert str(files_folder) not in settings
     assert "nothing was drawn or spent again" in call("release", arguments=words).stderr
     assert len(SharedLedger.stored(ledger).entries) == 1
 
 
-def test_invalid_votes_give_one_line_errors_and_no_files(files: Path, tmp_path: Path) -> None:
+def test_invalid_votes_give_one_line_errors_and_no_files(
+    files_folder: Path, tmp_path: Path
+) -> None:
     """pate-release refuses votes that are missing, cut off, repeated, foreign or on other queries.
 
     The refusal names the fault, and no output folder is made.
     """
     votes_folder = tmp_path / "votes"
     folder = tmp_path / "many"
-    shutil.copytree(files / "votes", votes_folder)
+    shutil.copytree(files_folder / "votes", votes_folder)
     vote_files = f"{votes_folder}/*.npz"
 
     def refusal_of_release(vote_files_value: object, changes: Arguments = ()) -> str:
@@ -153,9 +162,11 @@ def test_invalid_votes_give_one_line_errors_and_no_files(files: Path, tmp_path: 
         vote_files
     )
     (votes_folder / "west.npz").unlink()
-    succeeded(VOTE, arguments=vote_arguments(files, holder="south", queries="others", output="odd"))
+    succeeded(
+        VOTE, arguments=vote_arguments(files_folder, holder="south", queries="others", output="odd")
+    )
     assert "queries=others: expected the queries that" in refusal_of_release(
-        f"[{votes_folder}/north.npz,{files}/odd/south.npz]"
+        f"[{votes_folder}/north.npz,{files_folder}/odd/south.npz]"
     )
     np.save(votes_folder / "foreign.npy", np.zeros((3, 40, 5), dtype=np.bool_))
     assert "expected files of pate-vote alone" in refusal_of_release(
@@ -168,7 +179,7 @@ def test_invalid_votes_give_one_line_errors_and_no_files(files: Path, tmp_path: 
 
 
 def test_invalid_holders_give_one_line_errors_and_finished_votes_stay(
-    files: Path, tmp_path: Path
+    files_folder: Path, tmp_path: Path
 ) -> None:
     """pate-vote refuses impossible holders, seeds, teachers and outputs.
 
@@ -188,42 +199,44 @@ def test_invalid_holders_give_one_line_errors_and_finished_votes_stay(
             "teacher=KernelTeacher: expected teachers that vote yes",
         ),
         (
-            vote_arguments(files, holder="north", settings=("num_queries=9999", *changes)),
+            vote_arguments(files_folder, holder="north", settings=("num_queries=9999", *changes)),
             "num_queries=9999: expected at most 140",
         ),
         (
-            vote_arguments(files, holder="north", settings=("teacher.num_teachers=999", *changes)),
+            vote_arguments(
+                files_folder, holder="north", settings=("teacher.num_teachers=999", *changes)
+            ),
             "num_teachers=999: expected at most 480",
         ),
         (
-            vote_arguments(files, holder="north", settings=("cast=words", *changes)),
+            vote_arguments(files_folder, holder="north", settings=("cast=words", *changes)),
             "cast=words: expected one of bits, confidences",
         ),
     ):
         assert line in refused_command(VOTE, arguments)
     file.write_bytes(b"somebody's")
     assert "output=" in refused_command(
-        VOTE, arguments=vote_arguments(files, holder="north", settings=changes)
+        VOTE, arguments=vote_arguments(files_folder, holder="north", settings=changes)
     )
     assert file.read_bytes() == b"somebody's"
-    shutil.copytree(files, tmp_path / "own")
+    shutil.copytree(files_folder, tmp_path / "own")
     # The folder is of another private file's path.
     refused_command(VOTE, arguments=vote_arguments(tmp_path / "own", holder="north"))
-    path = files / "votes" / "north.npz"
+    path = files_folder / "votes" / "north.npz"
     content = path.read_bytes()
     assert (
         "nothing was trained or asked again"
-        in call(VOTE, arguments=vote_arguments(files, holder="north")).stderr
+        in call(VOTE, arguments=vote_arguments(files_folder, holder="north")).stderr
     )
     path.write_bytes(content[:-1] + b"x")
     assert "expected the file as this command left it" in refused_command(
-        VOTE, arguments=vote_arguments(files, holder="north")
+        VOTE, arguments=vote_arguments(files_folder, holder="north")
     )
     path.write_bytes(content)
 
 
 def test_votes_of_another_project_become_a_published_model_in_two_commands(
-    files: Path, tmp_path: Path
+    files_folder: Path, tmp_path: Path
 ) -> None:
     """pate-release reads a histogram of votes from a NumPy file, and pate-student trains a model on the release.
 
@@ -313,7 +326,7 @@ def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
     assert model.predict({"age": [1.5], "dose": [0.0], "days": [0.0]}).shape == (1, 1)
 
 
-def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
+def test_rounds_by_files_end_in_a_bundle(files_folder: Path, tmp_path: Path) -> None:
     """In rounds by files in a folder, two holders answer the questions of a server, and a model is published.
 
     The questions come in the documented order. Wrong settings are refused.
@@ -323,7 +336,7 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
     settings = (
         "roll={north: 12, south: 12}",
         f"mailbox={mail}",
-        f"queries={files / 'public.npz'}",
+        f"queries={files_folder / 'public.npz'}",
         "num_queries=40",
     )
     terms = (
@@ -345,13 +358,13 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
                 f"question={mail / 'questions' / name}.npz",
                 f"output={mail / 'answers' / name / place}.npz",
             )
-            votes_folder = (
+            data_words = (
                 "data=arrays",
-                f"data.private={files / place}.npz",
+                f"data.private={files_folder / place}.npz",
                 *TEACHER,
                 f"output_dir={tmp_path / place}",
             )
-            succeeded(VOTE, arguments=[f"holder={place}", *votes_folder, *question_words])
+            succeeded(VOTE, arguments=[f"holder={place}", *data_words, *question_words])
     assert [name.partition("-")[0] for name in question_names] == [
         "opening",
         "lengths",
@@ -363,7 +376,7 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
         STUDENT,
         arguments=[
             f"release={release_folder}",
-            f"queries={files / 'public.npz'}",
+            f"queries={files_folder / 'public.npz'}",
             "student=low_rank",
         ],
     )
@@ -397,7 +410,7 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
         assert line in refused_command(command, arguments)
 
 
-def test_release_of_sums_equals_the_release_of_votes(files: Path, tmp_path: Path) -> None:
+def test_release_of_sums_equals_the_release_of_votes(files_folder: Path, tmp_path: Path) -> None:
     """Sums of holders' votes, which `sum=` writes to files, give the same release as the votes, byte for byte.
 
     An aggregator that does not read counts, a holder that occurs twice, and a sum with the name of a vote file are
@@ -405,10 +418,11 @@ def test_release_of_sums_equals_the_release_of_votes(files: Path, tmp_path: Path
     """
     for place in ("north", "south"):
         added = succeeded(
-            "release", arguments=[f"votes={files}/votes/{place}.npz", f"sum={tmp_path}/{place}.npz"]
+            "release",
+            arguments=[f"votes={files_folder}/votes/{place}.npz", f"sum={tmp_path}/{place}.npz"],
         )
         assert "the votes of 1 holders, 12 teachers, added up" in added.stdout.replace("\n", " ")
-    for name, votes in (("whole", f"{files}/votes/*.npz"), ("tree", f"{tmp_path}/*.npz")):
+    for name, votes in (("whole", f"{files_folder}/votes/*.npz"), ("tree", f"{tmp_path}/*.npz")):
         succeeded(
             "release",
             arguments=[f"votes={votes}", *RELEASE, "seed=4", f"output_dir={tmp_path / name}"],
@@ -418,17 +432,17 @@ def test_release_of_sums_equals_the_release_of_votes(files: Path, tmp_path: Path
         "release",
         arguments=[f"votes={tmp_path}/*.npz", "aggregator=centered_votes", "aggregator.rounds=1"],
     )
-    votes_and_their_sum = f"votes=[{files}/votes/north.npz,{tmp_path}/north.npz]"
+    votes_and_their_sum = f"votes=[{files_folder}/votes/north.npz,{tmp_path}/north.npz]"
     assert "holder=north: expected each holder once" in refused_command(
         "release", arguments=[votes_and_their_sum, *RELEASE]
     )
-    sum_over_a_vote_file = f"sum={files}/votes/north.npz"
+    sum_over_a_vote_file = f"sum={files_folder}/votes/north.npz"
     assert "expected another name than those of the votes" in refused_command(
-        "release", arguments=[f"votes={files}/votes/*.npz", sum_over_a_vote_file]
+        "release", arguments=[f"votes={files_folder}/votes/*.npz", sum_over_a_vote_file]
     )
 
 
-def test_answers_of_experts_become_a_student(files: Path, tmp_path: Path) -> None:
+def test_answers_of_experts_become_a_student(files_folder: Path, tmp_path: Path) -> None:
     """pate-release reads answers of 200 experts beside public ones, and pate-student learns from the release.
 
     The student is better than one at epsilon 0.01, and the verifier finds no fault. Public answers beside files of
@@ -454,14 +468,18 @@ def test_answers_of_experts_become_a_student(files: Path, tmp_path: Path) -> Non
         folder = tmp_path / f"{epsilon}"
         changes = (f"target_epsilon={epsilon}", "allow_useless=true", f"output_dir={folder}")
         succeeded("release", arguments=[*words, *changes, f"ledger={folder}.db"])
-        queries = f"queries={files / 'public.npz'}"
+        queries = f"queries={files_folder / 'public.npz'}"
         succeeded(STUDENT, arguments=[f"release={folder}", queries, "student=low_rank"])
         bundle = pate.load(folder / "release")
         probabilities = bundle.predict_proba(data.test.inputs)
         scores.append(np.nanmean(average_precisions(probabilities, true_labels=data.test.labels)))
         assert verify_release.main([str(folder / "release")]) == 0
     assert scores[1] > scores[0] + 0.05
-    own_vote_words = (f"votes={files}/votes/*.npz", "aggregator=centered_votes", public_answers)
+    own_vote_words = (
+        f"votes={files_folder}/votes/*.npz",
+        "aggregator=centered_votes",
+        public_answers,
+    )
     refusal = refused_command("release", arguments=[*own_vote_words, f"output_dir={tmp_path}/own"])
     assert "files of pate-vote have no public answers" in refusal
     rounds_words = ("roll={north: 12, south: 12}", f"mailbox={tmp_path}/mail", public_answers)

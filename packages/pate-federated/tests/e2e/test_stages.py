@@ -41,8 +41,8 @@ from tests.e2e.small_run import (
 )
 from tests.refusals import ANY, refused_parameter
 
-NOISE = GaussianVotes(noise_std=1.0)
-PLAN = seeded_plan(NOISE)
+GAUSSIAN_VOTES = GaussianVotes(noise_std=1.0)
+PLAN = seeded_plan(GAUSSIAN_VOTES)
 
 
 def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
     with refused_parameter("max_epsilon", value=6.0):
         # These are the votes of some of the holders.
         release(plan=other, vote_paths=votes["bits"][:3], output_folder=tmp_path / "second")
-    event = NOISE.event_for(num_queries=1, num_labels=1, num_teachers=1)
+    event = GAUSSIAN_VOTES.event_for(num_queries=1, num_labels=1, num_teachers=1)
     account = SharedLedger(other_ledger, target_delta=1e-5, accountant=RdpAccountant).account(
         data="others"
     )

@@ -94,7 +94,7 @@ def test_price_covers_all_neighbors_and_is_almost_attained(
     """
     aggregator = replace(aggregator_of_case, adjacency=adjacency)
     law = law_of_sum(aggregator, num_shares=aggregator.shares.num_counted)
-    for num_labels, num_teachers in product((1, 2, 3, 4), (1, 2, 3, 4)):
+    for num_labels, num_teachers in product(range(1, 5), repeat=2):
         first_counts, second_counts = neighbors(
             num_labels=num_labels, num_teachers=num_teachers, adjacency=adjacency
         )
@@ -153,12 +153,12 @@ def test_delta_of_two_noisy_counts_is_covered(adjacency: Adjacency) -> None:
     """The exact delta of two noisy counts is at most the priced delta, and above 30% of it."""
     aggregator = DistributedVotes(noise_std=0.8, num_holders=3, max_dropouts=1, adjacency=adjacency)
     law = law_of_sum(aggregator, num_shares=2)
-    steps = aggregator.shares.steps
-    wide = np.pad(law, steps)
-    moved = np.roll(wide, steps)
-    fixed = wide
-    moved_laws = np.outer(moved, moved).reshape(1, -1)
-    fixed_laws = np.outer(fixed, fixed).reshape(1, -1)
+    steps_of_a_vote = aggregator.shares.steps
+    padded_law = np.pad(law, steps_of_a_vote)
+    law_of_moved_count = np.roll(padded_law, steps_of_a_vote)
+    law_of_fixed_count = padded_law
+    moved_laws = np.outer(law_of_moved_count, law_of_moved_count).reshape(1, -1)
+    fixed_laws = np.outer(law_of_fixed_count, law_of_fixed_count).reshape(1, -1)
     event = aggregator.event_for(num_queries=1, num_labels=2, num_teachers=3)
     assert 0.3 < assert_delta_covered(moved_laws, second_laws=fixed_laws, event=event) <= 1
 

@@ -65,8 +65,8 @@ class Deployment:
         self.seconds = seconds
         self.port = free_port()
         self.home = folder / "flwr"
-        self.nodes: dict[int, subprocess.Popen[bytes]] = {}
-        self.link: subprocess.Popen[bytes] | None = None
+        self.node_processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.link_process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         self.home.mkdir(parents=True, exist_ok=True)
@@ -90,8 +90,8 @@ class Deployment:
             "--ssl-keyfile",
             "server.key",
         ]
-        self.link = self._started("flower-superlink", *options, log="link")
-        wait_for_port(self.port, process=self.link)
+        self.link_process = self._started("flower-superlink", *options, log="link")
+        wait_for_port(self.port, process=self.link_process)
         for holder in range(1, self.holders + 1):
             options = [
                 "--superlink",
@@ -103,11 +103,13 @@ class Deployment:
                 "--root-certificates",
                 "ca.pem",
             ]
-            self.nodes[holder] = self._started("flower-supernode", *options, log=f"node-{holder}")
+            self.node_processes[holder] = self._started(
+                "flower-supernode", *options, log=f"node-{holder}"
+            )
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in filter(None, (*self.nodes.values(), self.link)):
+        for process in filter(None, (*self.node_processes.values(), self.link_process)):
             with suppress(ProcessLookupError):
                 # it and all that it started: they are one session
                 os.killpg(process.pid, signal.SIGKILL)
@@ -121,13 +123,15 @@ class Deployment:
             command, cwd=self.folder, env=self._environment(), capture_output=True, text=True
         )
 
-    def apps(self, started: subprocess.Popen[bytes] | None) -> list[int]:
+    def process_numbers_of_apps(self, started_process: subprocess.Popen[bytes] | None) -> list[int]:
         """Returns the process numbers of the apps that a SuperLink or SuperNode runs."""
-        if started is None:
+        if started_process is None:
             return []
         running = list(processes())
-        parent = f"--parent-pid\0{started.pid}\0".encode()
-        sessions = {started.pid} | {session for _, session, command in running if parent in command}
+        parent = f"--parent-pid\0{started_process.pid}\0".encode()
+        sessions = {started_process.pid} | {
+            session for _, session, command in running if parent in command
+        }
         apps = re.compile(b"flwr-(server|client)app")
         return [
             number
@@ -135,9 +139,9 @@ class Deployment:
             if session in sessions and apps.search(command)
         ]
 
-    def log(self, name: str) -> str:
+    def log(self, process_name: str) -> str:
         """Returns the text of the log of a process, such as `link` or `node-1`."""
-        return (self.folder / f"{name}.log").read_text(errors="replace")
+        return (self.folder / f"{process_name}.log").read_text(errors="replace")
 
     def _started(self, tool: str, *options: str, log: str) -> subprocess.Popen[bytes]:
         """Starts a tool of Flower with these options, and appends its output to a log."""

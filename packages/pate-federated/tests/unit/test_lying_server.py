@@ -68,9 +68,9 @@ def small_holders_in(folder: Path) -> SmallHolders:
 @pytest.fixture(autouse=True)
 def _as_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sets the identifiers that Flower 1.42 needs in a process to make a message."""
-    task = pytest.importorskip("flwr.supercore.task_identity").TaskIdentity
+    task_identity_class = pytest.importorskip("flwr.supercore.task_identity").TaskIdentity
     for name in ("_task_id", "_run_id", "_node_id"):
-        monkeypatch.setattr(task, name, 1)
+        monkeypatch.setattr(task_identity_class, name, 1)
 
 
 class Link:

@@ -265,10 +265,12 @@ def test_summed_digits_give_the_sum_of_the_numbers(num_holders: int, kind: str) 
     sent_question = question_of(kind)
     limbs = Limbs.of(sent_question, roll=roll)
     rng = np.random.default_rng(0)
-    most = 10 * math.floor(sent_question.reach)
-    numbers = rng.integers(-most, most + 1, size=(num_holders, *sent_question.shape))
-    numbers[:, ..., 0] = most
-    numbers[:, ..., 1] = -most
+    largest_number = 10 * math.floor(sent_question.reach)
+    numbers = rng.integers(
+        -largest_number, largest_number + 1, size=(num_holders, *sent_question.shape)
+    )
+    numbers[:, ..., 0] = largest_number
+    numbers[:, ..., 1] = -largest_number
     digits = [limbs.split(numbers_of_holder) for numbers_of_holder in numbers]
     for digits_of_holder in digits:
         limbs.terms.require_sendable(numbers=digits_of_holder)

@@ -35,7 +35,7 @@ from tests.e2e.small_run import SilentMonitor
 from tests.refusals import ANY, refused_parameter
 
 ROLL_OF_HOLDERS = Roll.numbered(num_holders=4, teachers_each=TEACHERS, max_absent=1)
-NOISE = DistributedVotes(noise_std=4.0, num_holders=4, max_dropouts=1)
+DISTRIBUTED_VOTES = DistributedVotes(noise_std=4.0, num_holders=4, max_dropouts=1)
 
 
 def release_of(folder: Path, aggregator: Aggregator) -> SummedRelease:
@@ -186,7 +186,9 @@ def numbers_of(folder: Path, *, holder: str, holder_side: HolderSum) -> np.ndarr
 def noisy_sum(folder: Path, holder_names: str) -> Summed:
     """Returns the sum of noisy numbers of holders, and their names; each letter of `holder_names` is a holder."""
     holder_side = HolderSum(
-        terms=SumTerms.of_noise(NOISE, roll=ROLL_OF_HOLDERS), noise=NOISE, seed=3
+        terms=SumTerms.of_noise(DISTRIBUTED_VOTES, roll=ROLL_OF_HOLDERS),
+        noise=DISTRIBUTED_VOTES,
+        seed=3,
     )
     numbers = np.sum(
         [numbers_of(folder, holder=name, holder_side=holder_side) for name in holder_names], axis=0
@@ -207,11 +209,11 @@ def test_noisy_sum_is_charged_before_holders_are_asked(
         charges_when_asked.append(num_charges(tmp_path))
         return noisy_sum(tmp_path, holder_names="1234")
 
-    release = release_of(tmp_path, aggregator=NOISE)
+    release = release_of(tmp_path, aggregator=DISTRIBUTED_VOTES)
     release.run(ask_for_sum)
     assert charges_when_asked == [1]  # charged, then asked
     with np.load(tmp_path / "inbox" / "sum.npz") as file:
-        expected = NOISE.release_of(file["total"], num_teachers=12, num_contributions=4)
+        expected = DISTRIBUTED_VOTES.release_of(file["total"], num_teachers=12, num_contributions=4)
     np.testing.assert_array_equal(released_labels(tmp_path), expected.labels)
     release.run(ask_for_sum)  # finished: nothing is asked or charged again
     assert (charges_when_asked, num_charges(tmp_path)) == ([1], 1)
@@ -223,7 +225,9 @@ def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> No
     Numbers without noise may be sent again.
     """
     holder_side = HolderSum(
-        terms=SumTerms.of_noise(NOISE, roll=ROLL_OF_HOLDERS), noise=NOISE, seed=3
+        terms=SumTerms.of_noise(DISTRIBUTED_VOTES, roll=ROLL_OF_HOLDERS),
+        noise=DISTRIBUTED_VOTES,
+        seed=3,
     )
     numbers_of(tmp_path, holder="1", holder_side=holder_side)
     with refused_parameter("request", rule_words="a request that"):
@@ -244,9 +248,10 @@ def answered_at_once(folder: Path, first_id: int) -> bool:
     """Returns whether a holder answers a request for the queries with ids from `first_id` on."""
     other_request = replace(request(), record_ids=np.arange(first_id, first_id + NUM_QUERIES))
     try:
-        HolderSum(terms=SumTerms.of_noise(NOISE, roll=ROLL_OF_HOLDERS), noise=NOISE)._note_answer(
-            other_request, note_folder=folder
-        )
+        HolderSum(
+            terms=SumTerms.of_noise(DISTRIBUTED_VOTES, roll=ROLL_OF_HOLDERS),
+            noise=DISTRIBUTED_VOTES,
+        )._note_answer(other_request, note_folder=folder)
     except InvalidValue:
         return False
     return True
@@ -286,7 +291,7 @@ def test_sum_lost_after_the_charge_stays_charged_once(
 
     There is one charge and no release.
     """
-    release = release_of(tmp_path, aggregator=NOISE)
+    release = release_of(tmp_path, aggregator=DISTRIBUTED_VOTES)
 
     def lose_sum() -> Summed:
         noisy_sum(tmp_path, holder_names="1234")
@@ -306,7 +311,7 @@ def test_stored_sum_is_released_after_an_interruption(tmp_path: Path) -> None:
 
     There is one charge.
     """
-    release = release_of(tmp_path, aggregator=NOISE)
+    release = release_of(tmp_path, aggregator=DISTRIBUTED_VOTES)
     counts_and_holders = noisy_sum(tmp_path, holder_names="123")
     with pytest.raises(KeyboardInterrupt):
         release.run(lambda: counts_and_holders, monitor=SilentMonitor(stop_at="releasing labels"))
@@ -316,7 +321,9 @@ def test_stored_sum_is_released_after_an_interruption(tmp_path: Path) -> None:
     assert num_charges(tmp_path) == 1
     np.testing.assert_array_equal(
         released_labels(tmp_path),
-        NOISE.release_of(counts_and_holders[0], num_teachers=12, num_contributions=3).labels,
+        DISTRIBUTED_VOTES.release_of(
+            counts_and_holders[0], num_teachers=12, num_contributions=3
+        ).labels,
     )
 
 
@@ -324,7 +331,7 @@ def test_release_with_too_few_holders_is_refused(tmp_path: Path) -> None:
     """If two of four holders answer and three are required, the release is refused after its one charge."""
     total = np.zeros((NUM_QUERIES, NUM_LABELS), dtype=np.int64)
     with refused_parameter("num_contributions", value=2, rule_words="3"):
-        release_of(tmp_path, aggregator=NOISE).run(lambda: (total, ("1", "2")))
+        release_of(tmp_path, aggregator=DISTRIBUTED_VOTES).run(lambda: (total, ("1", "2")))
     assert num_charges(tmp_path) == 1  # holders were asked
 
 
@@ -338,24 +345,26 @@ def test_inconsistent_terms_are_refused(tmp_path: Path) -> None:
         return release_of(tmp_path, aggregator=aggregator)
 
     def make_release_with_target_epsilon() -> SummedRelease:
-        release = release_of(tmp_path, aggregator=NOISE)
+        release = release_of(tmp_path, aggregator=DISTRIBUTED_VOTES)
         return replace(release, plan=replace(release.plan, target_epsilon=2.0))
 
     def make_release_with_shares() -> SummedRelease:
         num_shares_of_a_key = 43
-        return replace(release_of(tmp_path, aggregator=NOISE), shares=num_shares_of_a_key)
+        return replace(
+            release_of(tmp_path, aggregator=DISTRIBUTED_VOTES), shares=num_shares_of_a_key
+        )
 
     for make_release, refusal in (
         (
-            partial(make_release_with_noise, aggregator=replace(NOISE, num_holders=5)),
+            partial(make_release_with_noise, aggregator=replace(DISTRIBUTED_VOTES, num_holders=5)),
             refused_parameter("aggregator.num_holders", value=5),
         ),
         (
-            partial(make_release_with_noise, aggregator=replace(NOISE, max_dropouts=0)),
+            partial(make_release_with_noise, aggregator=replace(DISTRIBUTED_VOTES, max_dropouts=0)),
             refused_parameter("aggregator.max_dropouts", value=0),
         ),
         (
-            partial(make_release_with_noise, aggregator=replace(NOISE, max_votes=2)),
+            partial(make_release_with_noise, aggregator=replace(DISTRIBUTED_VOTES, max_votes=2)),
             refused_parameter("vote_clip", value=None, rule_words="max_votes=2 of"),
         ),
         (
