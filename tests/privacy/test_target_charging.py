@@ -339,15 +339,17 @@ def test_second_question_about_a_noisy_count_is_covered(epsilon: float) -> None:
     target = revise(call_epsilon=epsilon)
     noise_rate = float(DiscreteLaplace.at_most(epsilon).rate)
     calls = []
-    known_and_asked_thresholds = ((5, 4), (5, 0), (5, -20), (0, -1))
+    threshold_pairs = ((5, 4), (5, 0), (5, -20), (0, -1))
     smaller_counts = range(-30, 30)
-    for (known, asked), smaller_count in product(known_and_asked_thresholds, smaller_counts):
-        outcome_edges = (asked, *range(asked + 1, known + 1))
-        first, second = (
+    for (known_threshold, asked_threshold), smaller_count in product(
+        threshold_pairs, smaller_counts
+    ):
+        outcome_edges = (asked_threshold, *range(asked_threshold + 1, known_threshold + 1))
+        first_law, second_law = (
             masses_between(noise_rate, statistic=count, outcome_edges=outcome_edges)[:-1]
             for count in (smaller_count, smaller_count + 1)
         )
-        laws = (first / first.sum(), second / second.sum())
+        laws = (first_law / first_law.sum(), second_law / second_law.sum())
         assert np.abs(np.log(laws[0] / laws[1])).max() <= 2 * epsilon * (1 + 1e-9)
         calls.append(CallOnNeighbors(laws=laws, in_target=np.arange(len(laws[0])) > 0))
     exact = smallest_hit_prob(calls=calls, epsilon=target.epsilon)

@@ -283,10 +283,10 @@ def test_all_rounds_use_the_noise_that_is_charged(
 
     The densities of the worst pair stay within the price, and the price for 5% more noise is refuted.
     """
-    noises = record_constructed(
+    recorded_noises = record_constructed(
         monkeypatch, module_name="pate.aggregators.centered_rounds", class_name="RoundedGaussian"
     )
-    sums = record_constructed(
+    recorded_moments = record_constructed(
         monkeypatch, module_name="pate.aggregators.centered_rounds", class_name="ClippedMoments"
     )
     rounds = CenteredVotes(
@@ -304,9 +304,10 @@ def test_all_rounds_use_the_noise_that_is_charged(
     )
     prevalence = NoisyPrevalence(values=np.array([0.3, 0.3]), variance=0.0)
     rounds._rounds_mechanism.student(votes, prevalence, rng=rng, public_start=public_start)
-    assert [moments.adjacency for moments in sums] == [adjacency] * num_rounds
+    assert [moments.adjacency for moments in recorded_moments] == [adjacency] * num_rounds
     shifts = [
-        moments.l2_sensitivity / noise.std for moments, noise in zip(sums, noises, strict=True)
+        moments.l2_sensitivity / noise.std
+        for moments, noise in zip(recorded_moments, recorded_noises, strict=True)
     ]
     mean_shift = float(np.linalg.norm(shifts))
     assert 1 / mean_shift == pytest.approx(1.7, rel=1e-9)

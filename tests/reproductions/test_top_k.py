@@ -103,8 +103,9 @@ def test_draws_are_repeated_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     block_sizes = []
 
     def pick(counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        block_sizes.append(len(counts))
-        return rng.integers(0, 2, size=(len(counts), 1))
+        num_draws = len(counts)
+        block_sizes.append(num_draws)
+        return rng.integers(low=0, high=2, size=(num_draws, 1))
 
     monkeypatch.setattr("reproductions.top_k.score._NUMBERS_AT_ONCE", 12)
     scores_of_repeats = repeated(

@@ -382,9 +382,9 @@ def test_a_build_that_was_killed_goes_on(
     monkeypatch.setattr(drawing.Shard, "draw", draw_or_interrupt)
     with pytest.raises(KeyboardInterrupt):
         build_icons_in(folder=tmp_path / "out", package=package)
-    parts = tmp_path / "out" / ".parts"
-    assert entries(folder=tmp_path / "out") == [parts.name]
-    torn_path = next(path for path in parts.iterdir() if path.suffix == ".npz")
+    parts_folder = tmp_path / "out" / ".parts"
+    assert entries(folder=tmp_path / "out") == [parts_folder.name]
+    torn_path = next(path for path in parts_folder.iterdir() if path.suffix == ".npz")
     torn_path.write_bytes(torn_path.read_bytes()[:-100])
     first_icons_of_drawn_shards.clear()
     max_shards = 9

@@ -54,8 +54,10 @@ def test_the_main_correlations_are_within_015(
     drawn_attributes: np.ndarray, pair: tuple[str, str]
 ) -> None:
     """The correlation of two drawn attributes differs from CelebA's by at most 0.15."""
-    first, second = (drawn_attributes[:, COLUMN[name]] for name in pair)
-    assert np.corrcoef(first, second)[0, 1] == pytest.approx(CORRELATIONS[pair], abs=0.15)
+    first_attribute, second_attribute = (drawn_attributes[:, COLUMN[name]] for name in pair)
+    assert np.corrcoef(first_attribute, second_attribute)[0, 1] == pytest.approx(
+        CORRELATIONS[pair], abs=0.15
+    )
 
 
 def test_the_rules_hold(drawn_attributes: np.ndarray) -> None:

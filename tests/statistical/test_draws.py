@@ -55,14 +55,16 @@ def drawn_sets(aggregator: Any, draws: int = DRAWS) -> Counter[Any]:
     rng = np.random.default_rng(1)
     vote_counts = np.tile(VOTE_COUNTS, (draws, 1))
     release = aggregator.aggregate(vote_counts, num_teachers=NUM_TEACHERS, rng=rng)
-    coded = counts_of(
+    count_by_code = counts_of(
         np.where(release.answered, release.labels @ (1 << np.arange(len(VOTE_COUNTS))), -1)
     )
     sets = {
         code: tuple(label for label in range(len(VOTE_COUNTS)) if code >> label & 1)
-        for code in coded
+        for code in count_by_code
     }
-    return Counter({None if code < 0 else sets[code]: count for code, count in coded.items()})
+    return Counter(
+        {None if code < 0 else sets[code]: count for code, count in count_by_code.items()}
+    )
 
 
 @pytest.mark.slow
@@ -189,7 +191,7 @@ def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
     release = GaussianVotes(noise_std=3.0).aggregate(
         vote_counts, num_teachers=16, rng=np.random.default_rng(4)
     )
-    codes = counts_of(release.labels @ (1 << np.arange(3)))
+    count_by_code = counts_of(release.labels @ (1 << np.arange(3)))
 
     def distribution(std: float) -> dict[int, float]:
         one_probs = ndtr((vote_counts_of_a_query - 8) / std)
@@ -201,10 +203,12 @@ def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
         }
 
     assert (
-        chi_square_p_value(count_by_outcome=codes, prob_by_outcome=distribution(std=3.0)) > ACCEPTED
+        chi_square_p_value(count_by_outcome=count_by_code, prob_by_outcome=distribution(std=3.0))
+        > ACCEPTED
     )
     assert (
-        chi_square_p_value(count_by_outcome=codes, prob_by_outcome=distribution(std=2.7)) < REJECTED
+        chi_square_p_value(count_by_outcome=count_by_code, prob_by_outcome=distribution(std=2.7))
+        < REJECTED
     )
 
 

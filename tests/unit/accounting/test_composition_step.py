@@ -221,12 +221,12 @@ def test_a_shift_as_wide_as_the_grid_leaves_no_part_out(loss: float) -> None:
     The result is at least the true shifted function at every point, and at most 0.5. The grid is
     7.4 wide, and its last cell begins at 7.363.
     """
-    values = np.maximum(-np.expm1(GRID.points), 0)
-    pad = GRID.padding(largest_loss=abs(loss))
-    shifted = GRID.shifted(
-        GRID.padded(deltas=values, num_padding=pad),
-        num_padding=pad,
+    deltas = np.maximum(-np.expm1(GRID.points), 0)
+    num_padding = GRID.padding(largest_loss=abs(loss))
+    shifted_deltas = GRID.shifted(
+        GRID.padded(deltas=deltas, num_padding=num_padding),
+        num_padding=num_padding,
         shift=GRID.shift(loss, loss_probability=0.5),
     )
-    assert (shifted >= 0.5 * np.maximum(-np.expm1(GRID.points - loss), 0) - 1e-15).all()
-    assert (shifted <= 0.5).all()
+    assert (shifted_deltas >= 0.5 * np.maximum(-np.expm1(GRID.points - loss), 0) - 1e-15).all()
+    assert (shifted_deltas <= 0.5).all()

@@ -191,13 +191,13 @@ def test_a_gaussian_and_a_bit_agree_with_a_quadrature() -> None:
     mu = 0.5
     epsilon = 2.5
     losses = np.linspace(mu * mu / 2 - 9 * mu, mu * mu / 2 + 9 * mu, 2001)
-    weights = np.exp(-0.5 * ((losses - mu * mu / 2) / mu) ** 2)
+    loss_weights = np.exp(-0.5 * ((losses - mu * mu / 2) / mu) ** 2)
     pairs_of_bit = bit_pairs(one_probs=ONE_PROBS, reach=2)
     deltas_of_bit = [
         float(strongest_delta([pairs_of_bit], exp_epsilon=Fraction(math.exp(epsilon - loss))))
         for loss in losses.tolist()
     ]
-    expected_delta = float(np.dot(weights / weights.sum(), deltas_of_bit))
+    expected_delta = float(np.dot(loss_weights / loss_weights.sum(), deltas_of_bit))
     accountant = (
         pa.ExactAccountant()
         .compose(pa.GaussianEvent(noise_multiplier=1 / mu))

@@ -41,10 +41,12 @@ def exact_bit_divergence(logit_p: float, logit_q: float, order: float) -> Any:
     def prob_of_logit(logit: float) -> Any:
         return 1 / (1 + mpmath.exp(-mpmath.mpf(logit)))
 
-    a = mpmath.mpf(order)
+    exact_order = mpmath.mpf(order)
     ones = (prob_of_logit(logit=logit_p), prob_of_logit(logit=logit_q))
     zeros = (prob_of_logit(logit=-logit_p), prob_of_logit(logit=-logit_q))
-    return mpmath.log(sum(p**a * q ** (1 - a) for p, q in (ones, zeros))) / (a - 1)
+    return mpmath.log(sum(p**exact_order * q ** (1 - exact_order) for p, q in (ones, zeros))) / (
+        exact_order - 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,10 +61,10 @@ def test_the_divergence_of_a_bit_is_the_larger_of_both_directions(
     """
     expected = [
         max(
-            float(exact_bit_divergence(logit_p=logit_p, logit_q=logit_q, order=a)),
-            float(exact_bit_divergence(logit_p=logit_q, logit_q=logit_p, order=a)),
+            float(exact_bit_divergence(logit_p=logit_p, logit_q=logit_q, order=order)),
+            float(exact_bit_divergence(logit_p=logit_q, logit_q=logit_p, order=order)),
         )
-        for a in ORDERS
+        for order in ORDERS
     ]
     computed = renyi_curve(OneBitEvent(logits=(logit_p, logit_q), reach=1))
     np.testing.assert_allclose(computed, expected, rtol=1e-9, atol=1e-15 / (ORDERS[0] - 1))
@@ -93,7 +95,8 @@ def test_the_curve_of_pure_dp_is_that_of_randomized_response(epsilon: float) -> 
     At each Renyi order it is at most epsilon, and at most order * epsilon^2 / 2.
     """
     expected = [
-        float(exact_bit_divergence(logit_p=epsilon, logit_q=-epsilon, order=a)) for a in ORDERS
+        float(exact_bit_divergence(logit_p=epsilon, logit_q=-epsilon, order=order))
+        for order in ORDERS
     ]
     np.testing.assert_allclose(pure_dp_rdp(epsilon, orders=ORDERS), expected, rtol=1e-9, atol=1e-12)
     assert (pure_dp_rdp(epsilon, orders=ORDERS) <= min(epsilon, math.inf) * (1 + 1e-12)).all()
