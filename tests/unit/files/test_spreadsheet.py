@@ -26,7 +26,8 @@ FORMULAS = [
 def written_cells(row: list[object]) -> list[str]:
     """Returns the cells of one row after it was written and read back."""
     file = io.StringIO()
-    row_writer(file)(row)
+    write_row = row_writer(file)
+    write_row(row)
     (cells,) = csv.reader(io.StringIO(file.getvalue(), newline=""))
     return cells
 

@@ -67,7 +67,8 @@ def test_a_tiny_boundary_probability_keeps_its_digits() -> None:
     """
     wrapper = BoundaryWrapper(GapSelection(noise_scale=10.0, num_labels=3, num_teachers=800))
     distribution = wrapper.probabilities(np.array([800, 10, 0]))
-    assert 0 < distribution[-1] == pytest.approx(np.exp(-(790 - 10) / 10.0), rel=1e-9)
+    boundary_prob = distribution[-1]
+    assert 0 < boundary_prob == pytest.approx(np.exp(-(790 - 10) / 10.0), rel=1e-9)
     outcome = BoundaryWrapper(selection())(VOTE_COUNTS, rng=rng())
     assert outcome.indices.shape == outcome.in_target.shape == ()
     assert RunTwice(selection())(VOTE_COUNTS, rng=rng()).in_target.shape == ()

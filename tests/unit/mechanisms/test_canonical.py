@@ -83,12 +83,12 @@ def test_members_are_uniform_and_all_sets_occur(partition_index: int) -> None:
     classes = partitions[partition_index]
     sets_of_earlier_classes: set[tuple[int, ...]] = set()
     for class_index in range(len(classes.first_missing_ranks)):
-        size = classes.size(class_index)
+        num_members = classes.size(class_index)
         drawn_sets = classes.draw_members(class_indices=np.full(num_draws, class_index), rng=rng)
         num_draws_of_set = Counter(map(tuple, drawn_sets.tolist()))
-        assert len(num_draws_of_set) == size
-        deviations = np.array(list(num_draws_of_set.values())) - num_draws / size
-        assert np.abs(deviations).max() <= 6 * np.sqrt(num_draws / size)
+        assert len(num_draws_of_set) == num_members
+        deviations = np.array(list(num_draws_of_set.values())) - num_draws / num_members
+        assert np.abs(deviations).max() <= 6 * np.sqrt(num_draws / num_members)
         assert not sets_of_earlier_classes & num_draws_of_set.keys()
         sets_of_earlier_classes |= num_draws_of_set.keys()
     assert sets_of_earlier_classes == set(combinations(range(6), 3))

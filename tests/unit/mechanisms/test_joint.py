@@ -97,10 +97,10 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     for class_index, loss in enumerate(classes.losses[0]):
         sequences = repeated.draw_members(class_indices=np.full(num_draws, class_index), rng=rng)
         num_draws_of_sequence = Counter(map(tuple, sequences.tolist()))
-        size = round(np.exp(classes.log_sizes[0, class_index]))
-        assert len(num_draws_of_sequence) == size
-        deviations = np.array(list(num_draws_of_sequence.values())) - num_draws / size
-        assert np.abs(deviations).max() <= 6 * np.sqrt(num_draws / size)
+        num_members = round(np.exp(classes.log_sizes[0, class_index]))
+        assert len(num_draws_of_sequence) == num_members
+        deviations = np.array(list(num_draws_of_sequence.values())) - num_draws / num_members
+        assert np.abs(deviations).max() <= 6 * np.sqrt(num_draws / num_members)
         assert {losses[sequence] for sequence in num_draws_of_sequence} == {int(loss)}
         assert not sequences_of_earlier_classes & num_draws_of_sequence.keys()
         sequences_of_earlier_classes |= num_draws_of_sequence.keys()

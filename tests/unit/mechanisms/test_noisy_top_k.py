@@ -226,6 +226,7 @@ def test_two_candidates_in_closed_form() -> None:
         "gaussian": mpmath.ncdf(lead / mpmath.sqrt(2)),
         "laplace": 1 - mpmath.exp(-lead) * (2 + lead) / 4,
     }
+    values_in_scales = np.array([[1.3, 0.0]])
     for noise, argmax_distribution in ARGMAX_DISTRIBUTIONS.items():
-        probabilities = argmax_distribution(np.array([[1.3, 0.0]]))
+        probabilities = argmax_distribution(values_in_scales)
         assert probabilities[0, 0] == pytest.approx(float(expected[noise]), rel=1e-10), noise

@@ -334,12 +334,15 @@ def start_script(tmp_path):
     )
 
 
+NO_SIGNALS: tuple[signal.Signals, ...] = ()
+
+
 @dataclass(frozen=True)
 class DeafTeacher(LinearTeacher):
     """A teacher that fails if its process does not block SIGINT."""
 
     def fit_many(self, shards, seeds):
-        if signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ()):
+        if signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, NO_SIGNALS):
             raise RuntimeError("a worker hears Ctrl-C, which would end in a traceback of its own")
         return super().fit_many(shards, seeds=seeds)
 
@@ -353,7 +356,7 @@ def train_deaf_workers(folder):
         shards=shards,
         folder=Path(folder),
     )
-    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, NO_SIGNALS)
 
 
 @pytest.mark.process

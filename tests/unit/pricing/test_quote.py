@@ -79,7 +79,7 @@ def test_other_accountants_without_a_price_give_a_reason() -> None:
     The page of the quote shows the reason.
     """
     missing = ModuleNotFoundError("No module named 'dp_accounting'", name="dp_accounting")
-    unknown_event = InvalidValue("event", "X", rule="another")
+    unknown_event = InvalidValue(name="event", value="X", rule="another")
     price_quote = quote_stable_top_k(
         further_accountants={
             "pld": failing_accountant(error=missing),

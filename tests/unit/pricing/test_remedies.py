@@ -549,7 +549,7 @@ def test_release_without_noise_or_expectation_gives_no_doubt(
     assert doubts_about(aggregator=all_labels, plan_budget=budget_of_given_noise) == ()
 
     def refuse_votes(aggregator: Aggregator, shape: VoteShape, agreement: float = 1.0) -> None:
-        raise InvalidValue("votes", "made up", rule="others")
+        raise InvalidValue(name="votes", value="made up", rule="others")
 
     monkeypatch.setattr("pate.pricing.expectations.expected_release", refuse_votes)
     much_noise = GaussianVotes(noise_std=1e6)

@@ -143,6 +143,7 @@ def picture_arrays() -> PictureArrays:
     pass_gaps = np.arange(0, 412)
     pass_probability = np.linspace(0, 1, 412)
     loss_by_epoch = np.array([0.9, 0.5, 0.3])
+    constant_labels = np.eye(4)[0] > 0
     return PictureArrays(
         label_names=("person", "artifact", "animal", "tree"),
         answered=answered,
@@ -170,7 +171,7 @@ def picture_arrays() -> PictureArrays:
             scores,
             predicted_labels=scores > 0.5,
             true_labels=true_labels,
-            constant_labels=np.eye(4)[0] > 0,
+            constant_labels=constant_labels,
             threshold=0.5,
         ),
         student_curve={"loss": loss_by_epoch},

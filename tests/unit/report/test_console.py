@@ -162,10 +162,11 @@ DOES_NOT = "does not pay: plain composition costs less, 3.10 instead of 8.00"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("plain_epsilon", "verdict"), [(21.7651, PAYS), (3.0912, DOES_NOT), (math.inf, "pays")]
+    ("epsilon_of_plain_composition", "verdict"),
+    [(21.7651, PAYS), (3.0912, DOES_NOT), (math.inf, "pays")],
 )
 def test_every_output_states_whether_target_charging_was_cheaper(
-    report: Report, picture_arrays: PictureArrays, plain_epsilon: float, verdict: str
+    report: Report, picture_arrays: PictureArrays, epsilon_of_plain_composition: float, verdict: str
 ) -> None:
     """Terminal, page and card of a session say whether it costs less than plain composition, and count its hits.
 
@@ -173,7 +174,12 @@ def test_every_output_states_whether_target_charging_was_cheaper(
     """
     session_report = replace(
         report,
-        privacy=replace(report.privacy, epsilon=7.9991, target_hits=5, plain_epsilon=plain_epsilon),
+        privacy=replace(
+            report.privacy,
+            epsilon=7.9991,
+            target_hits=5,
+            plain_epsilon=epsilon_of_plain_composition,
+        ),
         release=ReleaseSummary(
             num_queries=6,
             num_answered=3,

@@ -146,7 +146,14 @@ def test_scale_of_epsilon_is_that_of_a_guide(epsilon: float, answer: str) -> Non
 )
 def test_tuned_release_says_who_pays_for_the_choice(words: str) -> None:
     """The page of a tuned release says that its run was chosen by scores, and what test records pay for it."""
-    tuning = Tuning(eta=1.0, gamma=0.25, mean_runs=4.0, num_candidates=3, run_epsilon=4.0)
+    num_candidate_settings = 3
+    tuning = Tuning(
+        eta=1.0,
+        gamma=0.25,
+        mean_runs=4.0,
+        num_candidates=num_candidate_settings,
+        run_epsilon=4.0,
+    )
     text = text_of(html_page=replace(DOSSIER, statement=replace(STATEMENT, tuning=tuning)).html())
     assert words in text
     assert "Nothing in the folder was computed from test records" not in text

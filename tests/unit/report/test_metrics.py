@@ -79,7 +79,8 @@ def test_average_precision_equals_scikit_learn_with_ties(digits: int, dtype: typ
 def test_the_best_constant_has_the_best_micro_f1(seed: int) -> None:
     """`Constant.best` has the best micro-F1 of all 64 predictions of six labels that are the same for all samples."""
     rng = np.random.default_rng(seed)
-    true_labels = rng.random((200, 6)) < rng.random(6) ** 2
+    prob_of_label = rng.random(6) ** 2
+    true_labels = rng.random((200, 6)) < prob_of_label
     label_frequencies = true_labels.mean(axis=0)
     best = Constant.best(label_frequencies).metrics(true_labels).micro_f1
     all_constants = [
