@@ -132,8 +132,8 @@ def test_number_of_a_family_is_its_digest() -> None:
 def test_whole_families_fill_the_splits_exactly() -> None:
     """Families of 1 to 4 icons are dealt whole, so that splits of 20 and 30 icons are filled exactly."""
     family_of_icon = np.repeat(np.arange(50), np.arange(50) % 4 + 1)
-    family_numbers = np.array([9, 2, 5, 2])
-    assert deal_splits(family_numbers, sizes=(2, 1)).tolist() == [2, 0, 1, 0], (
+    families_of_four_icons = np.array([9, 2, 5, 2])
+    assert deal_splits(families_of_four_icons, sizes=(2, 1)).tolist() == [2, 0, 1, 0], (
         "the smallest number is public"
     )
     split_of_icon = deal_splits(family_of_icon, sizes=(20, 30))

@@ -129,8 +129,8 @@ def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]
             noise_multiplier=NOISE_MULTIPLIER / (10 if is_noise_hidden else 1),
             num_groups=NUM_GROUPS,
         )
-        (by_value,) = estimates.subgroup_scores()
-        scores = estimates.scores() | dict(zip(SUBGROUPS, by_value, strict=True))
+        (scores_of_subgroups,) = estimates.subgroup_scores()
+        scores = estimates.scores() | dict(zip(SUBGROUPS, scores_of_subgroups, strict=True))
         for place, (name, score) in enumerate(scores.items()):
             assert name == score_names[place]
             for column, truth in enumerate(
