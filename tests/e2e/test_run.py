@@ -307,7 +307,7 @@ def test_a_pool_smaller_than_num_queries_is_used_whole_or_refused(tmp_path: Path
     """
     folder = tmp_path / "run"
 
-    def write_config(_: object, *, num_queries: int | None = None) -> str:
+    def make_config_text(_: object, *, num_queries: int | None = None) -> str:
         return f"num_queries: {num_queries}\n"
 
     # and the folder stays free for a better plan
@@ -318,7 +318,7 @@ def test_a_pool_smaller_than_num_queries_is_used_whole_or_refused(tmp_path: Path
             ),
             output_dir=folder,
         )
-    plan = replace(small_plan(), num_queries=600, make_public_config=write_config)
+    plan = replace(small_plan(), num_queries=600, make_public_config=make_config_text)
     assert train(plan, output_dir=folder).privacy.num_queries == 140
     assert (folder / "release" / "config.yaml").read_text() == "num_queries: 140\n"
     assert plan.for_dataset(small_dataset(), SilentMonitor()).num_queries == 140

@@ -130,17 +130,17 @@ def test_a_refusal_before_the_draw_spends_nothing(ledger: Path, tmp_path: Path) 
 
     This run is not charged.
     """
-    other = account_in(ledger, max_epsilon=1.1 * epsilon_of(num_releases=1))
+    account = account_in(ledger, max_epsilon=1.1 * epsilon_of(num_releases=1))
 
     class ChargesAnotherRunMeanwhile(SilentMonitor):
         def stage(self, name: str, total: int | None = None) -> Any:
             if name == "casting votes":
-                other.charge(EVENT, adjacency="replace_one", key="another run")
+                account.charge(EVENT, adjacency="replace_one", key="another run")
             return super().stage(name, total)
 
     with refused_parameter("max_epsilon", value=ANY, rule_words="nothing is spent"):
         train(plan_of(ledger), output_dir=tmp_path / "run", monitor=ChargesAnotherRunMeanwhile())
-    assert [entry.key for entry in other.entries] == ["another run"]
+    assert [entry.key for entry in account.entries] == ["another run"]
     assert not (tmp_path / "run" / "release").exists()
 
 

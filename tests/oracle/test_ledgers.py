@@ -74,9 +74,9 @@ def test_totals_of_stored_ledgers_stay_the_same(ledger_name: str, accountant: st
 
     If it was recorded that the accountant refuses them, it still does.
     """
-    printed = TOTALS[ledger_name][accountant]
+    recorded_epsilon = TOTALS[ledger_name][accountant]
     accountant_class = ACCOUNTANTS[accountant]
-    if printed == "refused":
+    if recorded_epsilon == "refused":
         with refused_parameter("event", value=ANY, rule_words="an event"):
             charged_ledger(ledger_name, accountant=accountant_class)
     # The recorded totals of these accountants are for the order of the charges. A ledger's total is for every order.
@@ -89,10 +89,10 @@ def test_totals_of_stored_ledgers_stay_the_same(ledger_name: str, accountant: st
         # The last digits of a Fourier transform depend on the processor, and the bound of a session on the version.
         tolerance = 1e-6 if accountant == "exact" else 1e-9
         epsilon = accountant_of_charges.get_epsilon(charged_ledger(ledger_name).target_delta)
-        assert epsilon == pytest.approx(float(printed), rel=tolerance)
+        assert epsilon == pytest.approx(float(recorded_epsilon), rel=tolerance)
     else:
         epsilon = charged_ledger(ledger_name, accountant=accountant_class).epsilon
-        assert epsilon == pytest.approx(float(printed), rel=1e-9)
+        assert epsilon == pytest.approx(float(recorded_epsilon), rel=1e-9)
 
 
 @pytest.mark.parametrize("ledger_name", TOTALS)

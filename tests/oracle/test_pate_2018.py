@@ -143,10 +143,13 @@ def test_votes_without_a_theorem_raise_unknown_cost() -> None:
     ):
         with refused_parameter("aggregator", value=type(aggregator).__name__, kind=UnknownCost):
             cost_on(aggregator, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0])
-    two_teachers_a_person = GaussianVotes(noise_std=40, teachers_reached=2)
+    aggregator_of_two_teachers_a_person = GaussianVotes(noise_std=40, teachers_reached=2)
     with refused_parameter("teachers_reached", value=2, kind=UnknownCost):
         cost_on(
-            two_teachers_a_person, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0]
+            aggregator_of_two_teachers_a_person,
+            clear_votes(num_queries=3),
+            num_teachers=TEACHERS,
+            orders=[2.0],
         )
     assert isinstance(
         DataDependentCost(orders=np.array([2.0]), rdp=np.array([0.1])).epsilon(target_delta=DELTA),

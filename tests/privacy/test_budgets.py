@@ -105,20 +105,20 @@ def test_each_class_pays_at_most_its_budget_for_the_densities(adjacency: Adjacen
         priced_release.classes[-1].weight == 1
         and priced_release.epsilon == priced_release.classes[-1].epsilon
     )
-    events: list[Event] = [
+    events_of_classes: list[Event] = [
         priced_release.aggregator.scaled(noise_factor=1 / budget_class.weight).event(shape)
         for budget_class in priced_release.classes
     ]
     for index, budget_class in enumerate(priced_release.classes):
         epsilon = budget_class.epsilon
         assert 0.99 * budgets[budget_class.name] < epsilon <= budgets[budget_class.name]
-        assert budget.epsilon_of(events[index]) == epsilon
+        assert budget.epsilon_of(events_of_classes[index]) == epsilon
         mean_shift = budget_class.weight / priced_release.aggregator.noise_multiplier
         too_cheap = GaussianEvent(noise_multiplier=1.05 / mean_shift)
-        assert verdict_on_shift(mean_shift, event=events[index]).sound
+        assert verdict_on_shift(mean_shift, event=events_of_classes[index]).sound
         assert verdict_on_shift(mean_shift, event=too_cheap).refuted
         if index:  # the price of the class before it
-            assert verdict_on_shift(mean_shift, event=events[index - 1]).refuted
+            assert verdict_on_shift(mean_shift, event=events_of_classes[index - 1]).refuted
 
 
 @pytest.mark.parametrize("teachers_reached", [2, 3])

@@ -118,19 +118,19 @@ def test_gap_selection_is_attained_by_a_distribution_with_the_same_largest_proba
     epsilon = 0.5
     tilted_weights = [law * np.exp([0.0, sign * epsilon]) for sign in (-1, 1)]
     neighboring_laws = [weights / weights.sum() for weights in tilted_weights]
-    forward, backward = gap_selection_rdp(
+    forward_rdp, backward_rdp = gap_selection_rdp(
         logit(law[0, :1]), event=BoundedRangeEvent(epsilon), orders=ORDERS
     )
-    exact_forward = np.max(
+    exact_forward_rdp = np.max(
         [renyi_of_pairs(law, second_laws=neighbor) for neighbor in neighboring_laws], axis=0
     )
-    exact_backward = np.max(
+    exact_backward_rdp = np.max(
         [renyi_of_pairs(neighbor, second_laws=law) for neighbor in neighboring_laws], axis=0
     )
     # at other orders a tilted part of the 0.1 has a larger divergence
     is_attained = (ORDERS >= 4) & (ORDERS <= 16)
-    np.testing.assert_allclose(exact_forward[:, is_attained], forward[:, is_attained])
-    np.testing.assert_allclose(exact_backward[:, is_attained], backward[:, is_attained])
+    np.testing.assert_allclose(exact_forward_rdp[:, is_attained], forward_rdp[:, is_attained])
+    np.testing.assert_allclose(exact_backward_rdp[:, is_attained], backward_rdp[:, is_attained])
 
 
 @pytest.mark.slow

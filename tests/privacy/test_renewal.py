@@ -90,8 +90,11 @@ def test_a_person_of_the_earlier_cohort_pays_the_first_release() -> None:
         for neighbor in neighbors(cohort)
         for later in COHORTS
     ]
-    divergence = largest_divergence(pairs)
-    assert assert_covered(renyi_divergence=divergence, renyi_price=price_curve(PRICE_OF_ONE)) > 0.9
+    renyi_divergence = largest_divergence(pairs)
+    assert (
+        assert_covered(renyi_divergence=renyi_divergence, renyi_price=price_curve(PRICE_OF_ONE))
+        > 0.9
+    )
 
 
 def test_a_person_of_the_later_cohort_pays_the_second_release() -> None:
@@ -105,8 +108,11 @@ def test_a_person_of_the_later_cohort_pays_the_second_release() -> None:
         for later in COHORTS
         for later_neighbor in neighbors(later)
     ]
-    divergence = largest_divergence(pairs)
-    assert assert_covered(renyi_divergence=divergence, renyi_price=price_curve(PRICE_OF_ONE)) > 0.9
+    renyi_divergence = largest_divergence(pairs)
+    assert (
+        assert_covered(renyi_divergence=renyi_divergence, renyi_price=price_curve(PRICE_OF_ONE))
+        > 0.9
+    )
 
 
 @pytest.mark.slow
@@ -122,6 +128,9 @@ def test_a_person_in_both_cohorts_pays_both_releases() -> None:
         for later in COHORTS
         for later_neighbor in neighbors(later)
     ]
-    divergence = largest_divergence(pairs)
-    assert assert_covered(renyi_divergence=divergence, renyi_price=price_curve(PRICE_OF_BOTH)) > 0.9
-    assert_refuted(renyi_divergence=divergence, renyi_price=price_curve(PRICE_OF_ONE))
+    renyi_divergence = largest_divergence(pairs)
+    assert (
+        assert_covered(renyi_divergence=renyi_divergence, renyi_price=price_curve(PRICE_OF_BOTH))
+        > 0.9
+    )
+    assert_refuted(renyi_divergence=renyi_divergence, renyi_price=price_curve(PRICE_OF_ONE))

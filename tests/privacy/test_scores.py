@@ -93,9 +93,9 @@ def steps_of_all_groups(
         known=labels >= 0,
         influences_of_labels=score_design.influences_of_labels,
     )
-    subgroups = np.array([record.subgroup for record in records])
+    subgroup_indices = np.array([record.subgroup for record in records])
     vectors_by_block = score_design.group_vectors(
-        record_counts, group_of, value_indices_by_column=[subgroups]
+        record_counts, group_of, value_indices_by_column=[subgroup_indices]
     )
     if is_clipped:
         return score_design.clipped_steps(vectors_by_block)
