@@ -72,7 +72,7 @@ def _law_case(
     )
 
 
-USUAL = StableFixedTopK(
+USUAL_AGGREGATOR = StableFixedTopK(
     k=1,
     selection_scale=1.0,
     peel_scale=1.5,
@@ -81,17 +81,21 @@ USUAL = StableFixedTopK(
     test_std=2.0,
     failure_prob=0.3,
 )
-WITH_TABLE = replace(USUAL, test="table", table_order=4.0, table_budget=0.2, failure_prob=0.05)
-NARROW_TEST = replace(USUAL, test_std=0.5, failure_prob=1e-3)
+AGGREGATOR_WITH_TABLE = replace(
+    USUAL_AGGREGATOR, test="table", table_order=4.0, table_budget=0.2, failure_prob=0.05
+)
+AGGREGATOR_WITH_NARROW_TEST = replace(USUAL_AGGREGATOR, test_std=0.5, failure_prob=1e-3)
 # Aggregators with each stability test, by the test and its parameters.
 AGGREGATORS = {
-    "gaussian-2.0-0.3": USUAL,
-    "table-4.0-0.2-0.05": WITH_TABLE,
-    "gaussian-0.5-0.001": NARROW_TEST,
+    "gaussian-2.0-0.3": USUAL_AGGREGATOR,
+    "table-4.0-0.2-0.05": AGGREGATOR_WITH_TABLE,
+    "gaussian-0.5-0.001": AGGREGATOR_WITH_NARROW_TEST,
 }
 
 # The test has so much noise that its bit reveals nothing about the votes.
-UNINFORMATIVE_TEST = replace(USUAL, test_std=1e4, failure_prob=1e-3, peel_scale=4.0)
+AGGREGATOR_WITH_VAGUE_TEST = replace(
+    USUAL_AGGREGATOR, test_std=1e4, failure_prob=1e-3, peel_scale=4.0
+)
 
 DISTRIBUTIONS = (
     *(
@@ -124,20 +128,20 @@ DISTRIBUTIONS = (
     *(
         _law_case(
             name_suffix="-table-4.0-0.2-0.05",
-            aggregator=replace(WITH_TABLE, k=k),
+            aggregator=replace(AGGREGATOR_WITH_TABLE, k=k),
             largest_size=Size(num_labels=4, num_teachers=6),
         )
         for k in (1, 2)
     ),
     _law_case(
         name_suffix="-True-2-table-4.0-0.2-0.05",
-        aggregator=replace(WITH_TABLE, k=3, padded=True, max_k=2),
+        aggregator=replace(AGGREGATOR_WITH_TABLE, k=3, padded=True, max_k=2),
         largest_size=Size(num_labels=4, num_teachers=3),
     ),
     *(
         _law_case(
             name_suffix=f"-{noise}-{max_k}",
-            aggregator=replace(USUAL, selection_noise=noise, max_k=max_k),
+            aggregator=replace(USUAL_AGGREGATOR, selection_noise=noise, max_k=max_k),
         )
         for noise in ("gaussian", "exponential", "laplace")
         for max_k in (None, 1)
@@ -145,7 +149,7 @@ DISTRIBUTIONS = (
     # With two tied labels and an uninformative test, the outcome depends on the peel alone.
     _law_case(
         name_suffix="-gaussian-10000.0-0.001-4.0",
-        aggregator=UNINFORMATIVE_TEST,
+        aggregator=AGGREGATOR_WITH_VAGUE_TEST,
         tightness=0.9,
         largest_size=Size(num_labels=2, num_teachers=6),
         is_curve_attained=True,
@@ -153,7 +157,7 @@ DISTRIBUTIONS = (
     # In this case, too, but with two picks of the peel.
     _law_case(
         name_suffix="-gaussian-10000.0-0.001-4.0-10000.0",
-        aggregator=replace(UNINFORMATIVE_TEST, k=2, selection_scale=1e4),
+        aggregator=replace(AGGREGATOR_WITH_VAGUE_TEST, k=2, selection_scale=1e4),
         tightness=0.9,
         largest_size=Size(num_labels=4, num_teachers=4),
         is_curve_attained=True,

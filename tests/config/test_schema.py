@@ -222,10 +222,10 @@ def test_a_users_class_is_built_where_it_is_allowed() -> None:
     It is refused as a teacher, and a class without `load` is refused as data.
     """
     node = OmegaConf.create({"_target_": f"{__name__}.Sized", "size": 3})
-    for allowed in (f"{__name__}.", __name__, __name__.partition(".")[0]):
-        assert build(node, slot="data", allowed_targets=[allowed]).load() == 3
+    for allowed_prefix in (f"{__name__}.", __name__, __name__.partition(".")[0]):
+        assert build(node, slot="data", allowed_targets=[allowed_prefix]).load() == 3
         with refused_parameter("_target_", value="tests.config.test_schema.Sized"):
-            build(node, slot="teacher", allowed_targets=[allowed])
+            build(node, slot="teacher", allowed_targets=[allowed_prefix])
     fraction = OmegaConf.create({"_target_": "fractions.Fraction", "numerator": 3})
     with refused_parameter("_target_", value="fractions.Fraction"):
         build(fraction, slot="data", allowed_targets=["fractions."])

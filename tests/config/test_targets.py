@@ -292,15 +292,19 @@ def test_names_resolve_only_to_classes_of_their_own_package() -> None:
     It finds no modules, functions, or classes of other packages.
     """
     reached = {
-        name: cls for name in objects_by_dotted_name() if (cls := find_class(name)) is not None
+        dotted_name: cls
+        for dotted_name in objects_by_dotted_name()
+        if (cls := find_class(dotted_name)) is not None
     }
-    for name, cls in reached.items():
-        assert isinstance(cls, type) and package_of(cls) == name.partition(".")[0], name
-        assert not isinstance(objects_by_dotted_name()[name], ModuleType), name
+    for dotted_name, cls in reached.items():
+        assert isinstance(cls, type) and package_of(cls) == dotted_name.partition(".")[0], (
+            dotted_name
+        )
+        assert not isinstance(objects_by_dotted_name()[dotted_name], ModuleType), dotted_name
     nowhere = {
-        name
-        for name, value in objects_by_dotted_name().items()
-        if name not in reached and callable(value)
+        dotted_name
+        for dotted_name, value in objects_by_dotted_name().items()
+        if dotted_name not in reached and callable(value)
     }
     assert len(objects_by_dotted_name()) > 20_000 and len(nowhere) > 10_000 and len(reached) > 1_000
     assert {"pate.validation.np.testing", "pate.files.atomic.write_text"} & reached.keys() == set()
@@ -324,31 +328,37 @@ def test_group_accepts_exactly_the_subclasses_of_its_base(group: str) -> None:
 
     Abstract and hidden classes may be refused. All estimators of scikit-learn are accepted.
     """
-    passed = set()
-    for name in objects_by_dotted_name():
+    accepted_classes = set()
+    for dotted_name in objects_by_dotted_name():
         try:
-            passed.add(
+            accepted_classes.add(
                 trusted_class(
-                    name, allowed_kind=kind_of_group(group), trusted_prefixes=("pate.", "sklearn.")
+                    dotted_name,
+                    allowed_kind=kind_of_group(group),
+                    trusted_prefixes=("pate.", "sklearn."),
                 )
             )
         except InvalidValue:
             continue
-    classes = {
+    shipped_classes = {
         value
         for value in objects_by_dotted_name().values()
         if issubclass(type(value), type) and package_of(value) in OURS
     }
-    ours = {cls for cls in classes if issubclass(cls, BASES[group]) and not inspect.isabstract(cls)}
-    hidden = {
+    shipped_subclasses = {
         cls
-        for cls in ours - passed
+        for cls in shipped_classes
+        if issubclass(cls, BASES[group]) and not inspect.isabstract(cls)
+    }
+    hidden_classes = {
+        cls
+        for cls in shipped_subclasses - accepted_classes
         if cls.__module__.startswith("sklearn.") or "<locals>" in cls.__qualname__
     }
     # hidden: of private modules of scikit-learn, of no public one
-    assert passed == ours - hidden and passed
+    assert accepted_classes == shipped_subclasses - hidden_classes and accepted_classes
     if group == "estimator":
-        assert {cls for _, cls in all_estimators()} <= passed
+        assert {cls for _, cls in all_estimators()} <= accepted_classes
 
 
 @pytest.mark.slow
@@ -357,8 +367,8 @@ def test_data_group_accepts_classes_with_load() -> None:
     kind = kind_of_group("data")
     readers = {
         cls
-        for name in objects_by_dotted_name()
-        if (cls := find_class(name)) is not None and kind.accepts(cls)
+        for dotted_name in objects_by_dotted_name()
+        if (cls := find_class(dotted_name)) is not None and kind.accepts(cls)
     }
     public = {
         Arrays,

@@ -25,7 +25,7 @@ from pate.votes.round_votes import RoundQuestion
 NUM_TEACHERS = 24
 NUM_QUERIES = 40
 NUM_LABELS = 5
-HOLDERS = 4  # of a seeded plan
+NUM_HOLDERS = 4  # of a seeded plan
 SEED = 6
 
 
@@ -191,7 +191,7 @@ def seeded_plan(aggregator: Aggregator) -> Plan:
         aggregator=aggregator,
         target_epsilon=50.0,
         seed=SEED,
-        holders=HOLDERS,
+        holders=NUM_HOLDERS,
         engine=SequentialEngine(),
     )
 

@@ -7,7 +7,7 @@ import pytest
 
 from pate.aggregators import GaussianVotes
 from small_federation.stages import Votes, cast_votes, holder_plan
-from tests.e2e.small_run import HOLDERS, seeded_plan, without_pictures
+from tests.e2e.small_run import NUM_HOLDERS, seeded_plan, without_pictures
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def votes(tmp_path_factory: pytest.TempPathFactory) -> Votes:
     for name, form in FORMS.items():
         plans = (
             replace(holder_plan(plan, holder=number), cast=form.cast, vote_clip=form.vote_clip)
-            for number in range(1, HOLDERS + 1)
+            for number in range(1, NUM_HOLDERS + 1)
         )
         folder = tmp_path_factory.mktemp(name)
         votes_of_forms[name] = [

@@ -20,14 +20,14 @@ pytest.importorskip(
     "cryptography", reason="certificates for the test need it; it comes with Flower"
 )
 
-HOLDERS = 3
+NUM_HOLDERS = 3
 SUBMISSIONS = 6
 
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """Starts a server and three holders as processes, and ends them after the module's tests."""
-    with Deployment(tmp_path_factory.mktemp("federation"), HOLDERS, seconds=60) as running:
+    with Deployment(tmp_path_factory.mktemp("federation"), NUM_HOLDERS, seconds=60) as running:
         yield running
 
 
@@ -35,7 +35,7 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
 def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """Returns the bytes of the release that `train` makes of the same plan in one process."""
     return run_until_released(
-        deployed_plan(HOLDERS), folder=tmp_path_factory.mktemp("train") / "train"
+        deployed_plan(NUM_HOLDERS), folder=tmp_path_factory.mktemp("train") / "train"
     )
 
 

@@ -33,7 +33,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: the extra flower")
 flower = pytest.importorskip("pate_federated.flower")
 pytest.importorskip("ray", reason="Flower's simulation needs Ray: the extra flower")
 
-HOLDERS = 12
+NUM_HOLDERS = 12
 
 
 def fails(name: str) -> None:
@@ -44,17 +44,17 @@ def fails(name: str) -> None:
 
 def test_release_equals_that_of_pate_train_with_the_same_seed(tmp_path: Path) -> None:
     """Twelve simulated holders that send their votes by Flower give the same release as `train`, with one charge."""
-    plan = deployed_plan(HOLDERS)
+    plan = deployed_plan(NUM_HOLDERS)
     monitor = SilentMonitor()
     app = flower.release_app(
-        small_release(plan, folder=tmp_path, num_holders=HOLDERS), seconds=300, monitor=monitor
+        small_release(plan, folder=tmp_path, num_holders=NUM_HOLDERS), seconds=300, monitor=monitor
     )
     simulate(
         app,
         client_app=flower.holder_app(
-            SmallHolders(tmp_path / "holders", num_holders=HOLDERS, plan=plan)
+            SmallHolders(tmp_path / "holders", num_holders=NUM_HOLDERS, plan=plan)
         ),
-        num_nodes=HOLDERS,
+        num_nodes=NUM_HOLDERS,
     )
     assert release_bytes_of_run(tmp_path / "release") == run_until_released(
         plan, folder=tmp_path / "whole" / "train"

@@ -34,7 +34,7 @@ from small_federation.exchange import (
 from small_federation.stages import Votes, killed_at, require_the_same, train_student
 from tests.e2e.shipped_aggregators import form_for, shipped_aggregator
 from tests.e2e.small_run import (
-    HOLDERS,
+    NUM_HOLDERS,
     NUM_TEACHERS,
     SEED,
     SilentMonitor,
@@ -75,7 +75,7 @@ def server_and_exchange(
     """
     run_plan = plan or rounds_plan()
     release = small_rounds(run_plan, folder=folder, max_absent=max_absent)
-    holders = SmallHolders(folder / "holders", num_holders=HOLDERS, plan=run_plan)
+    holders = SmallHolders(folder / "holders", num_holders=NUM_HOLDERS, plan=run_plan)
     return release, Exchanges(plan_and_folder_of=holders, roll=release.roll, spoil=spoil_answer)
 
 
@@ -274,39 +274,40 @@ def test_round_with_too_many_absences_is_asked_again(
 
 
 PLAN = seeded_plan(GaussianVotes(noise_std=1.0))
-HOLDER_NAMES = [str(number) for number in range(1, HOLDERS + 1)]
-DISTRIBUTED_VOTES = DistributedVotes(noise_std=2.0, num_holders=HOLDERS, max_dropouts=1)
+HOLDER_NAMES = [str(number) for number in range(1, NUM_HOLDERS + 1)]
+DISTRIBUTED_VOTES = DistributedVotes(noise_std=2.0, num_holders=NUM_HOLDERS, max_dropouts=1)
 
 
 @pytest.fixture(scope="module")
-def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def homes_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder with a folder for each of four holders, which has its vote file."""
     folder = tmp_path_factory.mktemp("homes")
     for holder in HOLDER_NAMES:
-        plan, home = SmallHolders(folder, num_holders=HOLDERS, plan=PLAN)(holder)
+        plan, home = SmallHolders(folder, num_holders=NUM_HOLDERS, plan=PLAN)(holder)
         answer_request(plan, request=small_request(), folder=home)
     return folder
 
 
-def answers(homes: Path) -> list[Contribution]:
+def answers(homes_folder: Path) -> list[Contribution]:
     """Returns the contributions of all four holders, which are their vote files."""
     return [
         Contribution(
-            holder=name, votes=votes_path(small_request(), holder_folder=homes / name).read_bytes()
+            holder=name,
+            votes=votes_path(small_request(), holder_folder=homes_folder / name).read_bytes(),
         )
         for name in HOLDER_NAMES
     ]
 
 
 @pytest.fixture(scope="module")
-def expected(homes: Path) -> bytes:
+def expected(homes_folder: Path) -> bytes:
     """Returns the bytes of the release that an undisturbed server makes of these votes."""
-    small_release(PLAN, folder=homes.parent / "whole").run(lambda: answers(homes))
-    return release_bytes_of_run(homes.parent / "whole" / "release")
+    small_release(PLAN, folder=homes_folder.parent / "whole").run(lambda: answers(homes_folder))
+    return release_bytes_of_run(homes_folder.parent / "whole" / "release")
 
 
 def test_server_interrupted_at_any_file_makes_the_same_release(
-    homes: Path, expected: bytes, tmp_path: Path
+    homes_folder: Path, expected: bytes, tmp_path: Path
 ) -> None:
     """A server killed before and after any file it writes, and run again, makes the release of an undisturbed one.
 
@@ -315,10 +316,12 @@ def test_server_interrupted_at_any_file_makes_the_same_release(
     kills = 0
     folder = tmp_path / "killed"
     for number in count(1):
-        go = partial(small_release(PLAN, folder).run, partial(answers, homes))
-        killed = [killed_at(file_number=number, task=go, after=after) for after in (False, True)]
+        run_release = partial(small_release(PLAN, folder).run, partial(answers, homes_folder))
+        killed = [
+            killed_at(file_number=number, task=run_release, after=after) for after in (False, True)
+        ]
         kills += sum(killed)
-        go()
+        run_release()
         assert (
             release_bytes_of_run(folder / "release"),
             len(charges_beside(folder / "release")),
@@ -333,7 +336,7 @@ def test_server_interrupted_at_any_file_makes_the_same_release(
 
 
 def test_complete_votes_are_not_asked_for_again(
-    homes: Path, expected: bytes, tmp_path: Path
+    homes_folder: Path, expected: bytes, tmp_path: Path
 ) -> None:
     """A server that is killed between the collection of all votes and the release then asks no holder again.
 
@@ -343,7 +346,7 @@ def test_complete_votes_are_not_asked_for_again(
     release = small_release(PLAN, folder, max_absent=1)
     for number in range(1, 40):
         if not killed_at(
-            file_number=number, task=lambda: release.run(lambda: answers(homes)), after=True
+            file_number=number, task=lambda: release.run(lambda: answers(homes_folder)), after=True
         ):
             break
         if (folder / "inbox" / "collected.json").exists():
@@ -357,7 +360,7 @@ def test_complete_votes_are_not_asked_for_again(
 
 
 def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
-    homes: Path, tmp_path: Path
+    homes_folder: Path, tmp_path: Path
 ) -> None:
     """A server of noisy sums that is killed at any file and run again releases or refuses, with one charge.
 
@@ -366,7 +369,7 @@ def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
     ended = {"released": 0, "refused": 0}
     for number in range(1, 30):
         folder = tmp_path / f"try-{number}"
-        shutil.copytree(homes, folder / "homes")
+        shutil.copytree(homes_folder, folder / "homes")
         release = summed_release(
             replace(seeded_plan(DISTRIBUTED_VOTES), target_epsilon=None), folder
         )
@@ -392,14 +395,14 @@ def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
     assert ended["released"] >= 5 and ended["refused"] >= 1, ended
 
 
-def summed(homes: Path, holder_side: HolderSum) -> Summed:
+def summed(homes_folder: Path, holder_side: HolderSum) -> Summed:
     """Returns the sum of the numbers of all four holders, and the holders' names.
 
     Args:
-        homes: the folder of the holders' folders.
+        homes_folder: the folder of the holders' folders.
         holder_side: computes the numbers of one holder.
     """
-    small_holders = SmallHolders(homes, num_holders=HOLDERS, plan=PLAN)
+    small_holders = SmallHolders(homes_folder, num_holders=NUM_HOLDERS, plan=PLAN)
     total = np.zeros((1, 1))
     for holder in HOLDER_NAMES:
         plan, folder = small_holders(holder)
@@ -409,16 +412,16 @@ def summed(homes: Path, holder_side: HolderSum) -> Summed:
     return total.astype(np.int64), tuple(HOLDER_NAMES)
 
 
-def test_release_refused_for_absences_charges_nothing(homes: Path, tmp_path: Path) -> None:
+def test_release_refused_for_absences_charges_nothing(homes_folder: Path, tmp_path: Path) -> None:
     """If one of four holders is absent and no absence is allowed, the release is refused and nothing is charged.
 
     Once all holders answer, it is released and charged once.
     """
     release = small_release(PLAN, folder=tmp_path)
     with refused_parameter("absent holders", value=1):
-        release.run(lambda: answers(homes)[1:])
+        release.run(lambda: answers(homes_folder)[1:])
     assert not charges_beside(tmp_path / "release")
-    release.run(lambda: answers(homes))
+    release.run(lambda: answers(homes_folder))
     assert len(charges_beside(tmp_path / "release")) == 1
 
 
@@ -436,7 +439,7 @@ def test_absent_holder_does_not_change_the_price(name: str, votes: Votes, tmp_pa
     form = form_for(aggregator)
     sent = [Contribution(holder=path.stem, votes=path.read_bytes()) for path in votes[form]]
     cast = "confidences" if form == "confidences" else "bits"
-    for num_present in (HOLDERS, HOLDERS - 1):
+    for num_present in (NUM_HOLDERS, NUM_HOLDERS - 1):
         served = small_release(
             seeded_plan(aggregator), folder=tmp_path / str(num_present), max_absent=1
         )

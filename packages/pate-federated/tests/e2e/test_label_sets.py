@@ -19,7 +19,7 @@ from pate_federated.vote_casting import HolderPlan
 from small_federation.exchange import Exchanges, rounds_plan, small_rounds
 from small_federation.stages import cast_votes, release, release_plan
 from tests.e2e.small_run import (
-    HOLDERS,
+    NUM_HOLDERS,
     NUM_TEACHERS,
     SilentMonitor,
     release_bytes_of_run,
@@ -155,10 +155,10 @@ def test_rounds_of_holders_with_gaps_give_the_release_of_pate_train(
         return HolderPlan(
             load_dataset=with_gaps,
             teacher=teacher,
-            num_teachers=NUM_TEACHERS // HOLDERS,
+            num_teachers=NUM_TEACHERS // NUM_HOLDERS,
             engine=plan.engine,
             holder=holder,
-            holders=HOLDERS,
+            holders=NUM_HOLDERS,
             seed=plan.seed,
             settings={"holder": holder},
         ), tmp_path / "holders" / holder
@@ -187,14 +187,14 @@ def test_files_of_holders_with_gaps_give_the_release_of_pate_train(
     plan: Plan = replace(seeded_plan(aggregator), load_dataset=with_gaps)
     form = "confidences" if isinstance(aggregator, CenteredVotes) else "bits"
     paths = []
-    for number in range(1, HOLDERS + 1):
+    for number in range(1, NUM_HOLDERS + 1):
         holder_plan = HolderPlan(
             load_dataset=with_gaps,
             teacher=plan.teacher,
-            num_teachers=NUM_TEACHERS // HOLDERS,
+            num_teachers=NUM_TEACHERS // NUM_HOLDERS,
             engine=plan.engine,
             holder=str(number),
-            holders=HOLDERS,
+            holders=NUM_HOLDERS,
             num_queries=plan.num_queries,
             cast=form,
             seed=plan.seed,

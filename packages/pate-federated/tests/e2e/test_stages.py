@@ -29,7 +29,7 @@ from small_federation.stages import (
 )
 from tests.e2e.shipped_aggregators import shipped_aggregator
 from tests.e2e.small_run import (
-    HOLDERS,
+    NUM_HOLDERS,
     NUM_TEACHERS,
     SEED,
     SilentMonitor,
@@ -89,7 +89,7 @@ def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) 
     assert later_monitor.lines == [finished, finished]
     card = (tmp_path / "model" / "privacy_card.md").read_text()
     assert (
-        f"from {HOLDERS} holders of records, each of which has up to {NUM_TEACHERS // HOLDERS} teachers"
+        f"from {NUM_HOLDERS} holders of records, each of which has up to {NUM_TEACHERS // NUM_HOLDERS} teachers"
         in card
     )
     model = pate.load(tmp_path / "model")
@@ -108,7 +108,11 @@ def test_vote_file_has_mode_0600_and_no_record_data(votes: Votes, tmp_path: Path
     path = votes["bits"][2]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     head = VoteFile.open(path).manifest
-    assert (head.holder, head.num_teachers, head.num_records) == ("3", NUM_TEACHERS // HOLDERS, 240)
+    assert (head.holder, head.num_teachers, head.num_records) == (
+        "3",
+        NUM_TEACHERS // NUM_HOLDERS,
+        240,
+    )
     assert small_dataset().private_digest() not in head.to_text()
     assert {file.manifest.queries for file in map(VoteFile.open, votes["bits"])} == {head.queries}
     # which deals its own records

@@ -86,8 +86,8 @@ def pairs_of_summaries(
 ) -> set[tuple[Summary, Summary]]:
     """Returns the pairs of different counts of ensembles that differ in one teacher."""
     all_pairs = set()
-    for changed in ensembles:
-        changed_summaries = {summarize(votes) for votes in changed}
+    for ensembles_of_changed_teacher in ensembles:
+        changed_summaries = {summarize(ensemble) for ensemble in ensembles_of_changed_teacher}
         all_pairs |= {pair for pair in product(changed_summaries, repeat=2) if pair[0] != pair[1]}
     return all_pairs
 

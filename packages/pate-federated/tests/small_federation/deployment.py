@@ -59,9 +59,9 @@ def free_port() -> int:
 class Deployment:
     """The processes of a federation, with holders named 1, 2, ...; all are ended when the context is left."""
 
-    def __init__(self, folder: Path, holders: int, *, seconds: float) -> None:
+    def __init__(self, folder: Path, num_holders: int, *, seconds: float) -> None:
         self.folder = folder
-        self.holders = holders
+        self.num_holders = num_holders
         self.seconds = seconds
         self.port = free_port()
         self.home = folder / "flwr"
@@ -92,7 +92,7 @@ class Deployment:
         ]
         self.link_process = self._started("flower-superlink", *options, log="link")
         wait_for_port(self.port, process=self.link_process)
-        for holder in range(1, self.holders + 1):
+        for holder in range(1, self.num_holders + 1):
             options = [
                 "--superlink",
                 f"127.0.0.1:{self.port}",
@@ -117,7 +117,7 @@ class Deployment:
 
     def run(self, folder: Path) -> subprocess.CompletedProcess[str]:
         """Submits the app by `flwr run`, with a folder for its release."""
-        config = f'folder="{folder}" holders={self.holders}'
+        config = f'folder="{folder}" holders={self.num_holders}'
         command = [self._tool("flwr"), "run", str(APP), "here", "--run-config", config]
         return subprocess.run(
             command, cwd=self.folder, env=self._environment(), capture_output=True, text=True
@@ -170,7 +170,7 @@ class Deployment:
         folders = [str(folder) for folder in (ROOT, PACKAGE, TESTS)]
         path = os.pathsep.join([*folders, *filter(None, [os.environ.get("PYTHONPATH")])])
         settings = {
-            "SMALL_HOLDERS": str(self.holders),
+            "SMALL_HOLDERS": str(self.num_holders),
             "SMALL_SECONDS": str(self.seconds),
             "SMALL_FOLDER": str(self.folder / "holders"),
         }

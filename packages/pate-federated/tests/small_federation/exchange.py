@@ -16,7 +16,7 @@ from pate_federated.sum_of_answers import SumOfAnswers, sum_of_answers
 from pate_federated.summed_release import SummedRelease
 from pate_federated.vote_casting import HolderPlan
 from small_federation.stages import holder_plan, release_plan
-from tests.e2e.small_run import HOLDERS, NUM_QUERIES, NUM_TEACHERS, seeded_plan, small_dataset
+from tests.e2e.small_run import NUM_HOLDERS, NUM_QUERIES, NUM_TEACHERS, seeded_plan, small_dataset
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def small_request() -> Request:
     )
 
 
-def small_roll(num_holders: int = HOLDERS, *, max_absent: int = 0) -> Roll:
+def small_roll(num_holders: int = NUM_HOLDERS, *, max_absent: int = 0) -> Roll:
     """Returns a roll, the list of expected holders, which have equally many of the small run's teachers."""
     return Roll.numbered(
         num_holders=num_holders, teachers_each=NUM_TEACHERS // num_holders, max_absent=max_absent
@@ -61,7 +61,7 @@ def small_roll(num_holders: int = HOLDERS, *, max_absent: int = 0) -> Roll:
 
 
 def small_release(
-    plan: Plan, folder: Path, num_holders: int = HOLDERS, *, max_absent: int = 0
+    plan: Plan, folder: Path, num_holders: int = NUM_HOLDERS, *, max_absent: int = 0
 ) -> FederatedRelease:
     """Returns the server's release of vote files, in a folder; `max_absent` holders may be absent."""
     return FederatedRelease(

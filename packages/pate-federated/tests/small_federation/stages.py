@@ -19,7 +19,7 @@ from pate_federated.gathered_votes import GatheredVotes
 from pate_federated.student_training import StudentPlan, train_on_release
 from pate_federated.vote_casting import HolderPlan, cast_vote_file
 from tests.e2e.small_run import (
-    HOLDERS,
+    NUM_HOLDERS,
     NUM_TEACHERS,
     SilentMonitor,
     contents,
@@ -34,7 +34,7 @@ def deployed_plan(num_holders: int) -> Plan:
     return replace(seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0)), holders=num_holders)
 
 
-def holder_plan(plan: Plan, holder: int | str, num_holders: int = HOLDERS) -> HolderPlan:
+def holder_plan(plan: Plan, holder: int | str, num_holders: int = NUM_HOLDERS) -> HolderPlan:
     """Returns the plan of one of the holders among whom the records are divided."""
     return HolderPlan(
         load_dataset=plan.load_dataset,
@@ -58,7 +58,7 @@ def cast_votes(plan: HolderPlan, vote_folder: Path) -> Path:
     return path
 
 
-def queries_of(plan: Plan) -> Callable[[], Queries]:
+def make_queries_loader(plan: Plan) -> Callable[[], Queries]:
     """Returns a function that loads the queries of a plan's data set."""
     return lambda: Queries.of(plan.load_dataset())
 
@@ -71,7 +71,7 @@ def release_plan(plan: Plan) -> ReleasePlan:
         target_epsilon=plan.target_epsilon,
         accountant=plan.accountant,
         student=plan.student,
-        queries=queries_of(plan),
+        queries=make_queries_loader(plan),
         allow_useless=True,
         seed=plan.seed,
         settings={"name": "small"},
@@ -97,7 +97,9 @@ def release(
 
 def train_student(plan: Plan, release_folder: Path, output_folder: Path | None = None) -> None:
     """Trains the student of a release in a folder; it is written to the output folder, or beside the release."""
-    student_plan = StudentPlan(student=plan.student, queries=queries_of(plan), seed=plan.seed)
+    student_plan = StudentPlan(
+        student=plan.student, queries=make_queries_loader(plan), seed=plan.seed
+    )
     train_on_release(
         student_plan, release_path=release_folder, output=output_folder, monitor=SilentMonitor()
     )

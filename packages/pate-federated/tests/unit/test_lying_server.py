@@ -55,7 +55,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def homes(learned: Path, tmp_path: Path) -> Path:
+def homes_folder(learned: Path, tmp_path: Path) -> Path:
     """Returns a copy of the holders' folders, which a test may change."""
     return Path(shutil.copytree(learned, tmp_path / "homes"))
 
@@ -77,7 +77,7 @@ class Link:
     """Carries messages to holders in this process, as Flower's grid does, and records messages and answers.
 
     Args:
-        homes: the folder with a folder for each holder.
+        homes_folder: the folder with a folder for each holder.
         own_roll: the roll of rounds that the holders agreed on; None for the terms of a sum of counts.
         spoil: a function that may change a message on its way.
     """
@@ -86,12 +86,12 @@ class Link:
 
     def __init__(
         self,
-        homes: Path,
+        homes_folder: Path,
         own_roll: Roll | None = None,
         spoil: Callable[[Any], None] = lambda message: None,
     ) -> None:
         self.app = flower.secure_holder_app(
-            plans=small_holders_in(homes),
+            plans=small_holders_in(homes_folder),
             own=own_roll or HolderSum(terms=SumTerms.of_counts(ROLL_OF_HOLDERS)),
         )
         self.spoil = spoil
@@ -194,11 +194,11 @@ def has_unmasked_numbers(reply: Any) -> bool:
     return any(len(arrays) for arrays in reply.content.array_records.values())
 
 
-def summed_counts(homes: Path, holder_names: str) -> np.ndarray:
+def summed_counts(homes_folder: Path, holder_names: str) -> np.ndarray:
     """Returns the summed counts of holders, `[num_queries, num_labels]`; each letter of `holder_names` is one."""
     counts = []
     for name in holder_names:
-        path = homes / name / small_request().digest[:16] / "votes.npz"
+        path = homes_folder / name / small_request().digest[:16] / "votes.npz"
         counts += [block.sum(axis=0, dtype=np.int64) for block in VoteFile.open(path).bits()]
     return np.asarray(sum(counts))
 
@@ -213,28 +213,28 @@ def drop_out_at(node: int, stage: str) -> Callable[[Any], None]:
     return alter
 
 
-def test_secure_sum_equals_the_sum_of_counts(homes: Path) -> None:
+def test_secure_sum_equals_the_sum_of_counts(homes_folder: Path) -> None:
     """The secure sum of four honest holders is the sum of their counts, and no answer has counts without masks."""
-    link = Link(homes)
+    link = Link(homes_folder)
     total, holders = link.run_sum()
     assert sorted(holders) == ["1", "2", "3", "4"]
-    np.testing.assert_array_equal(total, summed_counts(homes, holder_names="1234"))
+    np.testing.assert_array_equal(total, summed_counts(homes_folder, holder_names="1234"))
     assert len(link.answers) == 16 and not any(
         has_unmasked_numbers(reply) for reply in link.answers
     )
 
 
-def test_sum_without_an_absent_holder_covers_the_others(homes: Path) -> None:
+def test_sum_without_an_absent_holder_covers_the_others(homes_folder: Path) -> None:
     """If a holder drops out before it sends its masked counts, the sum is that of the other three."""
-    total, holders = Link(homes, spoil=drop_out_at(node=103, stage=COLLECT)).run_sum()
+    total, holders = Link(homes_folder, spoil=drop_out_at(node=103, stage=COLLECT)).run_sum()
     assert sorted(holders) == ["1", "2", "4"]
-    np.testing.assert_array_equal(total, summed_counts(homes, holder_names="124"))
+    np.testing.assert_array_equal(total, summed_counts(homes_folder, holder_names="124"))
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_only_one_type_of_message_is_answered(stage: str, homes: Path) -> None:
+def test_only_one_type_of_message_is_answered(stage: str, homes_folder: Path) -> None:
     """At each stage, a holder answers an honest message only if its type is `train`."""
-    link = Link(homes)
+    link = Link(homes_folder)
     message = link.until(stage=stage)
     assert [
         kind
@@ -244,12 +244,12 @@ def test_only_one_type_of_message_is_answered(stage: str, homes: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_message_outside_the_protocol_discloses_no_holder(kind: str, homes: Path) -> None:
+def test_message_outside_the_protocol_discloses_no_holder(kind: str, homes_folder: Path) -> None:
     """A message that names no stage of secure aggregation is refused, whatever its type.
 
     Otherwise `train.default` could return counts without masks.
     """
-    link = Link(homes)
+    link = Link(homes_folder)
     message = with_message_type(link.until(stage=COLLECT), message_type=kind)
     del message.content.config_records[CONFIGS]
     assert not is_answered(link, message)
@@ -261,17 +261,17 @@ def test_message_outside_the_protocol_discloses_no_holder(kind: str, homes: Path
     assert not is_answered(link, message)
 
 
-def test_each_stage_is_answered_once_and_in_order(homes: Path) -> None:
+def test_each_stage_is_answered_once_and_in_order(homes_folder: Path) -> None:
     """After a whole sum, a holder answers only a new setup.
 
     In a sum that waits for a stage, it refuses messages of an earlier sum at other stages.
     """
-    link = Link(homes)
+    link = Link(homes_folder)
     link.run_sum()
     sent = {stage: link.sent[stage, FIRST] for stage in STAGES}
     assert [stage for stage in STAGES if is_answered(link, message=sent[stage])] == [SETUP]
     for ready in STAGES:
-        other_link = Link(homes)
+        other_link = Link(homes_folder)
         other_link.until(stage=ready)
         answered = {stage for stage in STAGES if is_answered(other_link, message=sent[stage])}
         assert answered == ({SETUP, UNMASK} if ready == UNMASK else {SETUP})  # the keys are others
@@ -325,9 +325,9 @@ OTHERS: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_stage_with_wrong_fields_is_refused(stage: str, homes: Path) -> None:
+def test_stage_with_wrong_fields_is_refused(stage: str, homes_folder: Path) -> None:
     """A holder refuses a message with a changed, additional or missing field, and then answers the honest one."""
-    link = Link(homes)
+    link = Link(homes_folder)
     message = link.until(stage=stage)
     for change in OTHERS[stage]:
         altered_message = copy.deepcopy(message)
@@ -341,13 +341,13 @@ def test_stage_with_wrong_fields_is_refused(stage: str, homes: Path) -> None:
     assert is_answered(link, message)
 
 
-def test_extra_records_in_a_message_are_refused(homes: Path) -> None:
+def test_extra_records_in_a_message_are_refused(homes_folder: Path) -> None:
     """At each stage, a message with an additional record, or to another node, is refused.
 
     So is a request for masked counts with another content.
     """
     for stage in STAGES:
-        link = Link(homes)
+        link = Link(homes_folder)
         message = link.until(stage=stage)
         for record in (flwr.ArrayRecord(), flwr.ConfigRecord({}), flwr.MetricRecord({})):
             altered_message = copy.deepcopy(message)
@@ -367,12 +367,12 @@ def test_extra_records_in_a_message_are_refused(homes: Path) -> None:
                 assert not is_answered(link, message=altered_message)
 
 
-def test_each_key_masks_one_vector_under_concurrent_requests(homes: Path) -> None:
+def test_each_key_masks_one_vector_under_concurrent_requests(homes_folder: Path) -> None:
     """If eight threads ask a holder for its masked counts at once, one of them gets an answer.
 
     Two vectors under the same mask would disclose their difference.
     """
-    link = Link(homes)
+    link = Link(homes_folder)
     message = link.until(stage=COLLECT)
     state = link.contexts[FIRST]
 
@@ -386,16 +386,16 @@ def test_each_key_masks_one_vector_under_concurrent_requests(homes: Path) -> Non
         assert sum(pool.map(collect, range(8))) == 1
 
 
-def test_the_sum_of_a_question_is_opened_over_one_set_of_holders(homes: Path) -> None:
+def test_the_sum_of_a_question_is_opened_over_one_set_of_holders(homes_folder: Path) -> None:
     """A sum of four holders may be repeated, but not without one of them.
 
     The difference of the two sums would be the counts of that holder.
     """
-    Link(homes).run_sum()
+    Link(homes_folder).run_sum()
     np.testing.assert_array_equal(
-        Link(homes).run_sum()[0], summed_counts(homes, holder_names="1234")
+        Link(homes_folder).run_sum()[0], summed_counts(homes_folder, holder_names="1234")
     )
-    link = Link(homes, spoil=drop_out_at(node=103, stage=COLLECT))
+    link = Link(homes_folder, spoil=drop_out_at(node=103, stage=COLLECT))
     with refused_parameter("holders present", rule_words="at least 3"):
         link.run_sum()
 
@@ -412,12 +412,12 @@ def test_holder_with_contradictory_status_stays_masked() -> None:
         SumTerms.of_noise(noise, roll=Roll.numbered(num_holders=5, teachers_each=3, max_absent=1))
 
 
-def test_only_the_opening_is_answered_without_masks(homes: Path) -> None:
+def test_only_the_opening_is_answered_without_masks(homes_folder: Path) -> None:
     """In rounds, a holder of secure sums answers only the opening question without masks.
 
     It does so in messages of type `query.sums`, in which it refuses `lengths`. It answers no question in other types.
     """
-    link = Link(homes, own_roll=ROLL_OF_HOLDERS)
+    link = Link(homes_folder, own_roll=ROLL_OF_HOLDERS)
     opening = Question.of_opening(small_request())
     lengths = Question(kind=LENGTHS, asked=opening.asked, num_labels=opening.num_labels)
     payload = {}

@@ -7,12 +7,12 @@ from pate_federated.flower import holder_app
 from small_federation.exchange import SmallHolders
 from small_federation.stages import deployed_plan
 
-HOLDERS = int(os.environ.get("SMALL_HOLDERS", "3"))
+NUM_HOLDERS = int(os.environ.get("SMALL_HOLDERS", "3"))
 
 app = holder_app(
     SmallHolders(
         Path(os.environ.get("SMALL_FOLDER", "holders")),
-        num_holders=HOLDERS,
-        plan=deployed_plan(HOLDERS),
+        num_holders=NUM_HOLDERS,
+        plan=deployed_plan(NUM_HOLDERS),
     )
 )
