@@ -138,7 +138,7 @@ def snapshot_of_report(report: Path) -> Snapshot:
     return {part_name: numbers_of(json_content[part_name]) for part_name in REPORT_PARTS}
 
 
-def run_aggregator(aggregator: str, data: list[str], folder: Path) -> Snapshot:
+def run_aggregator(aggregator: str, data_settings: list[str], folder: Path) -> Snapshot:
     """Runs `pate-train` with an aggregator on the small arrays, and returns the record of the run's files."""
     output = folder / aggregator
     settings = [
@@ -157,7 +157,7 @@ def run_aggregator(aggregator: str, data: list[str], folder: Path) -> Snapshot:
     succeeded(
         "train",
         arguments=[
-            *data,
+            *data_settings,
             f"aggregator={aggregator}",
             *settings,
             f"output_dir={output}",
@@ -171,7 +171,7 @@ def run_aggregator(aggregator: str, data: list[str], folder: Path) -> Snapshot:
     }
 
 
-def run_rounds(data: list[str], folder: Path) -> Snapshot:
+def run_rounds(data_settings: list[str], folder: Path) -> Snapshot:
     """Runs `experiment=centered_votes`, in which each record votes in rounds; returns the record of the run's files."""
     output = folder / "rounds"
     settings = [
@@ -184,7 +184,13 @@ def run_rounds(data: list[str], folder: Path) -> Snapshot:
     output_settings = [f"output_dir={output}", f"ledger={output}.db"]
     succeeded(
         "train",
-        arguments=["experiment=centered_votes", *data, *settings, "seed=3", *output_settings],
+        arguments=[
+            "experiment=centered_votes",
+            *data_settings,
+            *settings,
+            "seed=3",
+            *output_settings,
+        ],
     )
     return {
         "release": snapshot_of_release(release=output / "release", folder=folder),
@@ -193,9 +199,9 @@ def run_rounds(data: list[str], folder: Path) -> Snapshot:
     }
 
 
-def run_with_gaps(aggregator: str, data: list[str], folder: Path) -> Snapshot:
+def run_with_gaps(aggregator: str, data_settings: list[str], folder: Path) -> Snapshot:
     """Runs `pate-train` with linear teachers on private arrays in which many labels are unknown."""
-    settings = [setting.replace(".npz", "-with-gaps.npz") for setting in data]
+    settings = [setting.replace(".npz", "-with-gaps.npz") for setting in data_settings]
     output = folder / f"{aggregator}-with-gaps"
     settings += [
         f"aggregator={aggregator}",
@@ -220,7 +226,7 @@ def run_with_gaps(aggregator: str, data: list[str], folder: Path) -> Snapshot:
     }
 
 
-def run_classifier(data: list[str], folder: Path) -> Snapshot:
+def run_classifier(data_settings: list[str], folder: Path) -> Snapshot:
     """Fits `PATEClassifier` on the small data; returns the record of its release and predictions."""
     private = np.load(folder / "private.npz")
     public = np.load(folder / "public.npz")
@@ -245,7 +251,7 @@ def run_classifier(data: list[str], folder: Path) -> Snapshot:
     }
 
 
-def run_comparison(data: list[str], folder: Path) -> Snapshot:
+def run_comparison(data_settings: list[str], folder: Path) -> Snapshot:
     """Compares two aggregators and one method without teachers, and returns the rows of `comparison.csv`."""
     output = folder / "comparison"
     settings = [
@@ -262,7 +268,7 @@ def run_comparison(data: list[str], folder: Path) -> Snapshot:
         "all_records=false",
         "num_workers=1",
     ]
-    succeeded("compare", arguments=[*data, *settings, f"output_dir={output}"])
+    succeeded("compare", arguments=[*data_settings, *settings, f"output_dir={output}"])
     return {"rows": [row_of_numbers(row) for row in rows_of(csv_path=output / "comparison.csv")]}
 
 
@@ -330,8 +336,10 @@ def main() -> None:
     with TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        data = write_data(folder)
-        snapshots = {name: run(data, folder) for name, run in sorted(golden_runs().items())}
+        data_settings = write_data(folder)
+        snapshots = {
+            name: run(data_settings, folder) for name, run in sorted(golden_runs().items())
+        }
     text = json.dumps(snapshots, indent=1, sort_keys=True, ensure_ascii=False)
     arguments.file.write_text(text + "\n", encoding="utf-8")
 

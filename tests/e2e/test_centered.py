@@ -46,7 +46,7 @@ from tests.refusals import refused_parameter
 Ended = tuple[Path, Report]
 
 
-VOTES = CenteredVotes(noise_multiplier=1.0)
+CENTERED_VOTES = CenteredVotes(noise_multiplier=1.0)
 
 
 def centered_plan() -> Plan:
@@ -55,7 +55,7 @@ def centered_plan() -> Plan:
         small_plan(),
         teacher=KernelTeacher(),
         num_teachers=None,
-        aggregator=VOTES,
+        aggregator=CENTERED_VOTES,
         student=LowRankStudent(),
         accountant=ExactAccountant,
         target_epsilon=3.0,
@@ -67,7 +67,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     """Returns folder and report of the centered plan's run in one round."""
     folder = tmp_path_factory.mktemp("centered") / "run"
     return folder, train(
-        replace(centered_plan(), aggregator=replace(VOTES, rounds=1)), output_dir=folder
+        replace(centered_plan(), aggregator=replace(CENTERED_VOTES, rounds=1)), output_dir=folder
     )
 
 
@@ -192,7 +192,7 @@ def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
     for rounds in (1, 2):
         plan = replace(
             centered_plan(),
-            aggregator=replace(VOTES, rounds=rounds),
+            aggregator=replace(CENTERED_VOTES, rounds=rounds),
             teacher=LinearTeacher(device="cpu"),
             num_teachers=60,
             target_epsilon=8.0,
@@ -216,7 +216,7 @@ def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(
     """
     plan = replace(
         centered_plan(),
-        aggregator=replace(VOTES, prevalence_share=0.0, center=0.4),
+        aggregator=replace(CENTERED_VOTES, prevalence_share=0.0, center=0.4),
         student=LinearStudent(),
     )
     run_until(plan, folder=tmp_path / "run", stage="training the majority")
@@ -260,10 +260,12 @@ EPSILON_OF_BUDGET_CLASS = {"cautious": 0.5, "usual": 3.0}
 def plan_with_budget_classes() -> Plan:
     """Returns the centered plan on records of two budget classes; a third of them are in the cautious class."""
     dataset = small_dataset()
-    words = np.where(dataset.private.group_ids % 3 == 0, "cautious", "usual")
-    with_words = replace(dataset, budgets=words)
+    budget_classes = np.where(dataset.private.group_ids % 3 == 0, "cautious", "usual")
+    dataset_with_budget_classes = replace(dataset, budgets=budget_classes)
     return replace(
-        centered_plan(), load_dataset=lambda: with_words, budgets=EPSILON_OF_BUDGET_CLASS
+        centered_plan(),
+        load_dataset=lambda: dataset_with_budget_classes,
+        budgets=EPSILON_OF_BUDGET_CLASS,
     )
 
 
@@ -307,18 +309,18 @@ def convex_plan() -> Plan:
 
 
 CENTER_PER_QUERY = np.full((NUM_QUERIES, NUM_LABELS), 0.3)
-ADD_REMOVE_VOTES = replace(VOTES, adjacency=Adjacency.ADD_REMOVE)
+ADD_REMOVE_VOTES = replace(CENTERED_VOTES, adjacency=Adjacency.ADD_REMOVE)
 ADD_REMOVE_REFUSED = "adjacency=add_remove: expected replace_one: a run with centered_votes"
 REFUSED = [
     (
         "clip=3.0: expected no clip, but a clip_factor",
-        lambda: replace(convex_plan(), aggregator=replace(VOTES, clip=3.0)),
+        lambda: replace(convex_plan(), aggregator=replace(CENTERED_VOTES, clip=3.0)),
     ),
     (
         "center.ndim=2: expected 0 or 1",
         lambda: replace(
             convex_plan(),
-            aggregator=replace(VOTES, prevalence_share=0.0, center=CENTER_PER_QUERY),
+            aggregator=replace(CENTERED_VOTES, prevalence_share=0.0, center=CENTER_PER_QUERY),
         ),
     ),
     (

@@ -359,7 +359,7 @@ def test_audit_reads_csv_and_npy_and_says_whose_noise_it_priced(tmp_path: Path) 
 
     It says whether the noise was given or assumed. A cell that is not a number is refused, and the line names the row.
     """
-    counts = np.random.default_rng(0).integers(0, 50, size=(20, 3))
+    counts = np.random.default_rng(0).integers(low=0, high=50, size=(20, 3))
     rows = [";".join(map(str, row)) for row in counts.tolist()]
     (tmp_path / "votes.csv").write_text("\n".join(["flu;cough;old", *rows]) + "\n")
     np.save(tmp_path / "votes.npy", counts)

@@ -41,8 +41,8 @@ def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) 
         time.sleep(0.002)
     child.kill()
     child.wait()
-    times = {path: path.stat().st_mtime_ns for path in folder.glob("*/*.json")}
-    assert times
+    modification_times = {path: path.stat().st_mtime_ns for path in folder.glob("*/*.json")}
+    assert modification_times
     done = succeeded("compare", arguments=[*ASKED, f"output_dir={folder}"])
     assert "No epsilon covers this comparison" in done.stdout
     runs = [item for item in read_runs(path=folder / "comparison.csv") if not item.is_baseline]
@@ -51,7 +51,7 @@ def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) 
         ("peeling", 10),
     }
     assert [(item.epsilon, item.seed) for item in runs] == 2 * [(8.0, 3), (300.0, 3)]
-    assert {path: path.stat().st_mtime_ns for path in times} == times
+    assert {path: path.stat().st_mtime_ns for path in modification_times} == modification_times
     assert all((folder / name).stat().st_size > 0 for name in ("frontier.html", "frontier.png"))
 
 
@@ -60,16 +60,16 @@ def test_alternatives_are_rows_without_any_aggregator(tmp_path: Path) -> None:
 
     The row of `dp_gd` has an epsilon and the lower score; the other has no epsilon.
     """
-    data = [
+    data_settings = [
         "data=digits_grid",
         "data.num_private=600",
         "data.num_public=100",
         "data.num_test=200",
         "num_queries=50",
     ]
-    names = [
+    settings = [
         *ALONE,
-        *data,
+        *data_settings,
         "methods=[all_records]",
         "method=dp_gd",
         "epsilons=[20]",
@@ -78,7 +78,7 @@ def test_alternatives_are_rows_without_any_aggregator(tmp_path: Path) -> None:
     succeeded(
         "compare",
         arguments=[
-            *names,
+            *settings,
             "all_records=false",
             "allow_useless=true",
             f"output_dir={tmp_path / 'comparison'}",

@@ -23,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def data(folder: Path) -> list[str]:
+def data_settings(folder: Path) -> list[str]:
     """Writes the data of the golden runs, and returns the settings that name its files."""
     return write_data(folder)
 
@@ -35,9 +35,9 @@ def test_every_run_is_recorded() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(RUNS))
-def test_a_run_repeats_its_record(name: str, data: list[str], folder: Path) -> None:
+def test_a_run_repeats_its_record(name: str, data_settings: list[str], folder: Path) -> None:
     """A seeded run has the digests, numbers and charges of its record in golden.json."""
-    assert differences(GOLDEN[name], current=RUNS[name](data, folder)) == []
+    assert differences(GOLDEN[name], current=RUNS[name](data_settings, folder)) == []
 
 
 def test_a_changed_digest_number_or_key_is_a_difference() -> None:

@@ -38,7 +38,7 @@ def draw(folder: Path, num_pictures: int, rng: np.random.Generator) -> list[tupl
     pictures = []
     for number in range(num_pictures):
         labels = rng.random(2) < 0.5
-        levels = rng.integers(0, 60, size=(20, 24, 3), dtype=np.uint8)
+        levels = rng.integers(low=0, high=60, size=(20, 24, 3), dtype=np.uint8)
         levels[..., :2] += (labels * 180).astype(np.uint8)
         Image.fromarray(levels).save(folder / f"{number}.png")
         pictures.append((f"{number}.png", labels))

@@ -108,7 +108,7 @@ def write_table(folder: Path, is_neighbor: bool) -> list[str]:
     rows = []
     for person in range(330):
         part = ("private", "public", "private", "private", "test", "private")[person % 6]
-        age, dose = f"{rng.normal(50, 15):.1f}", f"{rng.normal():.3f}"
+        age, dose = f"{rng.normal(loc=50, scale=15):.1f}", f"{rng.normal():.3f}"
         ward = ("north", "south", "")[rng.integers(3)]
         seen = f"20{rng.integers(10, 25)}-0{rng.integers(1, 9)}-1{rng.integers(9)}"
         labels = [int(float(age) > 50), int(float(dose) > 0)]
@@ -171,7 +171,7 @@ def write_pictures(folder: Path, is_neighbor: bool) -> list[str]:
     for number in range(140):
         split = ("private", "private", "private", "public", "test")[number % 5]
         labels = rng.random(2) < 0.5
-        levels = rng.integers(0, 60, size=(12, 12, 3), dtype=np.uint8)
+        levels = rng.integers(low=0, high=60, size=(12, 12, 3), dtype=np.uint8)
         levels[..., :2] += (labels * 180).astype(np.uint8)
         if number == 0 and is_neighbor:
             labels = ~labels
