@@ -277,7 +277,7 @@ def test_each_stage_is_answered_once_and_in_order(homes_folder: Path) -> None:
         assert answered == ({SETUP, UNMASK} if ready == UNMASK else {SETUP})  # the keys are others
 
 
-_OF_SETUP: dict[str, tuple[Any, ...]] = {
+_WRONG_VALUES_OF_SETUP: dict[str, tuple[Any, ...]] = {
     "threshold": (2, 1, 3.0, None),
     "share_num": (3,),
     "sample_num": (3, "4", [4], True),
@@ -290,8 +290,8 @@ _OF_SETUP: dict[str, tuple[Any, ...]] = {
 }
 _KEYS = [b"a", b"b"]
 _ALL = [101, 102, 103, 104]
-OTHERS: dict[str, list[dict[str, Any]]] = {
-    SETUP: [{name: value} for name, values in _OF_SETUP.items() for value in values],
+WRONG_FIELDS_OF_STAGES: dict[str, list[dict[str, Any]]] = {
+    SETUP: [{name: value} for name, values in _WRONG_VALUES_OF_SETUP.items() for value in values],
     SHARE_KEYS: [
         {"102": None, "103": None},
         {"101": None},
@@ -329,7 +329,7 @@ def test_stage_with_wrong_fields_is_refused(stage: str, homes_folder: Path) -> N
     """A holder refuses a message with a changed, additional or missing field, and then answers the honest one."""
     link = Link(homes_folder)
     message = link.until(stage=stage)
-    for change in OTHERS[stage]:
+    for change in WRONG_FIELDS_OF_STAGES[stage]:
         altered_message = copy.deepcopy(message)
         payload = altered_message.content.config_records[CONFIGS]
         for name, value in change.items():
@@ -419,7 +419,8 @@ def test_only_the_opening_is_answered_without_masks(homes_folder: Path) -> None:
     """
     link = Link(homes_folder, own_roll=ROLL_OF_HOLDERS)
     opening = Question.of_opening(small_request())
-    lengths = Question(kind=LENGTHS, asked=opening.asked, num_labels=opening.num_labels)
+    queries_digest = opening.asked
+    lengths = Question(kind=LENGTHS, asked=queries_digest, num_labels=opening.num_labels)
     payload = {}
     for question in (opening, lengths):
         for kind in TYPES:

@@ -57,7 +57,8 @@ def question_of(kind: str, state_changes: Mapping[str, Any] | None = None) -> Qu
         name: np.asarray(value, dtype=np.float64)
         for name, value in (STATES[kind] | dict(state_changes or {})).items()
     }
-    return Question(kind=kind, asked=opening_request.digest, num_labels=NUM_LABELS, state=state)
+    queries_digest = opening_request.digest
+    return Question(kind=kind, asked=queries_digest, num_labels=NUM_LABELS, state=state)
 
 
 def longest_sum(question: Question, num_teachers: int = TEACHERS) -> np.ndarray:
