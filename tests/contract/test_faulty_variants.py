@@ -57,9 +57,9 @@ def check_bits(event: pa.Event, first_probs: FloatArray, second_probs: FloatArra
         first_probs: the probability of a 1 of each bit, on the first neighbor.
         second_probs: the same on the second neighbor.
     """
-    patterns = np.array(list(product((False, True), repeat=len(first_probs))))
-    first_law = np.where(patterns, first_probs, 1 - first_probs).prod(axis=1)
-    second_law = np.where(patterns, second_probs, 1 - second_probs).prod(axis=1)
+    bit_patterns = np.array(list(product((False, True), repeat=len(first_probs))))
+    first_law = np.where(bit_patterns, first_probs, 1 - first_probs).prod(axis=1)
+    second_law = np.where(bit_patterns, second_probs, 1 - second_probs).prod(axis=1)
     check_laws(event, first_law=first_law, second_law=second_law)
 
 

@@ -76,9 +76,9 @@ def test_every_event_obeys_both_curves(seed: int) -> None:
         noise_std = 10 ** rng.uniform(low=0, high=1.2)
         sensitivity = int(rng.integers(low=1, high=3))
         utilities = rng.integers(low=-3, high=4, size=num_candidates).astype(float)
-        moves = rng.integers(low=-sensitivity, high=sensitivity + 1, size=num_candidates)
+        utility_moves = rng.integers(low=-sensitivity, high=sensitivity + 1, size=num_candidates)
         law = noisy_max_distribution(utilities, noise_std=noise_std)
-        moved_law = noisy_max_distribution(utilities + moves, noise_std=noise_std)
+        moved_law = noisy_max_distribution(utilities + utility_moves, noise_std=noise_std)
         shift_in_stds = 2 * sensitivity / noise_std
         for size in range(1, num_candidates):
             for subset in combinations(range(num_candidates), size):

@@ -70,21 +70,24 @@ def divergence_of(
         convex_function: a convex function of the ratio of two probabilities.
     """
     growth = float(type_weights @ candidate_types.moved_factors)
-    refused = float(type_weights @ candidate_types.refusal_probs)
-    refused_after = (
+    refused_prob = float(type_weights @ candidate_types.refusal_probs)
+    refused_prob_after_move = (
         float(type_weights @ (candidate_types.moved_factors * candidate_types.moved_refusal_probs))
         / growth
     )
     may_pass = candidate_types.pass_probs > 0
-    passed = type_weights[may_pass] * candidate_types.pass_probs[may_pass]
+    pass_prob_by_type = type_weights[may_pass] * candidate_types.pass_probs[may_pass]
     ratios = (
         candidate_types.moved_factors[may_pass]
         * candidate_types.moved_pass_probs[may_pass]
         / growth
         / candidate_types.pass_probs[may_pass]
     )
-    ratio_of_refusals = np.array(refused_after / refused)
-    return float(passed @ convex_function(ratios) + refused * convex_function(ratio_of_refusals))
+    ratio_of_refusals = np.array(refused_prob_after_move / refused_prob)
+    return float(
+        pass_prob_by_type @ convex_function(ratios)
+        + refused_prob * convex_function(ratio_of_refusals)
+    )
 
 
 def draw_extreme_law(candidate_types: CandidateTypes, rng: np.random.Generator) -> Array:

@@ -37,9 +37,9 @@ def larger_hockey_sticks(first_law: np.ndarray, second_law: np.ndarray) -> np.nd
 def draw_bounded_range_pair(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Returns the laws of an exponential mechanism whose utilities move by up to 1.2."""
     utilities = rng.uniform(high=2, size=4)
-    moves = rng.uniform(high=1.2, size=4)
+    utility_moves = rng.uniform(high=1.2, size=4)
     first_weights = np.exp(utilities)
-    second_weights = np.exp(utilities + moves)
+    second_weights = np.exp(utilities + utility_moves)
     return first_weights / first_weights.sum(), second_weights / second_weights.sum()
 
 
@@ -53,8 +53,8 @@ def draw_pure_pair(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 def draw_maximum_pair(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Returns the laws of the largest of five gaps with noise of std 2, which move by up to 1."""
     gaps = rng.uniform(high=3, size=5)
-    moves = rng.choice([-1.0, 0.0, 1.0], size=5)
-    return gaussian_argmax(gaps / 2.0), gaussian_argmax((gaps + moves) / 2.0)
+    gap_moves = rng.choice([-1.0, 0.0, 1.0], size=5)
+    return gaussian_argmax(gaps / 2.0), gaussian_argmax((gaps + gap_moves) / 2.0)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_the_profile_of_a_maximum_covers_alternating_moves() -> None:
     Negative control: the profile for two thirds more noise is exceeded.
     """
     gaps = np.full(7, 1.0)
-    moves = np.where(np.arange(7) % 2, -1.0, 1.0)
+    gap_moves = np.where(np.arange(7) % 2, -1.0, 1.0)
     sticks = larger_hockey_sticks(
-        first_law=gaussian_argmax(gaps / 2.0), second_law=gaussian_argmax((gaps + moves) / 2.0)
+        first_law=gaussian_argmax(gaps / 2.0), second_law=gaussian_argmax((gaps + gap_moves) / 2.0)
     )
     profile, smaller_profile = (
         privacy_profile(
@@ -138,7 +138,7 @@ def test_a_profile_of_zcdp_is_above_the_gaussian_of_that_rho() -> None:
     Negative control: the profile of half of the rho is exceeded.
     """
     rho = 0.08
-    gaussian, zcdp, half_zcdp = (
+    gaussian_profile, zcdp_profile, half_zcdp_profile = (
         privacy_profile(event, epsilons=EPSILONS)
         for event in (
             GaussianEvent(noise_multiplier=1 / math.sqrt(2 * rho)),
@@ -146,8 +146,8 @@ def test_a_profile_of_zcdp_is_above_the_gaussian_of_that_rho() -> None:
             ZCdpEvent(rho=0.5 * rho),
         )
     )
-    assert (gaussian <= convex_minorant(x=np.exp(EPSILONS), y=zcdp) + 1e-12).all()
-    assert (gaussian > half_zcdp).any()
+    assert (gaussian_profile <= convex_minorant(x=np.exp(EPSILONS), y=zcdp_profile) + 1e-12).all()
+    assert (gaussian_profile > half_zcdp_profile).any()
 
 
 def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
@@ -161,8 +161,8 @@ def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
     y = convex + rng.uniform(high=0.2, size=60)
     lower_hull_corners = lower_hull(x, y)
     minorant = convex_minorant(x=x, y=y)
-    slopes = np.diff(y[lower_hull_corners]) / np.diff(x[lower_hull_corners])
-    assert (np.diff(slopes) > 0).all()
+    lower_hull_slopes = np.diff(y[lower_hull_corners]) / np.diff(x[lower_hull_corners])
+    assert (np.diff(lower_hull_slopes) > 0).all()
     assert (minorant <= y + 1e-12).all()
     # chords of any convex function below y
     assert (
