@@ -410,8 +410,11 @@ class Ledger:
         if self._index.charges_with_seed(
             pending_commit.charge_note.seed_name, except_key_prefix=_NO_KEY_PREFIX
         ):
-            # Releases with the same noise have no bound. Only a ledger without a cap comes here: `charge_covering` has
-            # refused them otherwise.
+            # Releases with the same noise have no bound. Under a cap `charge_covering` has refused those of other runs,
+            # and this check refuses a second release of the same run.
+            if self.max_epsilon is not None:
+                rule = "fresh noise, an earlier release of this run drew from this seed"
+                raise InvalidValue("noise", pending_commit.charge_note.seed_name, rule=rule)
             total_epsilon = math.inf
         elif (
             charge_before_lock is not None and charge_before_lock.num_earlier_charges == num_charges

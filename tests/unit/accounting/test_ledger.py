@@ -367,6 +367,33 @@ def test_a_ledger_with_a_cap_refuses_shared_noise(path: Path) -> None:
     assert (ledger.epsilon, ledger.guaranteed_epsilon) == (ONE_EPSILON, 1000.0)
 
 
+@pytest.mark.parametrize("max_epsilon", [None, 1000.0])
+def test_a_second_release_of_a_run_with_the_same_seed_has_no_bound(
+    path: Path, max_epsilon: float | None
+) -> None:
+    """A run that draws another release from the same seed has an infinite total, and is refused under a cap."""
+    ledger = Ledger(path, target_delta=DELTA, max_epsilon=max_epsilon)
+    commit_part(ledger, key="run:first", content=b"1", seed_name="seed 3")
+
+    def commit_second_release() -> None:
+        ledger.commit(
+            "run-2:first",
+            GAUSSIAN,
+            content=b"2",
+            charge_note=ChargeNote(run_key="run", seed_name="seed 3"),
+            adjacency=ledger.adjacency,
+            release_key="run-2",
+        )
+
+    if max_epsilon is None:
+        commit_second_release()
+        assert ledger.epsilon == math.inf
+    else:
+        with refused_parameter("noise", value="seed 3"):
+            commit_second_release()
+        assert (ledger.epsilon, ledger.guaranteed_epsilon) == (ONE_EPSILON, max_epsilon)
+
+
 def test_two_accounts_that_share_their_noise_have_infinite_totals(path: Path) -> None:
     """Two data sets of one file commit parts with one seed and `may_share_noise`: both totals become infinite.
 
