@@ -136,14 +136,13 @@ class Ledger:
         data: str = "",
         unit: PrivacyUnit | None = None,
     ) -> None:
-        make_accountant, make_filter = accountant, filter
         ledger_storage = LedgerFile(
             path,
             target_delta=target_delta,
             max_epsilon=max_epsilon,
             adjacency=adjacency,
-            accountant=make_accountant,
-            filter=make_filter,
+            accountant=accountant,
+            filter=filter,
         )
         self._open(ledger_storage, data_digest=data, unit=unit)
 
@@ -205,8 +204,7 @@ class Ledger:
             path: the file.
             data: the digest of the private data, where the file holds the accounts of several data sets.
         """
-        data_digest = data
-        return cls.from_file(LedgerFile.stored(path), data=data_digest)
+        return cls.from_file(LedgerFile.stored(path), data=data)
 
     def __repr__(self) -> str:
         """Returns the settings and the number of charges when the file was last read.
@@ -340,7 +338,7 @@ class Ledger:
             * After the file is read again: a line has the key of this commit.
             * After the file is read again: a charge covers this commit, that of the release or of an equal release.
 
-        A release without parts, whose `release_key` is empty, can only be the second case.
+        A release without parts can only be the second case: its `release_key` is empty, and the others need one.
 
         Raises:
             BudgetExceeded: the event does not fit under the cap.
@@ -646,9 +644,8 @@ class Ledger:
         Returns:
             The number of these owners in each other account, by account; empty where the owners were stored.
         """
-        owner_names_by_kind = owners
         return self._store.register_owners(
-            data_digest=self._index.account, owners=owner_names_by_kind, allow_shared=allow_shared
+            data_digest=self._index.account, owners=owners, allow_shared=allow_shared
         )
 
     def is_seed_used(
