@@ -31,6 +31,7 @@ class Budget:
     epsilon: float | None = None  # > 0, which noise is solved for; None takes the noise as it is
     accountant: Callable[[], Accountant] = AutoAccountant  # makes an empty accountant
 
+    # The setting that errors name; that of a subclass differs.
     _setting_of_epsilon: ClassVar[str] = "target_epsilon"
 
     def __post_init__(self) -> None:

@@ -86,13 +86,15 @@ class LedgerFile:
     ) -> None:
         self.adjacency = Adjacency.parse(adjacency)
         self.target_delta = require_probability("target_delta", target_delta)
+        takes_stored_accountant = accountant is None
         make_accountant = require_maker(AutoAccountant if accountant is None else accountant)
         empty_accountant = make_accountant()
+        make_default_filter: FilterMaker = RenyiFilter
+        if not takes_stored_accountant:
+            make_default_filter = default_filter(empty_accountant)
         requested_filter = _requested_filter(
             make_filter=filter,
-            make_default_filter=RenyiFilter
-            if accountant is None
-            else default_filter(empty_accountant),
+            make_default_filter=make_default_filter,
             max_epsilon=max_epsilon,
             target_delta=self.target_delta,
         )
@@ -108,7 +110,6 @@ class LedgerFile:
             path if isinstance(path, Store) else Store(path, settings_if_new=requested_settings)
         )
         self.path = self.store.path
-        takes_stored_accountant = accountant is None
         self._require_stored_settings(
             requested_settings, takes_stored_accountant=takes_stored_accountant
         )
@@ -131,7 +132,7 @@ class LedgerFile:
         settings = self.store.settings
         for setting_name in ("adjacency", "target_delta", "accountant"):
             if setting_name == "accountant" and takes_stored_accountant:
-                continue  # a former accountant has another name than the accountant in its place
+                continue  # the caller named none, so that of the file is taken
             if settings.get(setting_name) != requested_settings[setting_name]:
                 requested_words = _setting_in_words(requested_settings[setting_name])
                 rule = (
@@ -187,8 +188,8 @@ class LedgerFile:
         """
         store = Store(path, settings_if_new=None)
         _require_version(store)
-        # The settings as they were written, because the chain of digests begins with them.
         settings = store.settings
+        # The accountant, the cap and the filter are left out, so those of the file are taken.
         return cls(store, target_delta=settings["target_delta"], adjacency=settings["adjacency"])
 
     @property

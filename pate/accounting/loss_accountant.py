@@ -62,6 +62,7 @@ class LossAccountant(AccountantBesideRenyi):
         event_by_accesses = by_accesses(event)
         renyi_by_hits = self._renyi_by_hits
         if renyi_by_hits is not None or event_by_accesses is not event:
+            # Up to the first session both bounds are the same. A copy, so that an error leaves this object as it was.
             renyi_by_hits = (renyi_by_hits or self._rdp).copy().compose(event, count=num_times)
         self._rdp.compose(event_by_accesses, count=num_times)
         self._renyi_by_hits = renyi_by_hits
@@ -100,6 +101,7 @@ class LossAccountant(AccountantBesideRenyi):
                 return epsilon_by_hits
         remaining_delta = self.remaining_delta(target_delta)
         renyi_epsilon = min(epsilon_by_hits, self._rdp.get_epsilon(target_delta))
+        # The losses leave out events without protection, whose Renyi epsilon is infinite. And no epsilon is below 0.
         if not 0 < renyi_epsilon < math.inf:
             return renyi_epsilon
         return min(renyi_epsilon, self._epsilon(remaining_delta, renyi_epsilon=renyi_epsilon))
@@ -113,7 +115,8 @@ class LossAccountant(AccountantBesideRenyi):
             1.0 if self._renyi_by_hits is None else self._renyi_by_hits.get_delta(target_epsilon)
         )
         renyi_delta = min(delta_by_hits, self._rdp.get_delta(target_epsilon))
-        # The losses leave out events without protection, whose divergence is infinite at every order.
+        # No bound is below the failure probabilities. And the losses leave out events without protection, whose
+        # divergence is infinite at every order.
         if renyi_delta <= self.failure_prob or np.isinf(self._rdp.rdp).all():
             return renyi_delta
         delta_by_losses = self._delta(target_epsilon, renyi_delta=renyi_delta - self.failure_prob)
