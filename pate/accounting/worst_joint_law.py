@@ -38,9 +38,9 @@ Divergence = Callable[[FloatArray], FloatArray]
 # The rounding error of a logarithm, and of each of about eight steps to a ratio.
 _LOG_ROUNDING = 2.0**-50
 # The indices of the terms that the values and rows of all programs are sums of (`LinearPrograms.shared_terms`).
-_FAILS = 0
-_MOVED = 1
-_MOVED_FAILS = 2
+_REFUSALS = 0  # the probability of a refusal before the move
+_MOVED_WEIGHTS = 1  # the factor by which the move changes the selection weight
+_MOVED_REFUSALS = 2  # this factor times the probability of a refusal after the move
 _ONE = 3
 _LIMITS = slice(4, 7)
 _NUM_TERMS = 7
@@ -307,16 +307,6 @@ class _CornerPrograms:
                 *candidate_types.constraint_rows,
             ]
         )
-        # The arrays below have one entry for each of the C corners, at this index.
-        self._index_of_corner: dict[_Corner, int] = {}
-        # the factor on the moved weights that makes their sum 1 again, `[C]`
-        self._rescalings_of_moved_weights = np.zeros(0)
-        # whether refusals are limited from below and from above, `[C, 2]`
-        self._is_corner_limited_below_and_above = np.zeros((0, 2), dtype=bool)
-        # the fields of `LinearPrograms` with the same names
-        self._term_weights = np.zeros((0, 1 + _NUM_ROWS, _NUM_TERMS))
-        self._magnitude_bounds = np.zeros((0, 1 + _NUM_ROWS))
-        self._added_values: list[FloatArray] = []
         self._values_at_growth = cache(self._compute_values_at_growth)
         # the indices of the types with each kind of move
         self._type_indices_of_moves = [
@@ -326,11 +316,21 @@ class _CornerPrograms:
         stride = max(1, len(candidate_types.moved_factors) // _NUM_TYPES_AT_FIRST)
         # the types over which the programs are solved, `[K]`
         self._is_included = np.arange(len(candidate_types.moved_factors)) % stride == 0
+        # the largest value where refusals are limited: no finer growths bring a bound below it
+        self.attained = 0.0
+        # All arrays below have one entry for each of the C corners, at this index.
+        self._index_of_corner: dict[_Corner, int] = {}
+        # the factor on the moved weights that makes their sum 1 again, `[C]`
+        self._rescalings_of_moved_weights = np.zeros(0)
+        # whether refusals are limited from below and from above, `[C, 2]`
+        self._is_corner_limited_below_and_above = np.zeros((0, 2), dtype=bool)
+        # the fields of `LinearPrograms` with the same names
+        self._term_weights = np.zeros((0, 1 + _NUM_ROWS, _NUM_TERMS))
+        self._magnitude_bounds = np.zeros((0, 1 + _NUM_ROWS))
+        self._added_values: list[FloatArray] = []
         # the best multipliers so far, `[C, R]`, and the upper bounds that they give, `[C]`
         self._row_multipliers = np.zeros((0, _NUM_ROWS))
         self._divergence_bounds = np.zeros(0)
-        # the largest value where refusals are limited: no finer growths bring a bound below it
-        self.attained = 0.0
 
     def bounds(self, rectangles: list[_Rectangle]) -> dict[_Rectangle, float]:
         """Returns, by rectangle, an upper bound on the divergence of all laws whose growth and refusals lie in it."""
@@ -363,13 +363,18 @@ class _CornerPrograms:
             self._row_multipliers[second_corner_indices]
             - self._row_multipliers[first_corner_indices]
         )
-        change_of_refusal_multipliers = multiplier_change[:, -1] - multiplier_change[:, -2]
+        # The values come before the rows and have no multiplier, so that of a row is one place further to the left.
+        change_of_sum_multipliers = multiplier_change[:, _SUM - 1]
+        change_of_refusal_multipliers = (
+            multiplier_change[:, _LARGEST_REFUSALS - 1]
+            - multiplier_change[:, _SMALLEST_REFUSALS - 1]
+        )
         rescaling_change = (
             self._rescalings_of_moved_weights[second_corner_indices]
             - self._rescalings_of_moved_weights[first_corner_indices]
         )
         bend_weights = (
-            np.column_stack([multiplier_change[:, 0], change_of_refusal_multipliers])
+            np.column_stack([change_of_sum_multipliers, change_of_refusal_multipliers])
             * rescaling_change[:, None]
         )
         bends = np.concatenate(
@@ -424,11 +429,9 @@ class _CornerPrograms:
             self._append_programs(new_corners=new_corners)
         unsolved_indices = np.arange(num_known, len(self._index_of_corner))
         for _ in range(_LARGEST_NUM_ROUNDS):
-            unsolved_indices = (
-                self._solve(corner_indices=unsolved_indices)
-                if unsolved_indices.size
-                else unsolved_indices
-            )
+            if unsolved_indices.size == 0:
+                break
+            unsolved_indices = self._solve(corner_indices=unsolved_indices)
 
     def _solve(self, corner_indices: IntArray) -> IntArray:
         """Solves the programs at some corners over a subset of the types, and stores multipliers that improve a bound.
@@ -446,9 +449,8 @@ class _CornerPrograms:
             corner_indices, type_indices=np.flatnonzero(self._is_included)
         )
         row_multipliers, attained_divergences_of_corners = best_multipliers(linear_programs)
-        row_multipliers[:, -2:] *= (
-            is_corner_limited_below_and_above  # those of the two rows on refusals
-        )
+        # The last two multipliers are those of the rows on refusals; a row without a limit has none.
+        row_multipliers[:, -2:] *= is_corner_limited_below_and_above
         attained_in_limits = attained_divergences_of_corners[
             is_corner_limited_below_and_above.all(axis=1)
         ]
@@ -574,27 +576,27 @@ class _CornerPrograms:
             )
         ]
         term_weights = np.zeros((len(new_corners), 1 + _NUM_ROWS, _NUM_TERMS))
-        term_weights[:, _VALUES, _FAILS] = np.where(
+        term_weights[:, _VALUES, _REFUSALS] = np.where(
             corner_has_chord, divergences_at_smallest - chord_slopes * smallest_refusal_growths, 0.0
         )
-        term_weights[:, _VALUES, _MOVED_FAILS] = chord_slopes * rescalings_of_moved_weights
-        # The moved weights, times the share, sum to 1, and the limits of the types hold.
-        term_weights[:, _SUM, _MOVED] = rescalings_of_moved_weights
+        term_weights[:, _VALUES, _MOVED_REFUSALS] = chord_slopes * rescalings_of_moved_weights
+        # The moved weights, rescaled, sum to 1, and the limits of the types hold.
+        term_weights[:, _SUM, _MOVED_WEIGHTS] = rescalings_of_moved_weights
         term_weights[:, _SUM, _ONE] = -1
         term_weights[:, _SHARED_LIMITS, _LIMITS] = np.eye(3)
         # The moved refusals, rescaled, are at least smallest_refusal_growths * refusals, and at most
         # largest_refusal_growths * refusals.
         is_corner_limited_below, is_corner_limited_above = is_corner_limited_below_and_above.T
-        term_weights[:, _SMALLEST_REFUSALS, _FAILS] = np.where(
+        term_weights[:, _SMALLEST_REFUSALS, _REFUSALS] = np.where(
             is_corner_limited_below, smallest_refusal_growths, 0.0
         )
-        term_weights[:, _SMALLEST_REFUSALS, _MOVED_FAILS] = np.where(
+        term_weights[:, _SMALLEST_REFUSALS, _MOVED_REFUSALS] = np.where(
             is_corner_limited_below, -rescalings_of_moved_weights, 0.0
         )
-        term_weights[:, _LARGEST_REFUSALS, _FAILS] = np.where(
+        term_weights[:, _LARGEST_REFUSALS, _REFUSALS] = np.where(
             is_corner_limited_above, -largest_refusal_growths, 0.0
         )
-        term_weights[:, _LARGEST_REFUSALS, _MOVED_FAILS] = np.where(
+        term_weights[:, _LARGEST_REFUSALS, _MOVED_REFUSALS] = np.where(
             is_corner_limited_above, rescalings_of_moved_weights, 0.0
         )
         magnitude_bounds = np.abs(term_weights) @ np.abs(self._shared_terms_of_types).max(axis=1)
