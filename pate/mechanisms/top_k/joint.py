@@ -154,9 +154,9 @@ class JointMechanism(TopKMechanism):
         The result is `[q, k]`.
         """
         ranked_indices, falling_counts = falling_order(counts)
-        sequence_classes, class_indices = draw_classes(falling_counts, rng)
+        sequence_classes, class_places = draw_classes(falling_counts, rng)
         return np.take_along_axis(
-            ranked_indices, sequence_classes.draw_members(class_indices, rng), axis=1
+            ranked_indices, sequence_classes.draw_members(class_places, rng), axis=1
         )
 
 
@@ -191,12 +191,12 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
     ) -> tuple[JointClasses, IntArray]:
         """Draws a class with a probability in proportion to its weight; arguments and result as in the base class."""
         sequence_classes = JointClasses.from_counts(falling_counts, k=self.k, splits_ties=True)
-        class_indices = self._draw_by_weight(
+        class_places = self._draw_by_weight(
             sequence_classes,
             make_encloser=partial(self._weight_encloser, sequence_classes),
             rng=rng,
         )
-        return sequence_classes, class_indices
+        return sequence_classes, class_places
 
     def draw_class_of_one(
         self, falling_counts: IntArray, rng: np.random.Generator
@@ -211,14 +211,15 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         largest_loss = int(falling_counts[0, 0] - falling_counts[0, -1])
         if likely_classes.loss_window == (-1, largest_loss):
             # The window holds all classes.
-            class_indices = self._draw_by_weight(
+            class_places = self._draw_by_weight(
                 likely_classes, make_encloser=make_encloser_of_window, rng=rng
             )
-            return likely_classes, class_indices
+            return likely_classes, class_places
 
-        # The exact weights are those of the classes in the window, and one entry for all other classes together. That
-        # entry may be 0, so no draw ends at it: a draw that comes so far goes on with the weights of all classes, those
-        # of the window first. An index past the window is a place in that order.
+        # There are two lists of weights. The short one has the classes in the window and, as last entry, one interval
+        # for all others. That interval begins at 0, so no draw ends there: a draw that comes so far goes on with the
+        # long list. It has all classes, those of the window first and in the same order. So a drawn number is an index
+        # in the long list, and up to the end of the window also one in the short list.
         @cache
         def all_classes() -> tuple[JointClasses, IntArray]:
             """Returns all classes, and their places in an order that begins with the window."""
@@ -226,8 +227,8 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             return sequence_classes, sequence_classes.places_with_window_first(likely_classes)
 
         def make_encloser_of_all() -> WeightEncloser:
-            sequence_classes, class_places = all_classes()
-            return self._weight_encloser(sequence_classes, row=0, class_places=class_places)
+            sequence_classes, places_window_first = all_classes()
+            return self._weight_encloser(sequence_classes, row=0, class_places=places_window_first)
 
         def make_encloser_of_window_and_rest(row: int) -> WeightEncloser:
             return encloser_with_rest(
@@ -236,14 +237,14 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
                 make_encloser_of_all=make_encloser_of_all,
             )
 
-        class_indices = self._draw_by_weight(
+        drawn_numbers = self._draw_by_weight(
             likely_classes, make_encloser=make_encloser_of_window_and_rest, rng=rng
         )
         num_classes_in_window = likely_classes.losses.shape[1]
-        if int(class_indices.max()) < num_classes_in_window:
-            return likely_classes, class_indices
-        sequence_classes, class_places = all_classes()
-        return sequence_classes, class_places[class_indices]
+        if int(drawn_numbers.max()) < num_classes_in_window:
+            return likely_classes, drawn_numbers
+        sequence_classes, places_window_first = all_classes()
+        return sequence_classes, places_window_first[drawn_numbers]
 
     def _draw_by_weight(
         self,
@@ -400,7 +401,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         sequences, losses_of_sequences = self.losses_of(counts)
-        distinct_losses, class_indices, class_sizes = np.unique(
+        distinct_losses, loss_indices_of_sequences, class_sizes = np.unique(
             losses_of_sequences, return_inverse=True, return_counts=True
         )
         class_probabilities = largest_distribution(
@@ -408,5 +409,5 @@ class PermuteAndFlipJointTopK(JointMechanism):
             class_sizes=class_sizes.astype(np.float64),
             unit_noise=UNIT_NOISES["exponential"],
         )
-        probabilities_of_sequences = (class_probabilities / class_sizes)[class_indices]
+        probabilities_of_sequences = (class_probabilities / class_sizes)[loss_indices_of_sequences]
         return dict(zip(sequences, probabilities_of_sequences.tolist(), strict=True))

@@ -212,24 +212,24 @@ class JointClasses:
         is_in_window |= self.classes_by_loss[0] == 0
         return np.argsort(~is_in_window, kind="stable")
 
-    def draw_members(self, class_indices: IntArray, rng: np.random.Generator) -> IntArray:
+    def draw_members(self, class_places: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws a uniform sequence of one class for each of Q histograms.
 
         Args:
-            class_indices: the place of each histogram's class in `classes_by_loss`, `[Q]`.
+            class_places: the place of each histogram's class in `classes_by_loss`, `[Q]`.
             rng: draws the sequence.
 
         Returns:
             The ranks of each sequence, `[Q, k]`.
         """
-        histogram_rows = np.arange(len(class_indices))
-        drawn_classes = self.classes_by_loss[histogram_rows, class_indices]
+        histogram_rows = np.arange(len(class_places))
+        drawn_classes = self.classes_by_loss[histogram_rows, class_places]
         k = int(self.positions[0])
         class_positions = self.positions[drawn_classes]
         class_ranks = rng.integers(self.first_ranks[drawn_classes], self.end_ranks[drawn_classes])
         # The smallest count that may stand at each position. Up to the position of the class, the loss must be less
         # than that of the class, and behind it at most that.
-        largest_losses = self.losses[histogram_rows, class_indices][:, None]
+        largest_losses = self.losses[histogram_rows, class_places][:, None]
         is_up_to_position = np.arange(k) <= class_positions[:, None]
         smallest_counts_by_position = self.falling_counts[:, :k] - (
             largest_losses - is_up_to_position
@@ -247,7 +247,7 @@ class JointClasses:
         # A shuffle (Fisher & Yates) that swaps a random allowed rank to each position in turn. Ranks already used stand
         # before the position.
         num_shuffled_ranks = max(int(num_allowed_ranks.max()), int(class_ranks.max()) + 1)
-        shuffled_ranks = np.tile(np.arange(num_shuffled_ranks), (len(class_indices), 1))
+        shuffled_ranks = np.tile(np.arange(num_shuffled_ranks), (len(class_places), 1))
         for position in range(k):
             random_places = rng.integers(position, num_allowed_ranks[:, position])
             swapped_places = np.where(class_positions == position, class_ranks, random_places)

@@ -95,7 +95,7 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     )
     sequences_of_earlier_classes: set[Sequence] = set()
     for class_index, loss in enumerate(classes.losses[0]):
-        sequences = repeated.draw_members(class_indices=np.full(num_draws, class_index), rng=rng)
+        sequences = repeated.draw_members(class_places=np.full(num_draws, class_index), rng=rng)
         num_draws_of_sequence = Counter(map(tuple, sequences.tolist()))
         num_members = round(np.exp(classes.log_sizes[0, class_index]))
         assert len(num_draws_of_sequence) == num_members
