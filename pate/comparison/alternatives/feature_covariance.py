@@ -14,9 +14,10 @@ PUBLIC = "public"
 NOISY = "noisy"
 # The share of the covariance in 1 / noise_multiplier**2 of all that is released after the prevalence.
 COVARIANCE_SHARE = 0.2
-# A mean of products x x^T of features of length 1 is positive semidefinite with trace 1. Two such matrices are at most
-# sqrt(2) apart, as their inner product is >= 0: as far as two vectors of this length may be.
-_CLIP = math.sqrt(0.5)
+# The largest distance of the sums of two neighbors, which differ in one group. A group's mean of products x x^T of
+# features of length 1 is positive semidefinite with trace 1. Two such matrices are at most sqrt(2) apart, as their
+# inner product is >= 0.
+_SENSITIVITY = math.sqrt(2)
 # The smallest variance along an axis, as a share of the largest variance.
 _SMALLEST_VARIANCE = 1e-9
 
@@ -74,7 +75,7 @@ class CovarianceRelease:
 
         On the diagonal it is larger by a factor of sqrt(2).
         """
-        return self.noise_multiplier * 2 * _CLIP / (self.num_groups * math.sqrt(2))
+        return self.noise_multiplier * _SENSITIVITY / (self.num_groups * math.sqrt(2))
 
     def squared_error(self, num_features: int) -> float:
         """Returns an upper bound on the expected squared Frobenius error of the released mean of x x^T.
@@ -85,6 +86,7 @@ class CovarianceRelease:
             num_features: D, the number of features.
         """
         num_entries = num_features * (num_features + 1) / 2
+        # The factor 2: an entry off the diagonal counts twice, and one on the diagonal has twice the variance.
         return num_entries * 2 * self.noise_std**2 + 1 / self.num_groups
 
     def release(
@@ -97,8 +99,11 @@ class CovarianceRelease:
             group_ids: the group of each record, `[n]`.
             rng: draws the noise.
         """
+        # `NoisyGradient` takes half of the sensitivity: a replaced unit moves its sums by up to two clips.
         noisy_gradient = NoisyGradient(
-            clip=_CLIP, noise_multiplier=self.noise_multiplier, max_units=self.num_groups
+            clip=_SENSITIVITY / 2,
+            noise_multiplier=self.noise_multiplier,
+            max_units=self.num_groups,
         )
         noisy_entries = noisy_gradient.release(summed_entries(features, group_ids), rng=rng)
         num_features = features.shape[1]
