@@ -48,8 +48,8 @@ class PublicPCA:
     Formal guarantee: the features are computed from public inputs alone.
 
     Attributes:
-        center: `[num_inputs]`, the mean of the pool.
-        projection: `[num_inputs, num_directions]`, scaled such that projected inputs of the pool have entries of mean
+        center: `[num_entries]`, the mean of the pool, for inputs of so many entries.
+        projection: `[num_entries, num_directions]`, scaled such that projected inputs of the pool have entries of mean
             square 1.
         variances: `[num_directions]`, the variance of the pool along each direction, in falling order.
         has_height: whether all directions of the pool are kept, and features have a height.
@@ -108,7 +108,8 @@ class PublicPCA:
         num_directions = min(max(max_directions, least_directions), num_varying)
         require(num_directions > 0, "public_inputs", "all alike", "at least two different inputs")
         eigenvectors = with_fixed_signs(eigenvectors[:, :num_directions])
-        # A direction of variance v gets the mean square v / (v + ridge), scaled so that the mean over directions is 1.
+        # A direction of variance v gets the mean square v / (v + ridge m), with m the mean variance, scaled so that the
+        # mean over directions is 1.
         mean_variance = max(direction_variances.mean(), 0.0)
         direction_variances = direction_variances[:num_directions]
         direction_mean_squares = direction_variances / (direction_variances + ridge * mean_variance)
@@ -122,7 +123,8 @@ class PublicPCA:
             has_height=num_directions == num_varying,
             recipe=recipe,
         )
-        num_linear = num_directions + 1  # with the height
+        # With the height. Without one, the directions use up `max_directions`, and no component has room.
+        num_linear = num_directions + 1
         num_components = min(
             max_directions - num_linear,
             recipe.kernel_most_components,
@@ -211,12 +213,12 @@ class PublicPCA:
         Raises `InvalidValue` for inputs that are not finite, or have another number of entries than the pool.
         """
         input_rows = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
-        num_inputs = len(self.center)
+        num_entries = len(self.center)
         require(
-            input_rows.shape[1] == num_inputs,
+            input_rows.shape[1] == num_entries,
             "inputs.shape",
             input_rows.shape,
-            f"[num_rows, {num_inputs}]",
+            f"[num_rows, {num_entries}]",
         )
 
         def project(row_block: FloatArray) -> FloatArray:
