@@ -291,6 +291,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         # 4. Post-processing of the release, which costs nothing more. The student may be published, too.
         self._train_student(priced_fit, release=release, release_record=release_record)
+        # Scores are the one other way out: the people in the test records pay for them, at a price of their own.
         if priced_fit.priced_scores is not None:
             with release_record.note_spent_price_on_error(
                 consequence="the student is fitted to its release"

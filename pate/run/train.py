@@ -108,6 +108,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             trained_student = _train_student(
                 priced_run, student_training=student_training, training_set=training_set
             )
+            # Scores are the one other way out: the people in the test records pay for them, at a price of their own.
             released_scores = _release_scores(priced_run, trained_student=trained_student)
 
             # 5. The report, for the owner alone. Private: `released_run`, for its `ensemble` and `vote_source`;
