@@ -467,10 +467,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             InvalidValue: the student is a scikit-learn estimator, which only a pickle holds.
         """
         require_extra("push_to_hub", "hub")
-        classes_are_public = public_classes
         with TemporaryDirectory() as folder:
             bundle = self.publish(
-                Path(folder) / "release", name=name, public_classes=classes_are_public
+                Path(folder) / "release", name=name, public_classes=public_classes
             )
             return bundle.push_to_hub(repo_id, private=private)
 

@@ -194,10 +194,9 @@ class Privacy:
         """
         if self.plain_epsilon is None:
             return ""
-        epsilon_of_plain_composition = self.plain_epsilon
-        plain = format_epsilon(epsilon_of_plain_composition)
+        plain = format_epsilon(self.plain_epsilon)
         charged = format_epsilon(self.epsilon)
-        if epsilon_of_plain_composition <= self.epsilon:
+        if self.plain_epsilon <= self.epsilon:
             verdict = f"does not pay: plain composition costs less, {plain} instead of {charged}"
         else:
             verdict = f"pays: plain composition costs {plain} instead of {charged}"
@@ -231,8 +230,7 @@ class Privacy:
         if self.tuning is not None:
             rows += self.tuning.rows
         if self.plain_epsilon is not None:
-            epsilon_of_plain_composition = self.plain_epsilon
-            plain_epsilon_text = format_epsilon(epsilon_of_plain_composition)
+            plain_epsilon_text = format_epsilon(self.plain_epsilon)
             rows.append(("what plain composition would cost, not this release", plain_epsilon_text))
             rows.append(("target charging", self.charging_sentence))
         if self.failure_prob is not None:
