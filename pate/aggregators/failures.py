@@ -27,9 +27,10 @@ USUAL_DELTA = 1e-6
 
 # The part of delta that all failures may take: what the usual 1e-9 takes for 600 queries at 1e-6.
 _SHARE_OF_DELTA = 0.6
-# The part of the ledger's remaining failure probability: less than half, as the result is rounded to two digits.
+# The part of the ledger's remaining failure probability that one release may take. It is less than 0.5, so that the
+# rounding to two digits does not take more than half.
 _SHARE_OF_LEDGER = 0.45
-# Draws are compared with multiples of the least failure probability.
+# The smallest probability > 0 that a draw can have: the uniform numbers of draws are multiples of it.
 _MIN_FAILURE_PROB = 2.0**-53
 
 

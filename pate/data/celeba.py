@@ -129,9 +129,8 @@ class CelebA:
         celeba_lists = self._read_lists(self._folder())
         splits = self._read_splits(celeba_lists, open_stage=stage)
         private, public, test = splits["private"], splits["public"], splits["test"]
-        form = None
+        form = None  # `ImageForm` cannot describe a square of a given side
         if self.crop is None:
-            # `ImageForm` cannot describe a square of a given side.
             form = ImageForm(channels=3, height=self.image_size, width=self.image_size, fit="crop")
         file_names = np.array(celeba_lists.attributes.file_names)
         private_rows = celeba_lists.rows_of_split["private"]

@@ -142,6 +142,7 @@ def _require_white_of_colors(image: Image, name: str, white_level: float | None)
 
     PIL reads only the upper 8 bits of such a picture.
     """
+    # The last entry of a tile in PIL names the form of the levels in the file, such as RGB;16B.
     decoders = [str(arguments) for _, _, _, arguments in getattr(image, "tile", ())]
     has_16_bits = any(";16" in decoder for decoder in decoders)
     is_color = not image.mode.startswith(_DEEP_MODES)

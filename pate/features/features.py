@@ -52,9 +52,9 @@ class Features(ABC):
         """
 
     def identity(self, pictures: PublicPictures) -> str:
-        """Returns a digest of everything that the extractor depends on: here settings, but `cache`, and public images.
+        """Returns a digest of everything that the extractor depends on: the public images and the settings but `cache`.
 
-        A recipe that reads files adds their contents.
+        A recipe that reads files overrides this method, and adds their contents.
         """
         recipe_settings = {
             dataclass_field.name: getattr(self, dataclass_field.name)

@@ -11,7 +11,7 @@ _MAX_DEPTH = 50
 # The most characters of one value, and of the whole text.
 _MAX_VALUE_LENGTH = 2**16
 _MAX_TEXT_LENGTH = 2**23
-# The errors of PyYAML. Its constructors let errors of Python through, as for a date that is none.
+# The errors of PyYAML. Its constructors let errors of Python through, such as the ValueError for the date 2001-02-30.
 _YAML_ERRORS = (
     yaml.YAMLError,
     ValueError,

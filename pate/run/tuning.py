@@ -189,6 +189,7 @@ def _price(
             base=priced_release.event, score=NoOpEvent(), distribution=run_count_distribution
         )
 
+    # The first plan alone decides the epsilon of one run. That the best of all plans costs no more is checked below.
     with monitor.stage("pricing the release"):
         run_epsilon = epsilon_of_one_run(compute_best_run_event=event_of_best, budget=budget)
         run_events = [
