@@ -57,9 +57,11 @@ def threshold_event(noise_std: float, threshold_share: float, num_teachers: int)
     """
     threshold = threshold_share * require_count("num_teachers", num_teachers)
     smallest_count, largest_count = threshold_window(noise_std, threshold, num_teachers)
-    smallest_excess = smallest_count - threshold
-    num_counts = largest_count - smallest_count + 1
-    return ThresholdEvent(noise_std, lowest=smallest_excess, num_values=num_counts)
+    smallest_count_minus_threshold = smallest_count - threshold
+    num_possible_counts = largest_count - smallest_count + 1
+    return ThresholdEvent(
+        noise_std, lowest=smallest_count_minus_threshold, num_values=num_possible_counts
+    )
 
 
 def reach_threshold(

@@ -157,13 +157,13 @@ class StampedFile:
                 file_descriptor=values_descriptor,
                 block_numbers=blocks.numbers,
                 bytes_per_block=self._num_bytes // self.shape[0] * self.rows_per_block,
-                block_contents=blocks.values,
+                contents_of_blocks=blocks.values,
             )
             _write_blocks(
                 file_descriptor=stamps_descriptor,
                 block_numbers=blocks.numbers,
                 bytes_per_block=_STAMP_BYTES,
-                block_contents=blocks.stamps,
+                contents_of_blocks=blocks.stamps,
             )
         except OSError as error:
             size = f"the cache takes {self._num_bytes / 1e9:.2g} GB for {self.shape[0]:,} images"
@@ -197,7 +197,7 @@ def _write_blocks(
     file_descriptor: int,
     block_numbers: IntArray,
     bytes_per_block: int,
-    block_contents: NDArray[Any],
+    contents_of_blocks: NDArray[Any],
 ) -> None:
     """Writes blocks at their positions in a file, and flushes them to disk.
 
@@ -207,14 +207,14 @@ def _write_blocks(
         file_descriptor: the descriptor of the open file.
         block_numbers: the numbers of the blocks, int64 `[num_blocks]`.
         bytes_per_block: the number of bytes of a block.
-        block_contents: the content of the blocks, `[num_blocks, ...]`.
+        contents_of_blocks: the content of the blocks, `[num_blocks, ...]`.
     """
     # Blocks with consecutive numbers are written together. -2 makes the first block the beginning of such a run.
     begins_run = np.diff(block_numbers, prepend=-2) != 1
     run_starts = np.flatnonzero(begins_run).tolist()
     run_ends = [*run_starts[1:], len(block_numbers)]
     for start, end in zip(run_starts, run_ends, strict=True):
-        remaining_bytes = np.ascontiguousarray(block_contents[start:end]).data.cast("B")
+        remaining_bytes = np.ascontiguousarray(contents_of_blocks[start:end]).data.cast("B")
         offset = int(block_numbers[start]) * bytes_per_block
         while remaining_bytes:
             num_written = os.pwrite(file_descriptor, remaining_bytes, offset)

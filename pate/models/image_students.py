@@ -138,7 +138,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
             targets[~known_label_mask] = np.nan
         input_shape = tuple(images.shape[1:])
         released_label_mask = np.asarray(labels.any(axis=0), np.float32)
-        network = self._network(input_shape=input_shape, num_labels=labels.shape[1])
+        network_architecture = self._network(input_shape=input_shape, num_labels=labels.shape[1])
         device = require_device(self.device)
         if len(images) < 2:
             return LinearModel.constant(predicted_labels=released_label_mask, inputs=images)
@@ -157,7 +157,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
             for fold in range(fold_of_image.max() + 1):
                 in_training = fold_of_image != fold
                 state_dict, step_losses = self._train_member(
-                    network,
+                    network_architecture,
                     images=images[in_training],
                     targets=targets[in_training],
                     pool=pool,
@@ -165,7 +165,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
                     device=device,
                 )
                 held_out_probabilities[~in_training] = _probabilities(
-                    network=network,
+                    network=network_architecture,
                     state_dict=state_dict,
                     images=images[~in_training],
                     device=device,

@@ -106,8 +106,8 @@ def largest_num_queries(
     # More queries never cost less. A slow accountant prices only numbers of queries around the result of the Renyi
     # accountant.
     if accountant is not RdpAccountant:
-        budget_by_renyi = replace(budget, accountant=RdpAccountant)
-        is_affordable_by_renyi = partial(is_affordable, query_budget=budget_by_renyi)
+        budget_with_renyi_accountant = replace(budget, accountant=RdpAccountant)
+        is_affordable_by_renyi = partial(is_affordable, query_budget=budget_with_renyi_accountant)
         with suppress(InvalidValue):  # the Renyi accountant does not know every event
             first_guess = largest_count(
                 holds=is_affordable_by_renyi, guess=first_guess, maximum=most_queries

@@ -28,7 +28,7 @@ class ChangedPlans:
     Attributes:
         shape: the shape of the refused release.
         budget: the budget of the refused release.
-        budget_by_renyi: the same budget with the Renyi accountant.
+        budget_with_renyi_accountant: the same budget with the Renyi accountant.
         is_renyi: whether the budget's accountant is the Renyi accountant.
         is_within_renyi: whether the budget's accountant never has a higher price than the Renyi accountant.
     """
@@ -53,7 +53,7 @@ class ChangedPlans:
         """
         self.shape = priced_release.shape
         self.budget = budget
-        self.budget_by_renyi = replace(budget, accountant=RdpAccountant)
+        self.budget_with_renyi_accountant = replace(budget, accountant=RdpAccountant)
         self.is_renyi = isinstance(budget.accountant(), RdpAccountant)
         self.is_within_renyi = self.is_renyi or isinstance(
             budget.accountant(), AccountantBesideRenyi
@@ -76,7 +76,7 @@ class ChangedPlans:
         is_solved = is_solved_for_noise(self.budget)
         aggregator = self._last_solved if is_solved else self._unsolved_aggregator
         planned_release = self._plan(
-            aggregator, budget=self.budget_by_renyi, settings_change=settings_change
+            aggregator, budget=self.budget_with_renyi_accountant, settings_change=settings_change
         )
         if planned_release is not None and is_solved:
             self._last_solved = planned_release.aggregator

@@ -185,33 +185,37 @@ class LargerEpsilon(ChangeKind):
     """The change to a larger epsilon.
 
     Attributes:
-        budget_by_renyi: the budget of the refused release, with the Renyi accountant.
+        budget_with_renyi_accountant: the budget of the refused release, with the Renyi accountant.
         lowest_epsilon: the price by the Renyi accountant of noise small enough for a useful release; the epsilon of the
             budget if that is larger.
     """
 
-    budget_by_renyi: Budget
+    budget_with_renyi_accountant: Budget
     lowest_epsilon: float
 
     @classmethod
     def from_aggregator(
-        cls, less_noisy_aggregator: Aggregator, *, vote_shape: VoteShape, budget_by_renyi: Budget
+        cls,
+        less_noisy_aggregator: Aggregator,
+        *,
+        vote_shape: VoteShape,
+        budget_with_renyi_accountant: Budget,
     ) -> Self:
         """Returns the kind of change whose candidates are larger epsilons than that of the budget, up to 100.
 
         Args:
             less_noisy_aggregator: the aggregator of the refused release, with noise small enough for a useful release.
             vote_shape: the shape of the votes of the refused release.
-            budget_by_renyi: the budget of the refused release, with the Renyi accountant.
+            budget_with_renyi_accountant: the budget of the refused release, with the Renyi accountant.
         """
-        epsilon = budget_by_renyi.required_epsilon()
+        epsilon = budget_with_renyi_accountant.required_epsilon()
         larger_epsilons = [number for number in _ROUND_NUMBERS if epsilon < number <= _MAX_EPSILON]
         price = price_or_infinity(
-            less_noisy_aggregator, vote_shape=vote_shape, budget=budget_by_renyi
+            less_noisy_aggregator, vote_shape=vote_shape, budget=budget_with_renyi_accountant
         )
         return cls(
             candidates=larger_epsilons,
-            budget_by_renyi=budget_by_renyi,
+            budget_with_renyi_accountant=budget_with_renyi_accountant,
             lowest_epsilon=max(epsilon, price),
         )
 
@@ -229,7 +233,7 @@ class LargerEpsilon(ChangeKind):
         The ratio is the price of `priced_plan` by the Renyi accountant over that by the budget's accountant. The
         result is at most `working_index`.
         """
-        ratio = _renyi_ratio(priced_plan, self.budget_by_renyi)
+        ratio = _renyi_ratio(priced_plan, self.budget_with_renyi_accountant)
         likely_epsilon = self.candidates[working_index] / ratio
         return bisect_left(self.candidates, x=likely_epsilon, hi=working_index)
 
@@ -241,13 +245,13 @@ class FewerQueries(ChangeKind):
     Attributes:
         less_noisy_aggregator: the aggregator of the refused release, with noise small enough for a useful release.
         vote_shape: the shape of the votes of the refused release, with `new_num_teachers` teachers if that is not None.
-        budget_by_renyi: the budget of the refused release, with the Renyi accountant.
+        budget_with_renyi_accountant: the budget of the refused release, with the Renyi accountant.
         new_num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
     """
 
     less_noisy_aggregator: Aggregator
     vote_shape: VoteShape
-    budget_by_renyi: Budget
+    budget_with_renyi_accountant: Budget
     new_num_teachers: int | None = None
 
     @classmethod
@@ -256,7 +260,7 @@ class FewerQueries(ChangeKind):
         less_noisy_aggregator: Aggregator,
         *,
         vote_shape: VoteShape,
-        budget_by_renyi: Budget,
+        budget_with_renyi_accountant: Budget,
         new_num_teachers: int | None = None,
     ) -> Self:
         """Returns the kind of change whose candidates are numbers of queries below that of a release, down to 20.
@@ -268,7 +272,7 @@ class FewerQueries(ChangeKind):
             less_noisy_aggregator: the aggregator of the refused release, with noise small enough for a useful release.
             vote_shape: the shape of the votes of the refused release, with `new_num_teachers` teachers if that is not
                 None.
-            budget_by_renyi: the budget of the refused release, with the Renyi accountant.
+            budget_with_renyi_accountant: the budget of the refused release, with the Renyi accountant.
             new_num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
         """
         query_counts = [
@@ -280,7 +284,7 @@ class FewerQueries(ChangeKind):
             candidates=query_counts,
             less_noisy_aggregator=less_noisy_aggregator,
             vote_shape=vote_shape,
-            budget_by_renyi=budget_by_renyi,
+            budget_with_renyi_accountant=budget_with_renyi_accountant,
             new_num_teachers=new_num_teachers,
         )
 
@@ -292,9 +296,11 @@ class FewerQueries(ChangeKind):
         """Returns True if the budget pays for `candidate` queries with noise small enough for a useful release."""
         vote_shape = replace(self.vote_shape, num_queries=int(candidate))
         price = price_or_infinity(
-            self.less_noisy_aggregator, vote_shape=vote_shape, budget=self.budget_by_renyi
+            self.less_noisy_aggregator,
+            vote_shape=vote_shape,
+            budget=self.budget_with_renyi_accountant,
         )
-        return price <= self.budget_by_renyi.required_epsilon()
+        return price <= self.budget_with_renyi_accountant.required_epsilon()
 
     def refined_index(self, working_index: int, priced_plan: PricedRelease) -> int:
         """Returns the index of the largest candidate of at most the planned number of queries times a squared ratio.
@@ -303,7 +309,7 @@ class FewerQueries(ChangeKind):
         result is at most `working_index`.
         """
         # An epsilon grows about as the square root of the number of queries.
-        ratio = _renyi_ratio(priced_plan, self.budget_by_renyi)
+        ratio = _renyi_ratio(priced_plan, self.budget_with_renyi_accountant)
         max_queries = self.candidates[working_index] * ratio**2
 
         def is_affordable(num_queries: float) -> bool:
@@ -354,14 +360,14 @@ def price_or_infinity(aggregator: Aggregator, vote_shape: VoteShape, budget: Bud
         return math.inf
 
 
-def _renyi_ratio(priced_plan: PricedRelease, budget_by_renyi: Budget) -> float:
+def _renyi_ratio(priced_plan: PricedRelease, budget_with_renyi_accountant: Budget) -> float:
     """Returns the price of a plan by the Renyi accountant, divided by its price by the accountant of its own budget.
 
     Args:
         priced_plan: the plan, with its price by the accountant of its own budget.
-        budget_by_renyi: the same budget, with the Renyi accountant.
+        budget_with_renyi_accountant: the same budget, with the Renyi accountant.
     """
     price = price_or_infinity(
-        priced_plan.aggregator, vote_shape=priced_plan.shape, budget=budget_by_renyi
+        priced_plan.aggregator, vote_shape=priced_plan.shape, budget=budget_with_renyi_accountant
     )
     return price / priced_plan.epsilon

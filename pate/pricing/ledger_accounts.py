@@ -171,16 +171,16 @@ def _largest_target_epsilon(
     budget_at_cap = Budget(delta=budget.delta, epsilon=max_epsilon, accountant=make_accountant)
     if _event_within_cap(ledger, priced_release=priced_release, budget=budget_at_cap) is not None:
         return max_epsilon
-    budget_by_renyi = replace(budget_at_cap, accountant=RdpAccountant)
+    budget_with_renyi_accountant = replace(budget_at_cap, accountant=RdpAccountant)
     low_log = math.log(_SMALLEST_SHARE * max_epsilon)
     high_log = math.log(max_epsilon)
-    lowest_budget = replace(budget_by_renyi, epsilon=math.exp(low_log))
+    lowest_budget = replace(budget_with_renyi_accountant, epsilon=math.exp(low_log))
     fitting_event = _event_within_cap(ledger, priced_release=priced_release, budget=lowest_budget)
     if fitting_event is None:
         return 0.0
     for _ in range(_NUM_HALVINGS):
         middle_log = (low_log + high_log) / 2
-        middle_budget = replace(budget_by_renyi, epsilon=math.exp(middle_log))
+        middle_budget = replace(budget_with_renyi_accountant, epsilon=math.exp(middle_log))
         event = _event_within_cap(ledger, priced_release=priced_release, budget=middle_budget)
         if event is None:
             high_log = middle_log

@@ -243,17 +243,17 @@ class _RunningSearch:
         Args:
             release_priced_by_renyi: the refused release, priced by the Renyi accountant.
         """
-        budget = self._planner.budget_by_renyi
+        budget = self._planner.budget_with_renyi_accountant
         vote_shape = release_priced_by_renyi.shape
         useful_aggregator = less_noisy_aggregator(release_priced_by_renyi)
         if useful_aggregator is not None and is_solved_for_noise(self._planner.budget):
             larger_epsilon_kind = LargerEpsilon.from_aggregator(
-                useful_aggregator, vote_shape=vote_shape, budget_by_renyi=budget
+                useful_aggregator, vote_shape=vote_shape, budget_with_renyi_accountant=budget
             )
             self._search_by_renyi(change_kind_name="epsilon", change_kind=larger_epsilon_kind)
         if useful_aggregator is not None:
             fewer_queries_kind = FewerQueries.from_aggregator(
-                useful_aggregator, vote_shape=vote_shape, budget_by_renyi=budget
+                useful_aggregator, vote_shape=vote_shape, budget_with_renyi_accountant=budget
             )
             self._search_by_renyi(change_kind_name="queries", change_kind=fewer_queries_kind)
         numbers_of_teachers = self._kind_of_name["teachers"].candidates
@@ -268,7 +268,7 @@ class _RunningSearch:
             kind_of_both_changes = FewerQueries.from_aggregator(
                 useful_aggregator,
                 vote_shape=shape_of_most_teachers,
-                budget_by_renyi=budget,
+                budget_with_renyi_accountant=budget,
                 new_num_teachers=most_teachers,
             )
             self._search_by_renyi(change_kind_name="both", change_kind=kind_of_both_changes)
@@ -283,7 +283,7 @@ class _RunningSearch:
             return
         shape = self._planner.shape
         planned_release = plan_or_none(
-            useful_aggregator, vote_shape=shape, budget=self._planner.budget_by_renyi
+            useful_aggregator, vote_shape=shape, budget=self._planner.budget_with_renyi_accountant
         )
         if planned_release is None or not is_plan_useful(planned_release):
             return

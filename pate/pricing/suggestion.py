@@ -72,7 +72,7 @@ def suggest(
         min_private = _TEACHER_COUNTS[0] * MIN_GROUPS_PER_TEACHER
         require_count("num_private", num_private, minimum=min_private)
         max_teachers = num_private // MIN_GROUPS_PER_TEACHER
-    budget_by_renyi = replace(budget, accountant=RdpAccountant)
+    budget_with_renyi_accountant = replace(budget, accountant=RdpAccountant)
     teacher_counts = [count for count in _TEACHER_COUNTS if count <= max_teachers]
     middle_of_teacher_counts = teacher_counts[len(teacher_counts) // 2]
     settings_suggestions: list[Suggestion] = []
@@ -83,7 +83,7 @@ def suggest(
             shape, num_teachers=middle_of_teacher_counts, num_queries=num_queries
         )
         planned_release = plan_or_none(
-            aggregator, vote_shape=middle_vote_shape, budget=budget_by_renyi
+            aggregator, vote_shape=middle_vote_shape, budget=budget_with_renyi_accountant
         )
         if planned_release is None:
             continue
@@ -103,7 +103,7 @@ def suggest(
             num_queries=best_suggestion.num_queries,
         )
         planned_release = plan_or_none(
-            aggregator, vote_shape=best_vote_shape, budget=budget_by_renyi
+            aggregator, vote_shape=best_vote_shape, budget=budget_with_renyi_accountant
         )
         if planned_release is not None and is_plan_useful(planned_release):
             return _suggestion_of(

@@ -291,7 +291,7 @@ class Report:
         value_by_field = plain(self)
         # Reports without these parts keep the form that they had before there were such parts.
         for field_name in ("scores", "start", "tuning"):
-            if getattr(self.privacy, field_name) is None:
+            if value_by_field["privacy"][field_name] is None:
                 del value_by_field["privacy"][field_name]
         if self.baselines.start_alone is None:
             del value_by_field["baselines"]["start_alone"]

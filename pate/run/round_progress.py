@@ -25,7 +25,7 @@ class RoundProgressRecord:
 
     Args:
         record: the record of the release.
-        num_rows: the number of private records.
+        num_private_records: the number of private records.
         advance: is called with the number of rounds so far and a note: the speed of the last round, or "" for a round
             that was read back.
         clock: returns the time in seconds.
@@ -35,12 +35,12 @@ class RoundProgressRecord:
         self,
         record: ReleaseRecord,
         *,
-        num_rows: int,
+        num_private_records: int,
         advance: Advance,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._record = record
-        self._num_rows = num_rows
+        self._num_rows = num_private_records
         self._advance = advance
         self._clock = clock
         self._num_rounds = 0

@@ -286,6 +286,7 @@ class ScoreModel:
             # The derivatives of 2 h / (2 h + e) by h and by e.
             influence_of_hit=2 * errors / f1_denominators**2 * f1_weights,
             influence_of_error=-2 * hits / f1_denominators**2 * f1_weights,
+            # The derivatives of the average precision by the number of records in each cell, [C, L].
             influence_of_present=ranks.influences_of_present * rank_weights,
             influence_of_absent=ranks.influences_of_absent * rank_weights,
         )

@@ -293,7 +293,7 @@ def _release_labels(
             vote_source=vote_source,
             rounds=rounds,
             release_record=release_record,
-            num_records=len(ensemble.dataset.private),
+            num_private_records=len(ensemble.dataset.private),
         )
     priced_run.run_charge.publish(
         release, public_names=ensemble.public_names, monitor=priced_run.monitor
@@ -341,7 +341,7 @@ def _release_in_rounds(
     vote_source: VoteSource,
     rounds: Rounds,
     release_record: ReleaseRecord,
-    num_records: int,
+    num_private_records: int,
 ) -> Release:
     """Releases labels in rounds, and reports each round and its speed to the screen.
 
@@ -351,13 +351,15 @@ def _release_in_rounds(
         vote_source: the votes, which each round sums anew.
         rounds: the rounds of these votes.
         release_record: commits each round.
-        num_records: the number of private records that a round reads.
+        num_private_records: the number of private records that a round reads.
     """
     forecast = RoundForecast.of_rounds(rounds)
     if forecast is not None:
         priced_run.monitor.say(forecast.line)
     with priced_run.monitor.stage("releasing labels in rounds", rounds.num_rounds) as advance:
-        progress_record = RoundProgressRecord(release_record, num_rows=num_records, advance=advance)
+        progress_record = RoundProgressRecord(
+            release_record, num_private_records=num_private_records, advance=advance
+        )
         with rounds.reporting_rows(progress_record.report_rows):
             return aggregator.release(
                 vote_source, rng=priced_run.streams.generator("noise"), record=progress_record

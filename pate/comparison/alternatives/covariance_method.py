@@ -131,7 +131,7 @@ class CovarianceMethod(FullBatch, ABC):
                 prior_variances, num_labels=len(prevalence_and_known_shares.prevalence)
             ),
             noise_multiplier=noise_multipliers.steps / math.sqrt(gradient_share),
-            clip_factor=self.clip_factor,
+            clip_in_typical_lengths=self.clip_factor,
             rng=rng_after_prevalence,
         )
 
@@ -150,7 +150,7 @@ class CovarianceState:
         feature_axes: the principal axes of the features, from the covariance.
         weight_prior: the distribution of the weights along the axes before any gradient.
         noise_multiplier: the noise multiplier of all gradients together.
-        clip_factor: the clip, in typical lengths of a group's gradient.
+        clip_in_typical_lengths: the clip, in typical lengths of a group's gradient.
         rng: draws the noise of the gradients.
     """
 
@@ -162,7 +162,7 @@ class CovarianceState:
     feature_axes: FeatureAxes
     weight_prior: SignalPosterior
     noise_multiplier: float
-    clip_factor: float
+    clip_in_typical_lengths: float
     rng: np.random.Generator
 
     def observe_gradient(
@@ -190,7 +190,7 @@ class CovarianceState:
         known_share_of_labels = self.prevalence_and_known_shares.known_shares
         if known_share_of_labels is None:
             known_share_of_labels = np.ones_like(bias)
-        clip = self.clip_factor * math.sqrt(
+        clip = self.clip_in_typical_lengths * math.sqrt(
             float((curvature_of_labels * known_share_of_labels).sum())
         )
         noisy_gradient = NoisyGradient(
@@ -207,15 +207,15 @@ class CovarianceState:
             / known_share_of_labels
         )
         # A clip at a share of the typical length leaves about this share of a gradient.
-        clip_share = min(self.clip_factor, 1.0)
+        clipped_gradient_share = min(self.clip_in_typical_lengths, 1.0)
         gradient_slopes = (
-            clip_share * curvature_of_labels * self.feature_axes.variances[:, None]
+            clipped_gradient_share * curvature_of_labels * self.feature_axes.variances[:, None]
         )  # [D, L]
         noise_std = (
             2 * clip * noisy_gradient.noise_multiplier / self.num_groups / known_share_of_labels
         )
         # Gradients of N groups are also a sample, the same one in all steps.
-        sampling_variance = num_steps * clip_share * gradient_slopes / self.num_groups
+        sampling_variance = num_steps * clipped_gradient_share * gradient_slopes / self.num_groups
         axis_columns = self.feature_axes.axes
         return weight_posterior.with_observation(
             observed_weights=axis_columns.T @ mean_gradient / gradient_slopes

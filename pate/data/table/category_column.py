@@ -66,8 +66,8 @@ class CategoryColumn(Column):
         missing = is_missing(cells=words)
         if ((codes < 0) & ~missing).any():
             # Words may be written differently, so they are compared in their canonical form.
-            words_in_canonical_form = canonical_words(words, spelling=spelling)
-            canonical_categories = canonical_words(words=categories, spelling=spelling)
+            words_in_canonical_form = canonical_words(words, number_notation=spelling)
+            canonical_categories = canonical_words(words=categories, number_notation=spelling)
             for candidate_words in (
                 words_in_canonical_form,
                 _with_truths_as_numbers(words_in_canonical_form),

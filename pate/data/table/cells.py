@@ -166,14 +166,14 @@ def with_missing(table: Any, spelling: CellSpelling) -> Any:
         return table
     pa = import_pyarrow()
     missing_words = pa.array(spelling.missing, pa.string())
-    missing_values = canonical_words(missing_words, spelling=spelling)
+    missing_values = canonical_words(missing_words, number_notation=spelling)
     numbers = as_numbers(cells=missing_words, spelling=spelling)
     missing_numbers = numbers[np.isfinite(numbers)]
     columns = []
     for column in table.columns:
         cells = _decoded(column)
         if cells.type == pa.string():
-            values = canonical_words(words=as_texts(cells), spelling=spelling)
+            values = canonical_words(words=as_texts(cells), number_notation=spelling)
             is_listed = pa.compute.is_in(values, value_set=missing_values, skip_nulls=True)
         elif pa.types.is_boolean(cells.type):
             # A truth value is never missing, although it is also read as 0 or 1.

@@ -65,7 +65,9 @@ def fit_column(name: str, cells: Any, *, is_code: bool, spelling: CellSpelling) 
             return dates
         _require_no_other_spelling(name, cells=cells, spelling=spelling)
     words = (
-        canonical_words(words=as_texts(cells), spelling=spelling) if is_code else as_texts(cells)
+        canonical_words(words=as_texts(cells), number_notation=spelling)
+        if is_code
+        else as_texts(cells)
     )
     count_of_word = count_values(words)
     categories = sorted(count_of_word, key=lambda word: (-count_of_word[word], word))[

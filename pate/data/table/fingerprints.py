@@ -63,7 +63,7 @@ def _values_of(cells: Any, schema_column: Column, spelling: CellSpelling) -> Any
         with np.errstate(over="ignore"):
             rounded_numbers = np.where(is_whole, numbers, rounded(numbers.astype(np.float32)))
         return import_pyarrow().array(rounded_numbers).cast(import_pyarrow().string())
-    return canonical_words(words=as_texts(cells), spelling=spelling).fill_null(_MISSING_WORD)
+    return canonical_words(words=as_texts(cells), number_notation=spelling).fill_null(_MISSING_WORD)
 
 
 class CellDigest:

@@ -63,7 +63,7 @@ def person_names(words: Any, spelling: CellSpelling = USUAL) -> Any:
         spelling: the notation of numbers and dates.
     """
     pa = import_pyarrow()
-    words = canonical_words(words, spelling=spelling)
+    words = canonical_words(words, number_notation=spelling)
     is_unusual = pa.compute.match_substring_regex(words, _UNUSUAL).fill_null(False)
     names = [person_name(word) for word in words.filter(is_unusual).to_pylist()]
     return pa.compute.replace_with_mask(words, is_unusual, pa.array(names, words.type))

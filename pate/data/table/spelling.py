@@ -236,19 +236,19 @@ USUAL = CellSpelling()
 """The notation of a file for which no setting names another: a decimal point, and no mark between thousands."""
 
 
-def canonical_words(words: Any, spelling: CellSpelling = USUAL) -> Any:
+def canonical_words(words: Any, number_notation: CellSpelling = USUAL) -> Any:
     """Returns pyarrow words `[num_words]` in canonical form, see `canonical_word`.
 
     A word without a visible character becomes null.
 
     Args:
         words: a pyarrow array of words.
-        spelling: the notation of numbers: decimal mark and mark between thousands.
+        number_notation: the notation of numbers: decimal mark and mark between thousands.
     """
     compute = import_pyarrow().compute
     coded = joined(array=words).dictionary_encode()
-    words = spelling.without_grouping(coded.dictionary)
-    if spelling.decimal_mark == ",":
+    words = number_notation.without_grouping(coded.dictionary)
+    if number_notation.decimal_mark == ",":
         words = with_points(words)
     is_plain = compute.match_substring_regex(words, pattern=_PLAIN)
     is_truth_word = compute.is_in(

@@ -172,7 +172,7 @@ def _budget_classes(private_rows: Rows, spelling: CellSpelling) -> NDArray[np.st
     if private_rows.budget_cells is None:
         return None
     coded = joined(private_rows.budget_cells).dictionary_encode()
-    classes = canonical_words(coded.dictionary, spelling=spelling).to_pylist()
+    classes = canonical_words(coded.dictionary, number_notation=spelling).to_pylist()
     return np.asarray(np.array(classes, np.str_)[coded.indices.to_numpy()])
 
 
@@ -197,7 +197,7 @@ def _names_for_ledgers(name_columns: Sequence[Any], spelling: CellSpelling) -> O
             persons = person_names(words, spelling=spelling)
             folded = [name.casefold() for name in persons.to_pylist()]
             names += [
-                canonical_words(words, spelling=spelling),
+                canonical_words(words, number_notation=spelling),
                 persons,
                 pa.array(folded, pa.string()),
             ]

@@ -25,6 +25,20 @@ from tests.refusals import ANY, refused_parameter
 GAUSSIAN = pa.GaussianEvent(noise_multiplier=2.0)
 
 
+def threshold_event(
+    *,
+    noise_std: float = 1.0,
+    smallest_count_minus_threshold: float = 0.0,
+    num_possible_counts: int = 3,
+) -> pa.ThresholdEvent:
+    """Returns the price of releasing whether a noisy count, one of a range of counts, reaches a threshold."""
+    return pa.ThresholdEvent(
+        noise_std=noise_std,
+        lowest=smallest_count_minus_threshold,
+        num_values=num_possible_counts,
+    )
+
+
 def test_events_convert_to_those_of_dp_accounting() -> None:
     """`to_dp_event` of a tree of events is the corresponding tree of dp-accounting's events."""
     dp_accounting = pytest.importorskip("dp_accounting")
@@ -237,19 +251,17 @@ INVALID_VALUES: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
     ("reach", lambda invalid_value: pa.OneBitEvent(logits=(0.0,), reach=invalid_value), (0,)),
     (
         "noise_std",
-        lambda invalid_value: pa.ThresholdEvent(noise_std=invalid_value, lowest=0.0, num_values=3),
+        lambda invalid_value: threshold_event(noise_std=invalid_value),
         (0.0,),
     ),
     (
         "lowest",
-        lambda invalid_value: pa.ThresholdEvent(noise_std=1.0, lowest=invalid_value, num_values=3),
+        lambda invalid_value: threshold_event(smallest_count_minus_threshold=invalid_value),
         (INF, NAN),
     ),
     (
         "num_values",
-        lambda invalid_value: pa.ThresholdEvent(
-            noise_std=1.0, lowest=0.0, num_values=invalid_value
-        ),
+        lambda invalid_value: threshold_event(num_possible_counts=invalid_value),
         (0,),
     ),
     (
@@ -343,7 +355,9 @@ EVENTS: list[pa.Event] = [
         noise_multiplier=3.3, sampling_prob=0.066, adjacency=pa.Adjacency.ADD_REMOVE
     ),
     pa.OneBitEvent(logits=(-math.inf, -20.7, 0.0, math.inf), reach=2),
-    pa.ThresholdEvent(noise_std=150.0, lowest=-1350.5, num_values=2702),
+    threshold_event(
+        noise_std=150.0, smallest_count_minus_threshold=-1350.5, num_possible_counts=2702
+    ),
     pa.SessionEvent(
         epsilon=0.1,
         hit_prob=0.47,

@@ -89,7 +89,7 @@ def progress_record(record: MemoryRecord, *, steps: list[tuple[int, str]]) -> Ro
         steps.append((done, note))
 
     return RoundProgressRecord(
-        record, num_rows=1000, advance=advance, clock=ticking_clock(seconds=2.0)
+        record, num_private_records=1000, advance=advance, clock=ticking_clock(seconds=2.0)
     )
 
 

@@ -32,15 +32,17 @@ def test_private_records_are_no_queries(name: str, private_path: Path) -> None:
 
 def test_queries_that_lack_labels_of_the_holder_are_refused(private_path: Path) -> None:
     """Queries that lack six labels of the holder are refused, and the line names five; they may have further labels."""
-    names = np.array([f"label_{index}" for index in range(7)])
+    names_of_holder = np.array([f"label_{index}" for index in range(7)])
     records_path = private_path.parent / "named.npz"
-    np.savez(records_path, inputs=np.eye(7), labels=np.eye(7, dtype=int), label_names=names)
-    queries_path = private_path.parent / "queries.npz"
-    np.savez(queries_path, inputs=np.ones((2, 7)), label_names=np.array([*names, "other"]))
-    reader = Arrays(private=str(records_path))
-    assert AskedData(data_reader=reader, queries_path=queries_path).load().label_names == tuple(
-        names
+    np.savez(
+        records_path, inputs=np.eye(7), labels=np.eye(7, dtype=int), label_names=names_of_holder
     )
+    queries_path = private_path.parent / "queries.npz"
+    names_that_suffice = np.array([*names_of_holder, "other"])
+    np.savez(queries_path, inputs=np.ones((2, 7)), label_names=names_that_suffice)
+    reader = Arrays(private=str(records_path))
+    asked_data = AskedData(data_reader=reader, queries_path=queries_path)
+    assert asked_data.load().label_names == tuple(names_of_holder)
     np.savez(queries_path, inputs=np.ones((2, 7)), label_names=np.array(["label_3", "other"]))
     value = "none of label_0, label_1, label_2, label_4, label_5, …"
     with refused_parameter("queries.label_names", value=value, rule_words="all labels of data"):
