@@ -61,7 +61,7 @@ class BackboneExtractor(Extractor):
             raise ValueError("arrays of other shapes")
 
     def project(self, measurements: Float32Array) -> Float32Array:
-        """Returns the features, `[num_images, num_features]`: the measurements, centered_measurements and projected.
+        """Returns the features, `[num_images, num_features]`: the measurements, centered and projected.
 
         Args:
             measurements: the results of `measure`, `[num_images, d]`.

@@ -22,7 +22,7 @@ from pate.validation import InvalidValue, require_generator
 LARGEST_VARIANCE = 2**24
 # The number of values that are drawn at a time, so that working copies stay small.
 _BLOCK_SIZE = 2**17
-# WeightEncloser in the table are whole multiples of 1 / _TABLE_UNIT, whose sums fit into 64 bits.
+# Weights in the table are whole multiples of 1 / _TABLE_UNIT, whose sums fit into 64 bits.
 _TABLE_UNIT = 2.0**48
 # The table ends at so many standard deviations. Numbers beyond are decided like those near an edge.
 _TABLE_STDS = 9.5
