@@ -10,7 +10,7 @@ from pate.accounting.conversion import gaussian_delta
 from pate.accounting.events import Event
 from pate.accounting.trade_off import (
     UNBOUNDED,
-    GaussianBounds,
+    DeltaFreeBounds,
     gaussian_trade_off,
     least_mu,
     max_advantage,
@@ -82,7 +82,7 @@ class Accountant(ABC):
         0.092
         """
         require_probability("alpha", alpha)
-        bounds = self._gaussian_bounds()
+        bounds = self._delta_free_bounds()
         power_by_gaussian = gaussian_trade_off(bounds.mu, alpha=alpha)
         if bounds.is_exact:
             return power_by_gaussian
@@ -99,7 +99,7 @@ class Accountant(ABC):
         The result is an upper bound on the total variation distance between the releases on two neighbors. An attack
         that decides between two equally likely neighbors is right with a probability of at most (1 + advantage) / 2.
         """
-        bounds = self._gaussian_bounds()
+        bounds = self._delta_free_bounds()
         advantage_by_gaussian = (
             gaussian_delta(bounds.mu, epsilon=0.0) if bounds.mu < math.inf else 1.0
         )
@@ -122,16 +122,16 @@ class Accountant(ABC):
         >>> round(RdpAccountant().compose(GaussianEvent(2.0), 16).gdp_mu(), 6)
         2.0
         """
-        bounds = self._gaussian_bounds()
+        bounds = self._delta_free_bounds()
         if bounds.is_exact or bounds.rho == math.inf:
             return bounds.mu
         largest_epsilon = self._largest_useful_epsilon(negligible_delta=_NEGLIGIBLE_DELTA)
         return least_mu(
-            delta_at=self._quick_delta, largest_epsilon=largest_epsilon, gaussian_bounds=bounds
+            delta_at=self._quick_delta, largest_epsilon=largest_epsilon, delta_free_bounds=bounds
         )
 
-    def _gaussian_bounds(self) -> GaussianBounds:
-        """Returns a mu, a rho and an epsilon that bound all composed events (`GaussianBounds`); infinite where unknown.
+    def _delta_free_bounds(self) -> DeltaFreeBounds:
+        """Returns a mu, a rho and an epsilon that bound all composed events (`DeltaFreeBounds`); infinite if unknown.
 
         The bounds hold for arbitrarily small probabilities of a false alarm. The base class knows none.
         """

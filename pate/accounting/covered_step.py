@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from pate.accounting.discrete_pairs import Pair
 from pate.accounting.exact_grid import STEP_ROUNDING, CompositionStep, LossGrid, Shift, Shifts
 from pate.accounting.exact_pairs import Box, two_point_probabilities
-from pate.accounting.winner import Winner
+from pate.accounting.winner import WinnerPairs
 from pate.array_types import FloatArray, IntArray
 
 # One matrix product computes the expectations of so many pairs at so many points of the grid, so that its rows stay in
@@ -46,7 +46,7 @@ def box_step(grid: LossGrid, box: Box, *, negligible_delta: float) -> Compositio
 
 
 def winner_step(
-    grid: LossGrid, winner_pairs: Winner, *, negligible_delta: float
+    grid: LossGrid, winner_pairs: WinnerPairs, *, negligible_delta: float
 ) -> CompositionStep:
     """Returns the composition step of a winner, whose trees have many leaves; see `composition_step`."""
     # A pair has many outcomes, whose sum has a rounding error of its own.

@@ -41,7 +41,7 @@ from pate.accounting.gaussian_pairs import SampledPair, ShiftedMaximum
 from pate.accounting.loss_accountant import LossAccountant
 from pate.accounting.noisy_maximum import NoisyMaximum
 from pate.accounting.tuning import TuningAccountant
-from pate.accounting.winner import Winner
+from pate.accounting.winner import WinnerPairs
 from pate.validation import require_count
 
 # The time that the profile of one noisy maximum takes, in units of `ExactAccountant.work`. One profile serves all steps
@@ -237,7 +237,7 @@ class ExactAccountant(LossAccountant):
                 mu_squared = _rounded_up(self._mu_squared + self._mu_squared_of_winners)
                 mu = _rounded_up(math.sqrt(mu_squared))
                 repeated_steps = [
-                    step for step in self._steps if not isinstance(step.pairs, Winner)
+                    step for step in self._steps if not isinstance(step.pairs, WinnerPairs)
                 ]
                 ways.append(
                     self._totals(

@@ -30,7 +30,7 @@ from pate.accounting.exact_grid import CompositionStep, LossGrid, Profile, round
 from pate.accounting.exact_pairs import Box, DominatingPairs, FixedPair, Span, SteppedPairs
 from pate.accounting.exact_steps import composition_step, fixed_pair_step
 from pate.accounting.noisy_maximum import NoisyMaximum, noisy_maximum_profile
-from pate.accounting.winner import Winner
+from pate.accounting.winner import WinnerPairs
 from pate.array_types import FloatArray
 
 COST_OF_FULL_BLOCK = 720
@@ -530,7 +530,7 @@ def cost_of_step(step_pairs: DominatingPairs) -> int:
     """
     if isinstance(step_pairs, FixedPair):
         return 0
-    return _COST_OF_WINNER if isinstance(step_pairs, Winner) else _COST
+    return _COST_OF_WINNER if isinstance(step_pairs, WinnerPairs) else _COST
 
 
 def cost_in_blocks(repeated_steps: Steps, *, any_event_order: bool) -> int:

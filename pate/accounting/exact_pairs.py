@@ -21,7 +21,7 @@ from pate.accounting.special import log_expit
 from pate.accounting.winner import (
     LARGEST_MULTIPLIER,
     SMALLEST_MULTIPLIER,
-    Winner,
+    WinnerPairs,
     winner_pairs,
 )
 from pate.array_types import FloatArray
@@ -98,7 +98,7 @@ class Span:
         return self.length * self.length / 4
 
 
-SteppedPairs = Box | Span | ShiftedMaximum | Winner
+SteppedPairs = Box | Span | ShiftedMaximum | WinnerPairs
 """Pairs of distributions that are composed step by step. One `ShiftedMaximum` stands for all Gaussian releases."""
 
 FixedPair = SampledPair | NoisyMaximum

@@ -19,7 +19,7 @@ from pate.accounting.exact_grid import STEP_ROUNDING, CompositionStep, LossGrid
 from pate.accounting.exact_pairs import Box, Span, SteppedPairs
 from pate.accounting.gaussian_pairs import ShiftedMaximum
 from pate.accounting.span_step import span_step
-from pate.accounting.winner import Winner
+from pate.accounting.winner import WinnerPairs
 from pate.array_types import FloatArray
 
 
@@ -39,7 +39,7 @@ def composition_step(
     match step_pairs:
         case Box() as box_of_pairs:
             return box_step(grid, box_of_pairs, negligible_delta=negligible_delta)
-        case Winner() as winner_pairs:
+        case WinnerPairs() as winner_pairs:
             return winner_step(grid, winner_pairs, negligible_delta=negligible_delta)
         case Span() as span:
             return span_step(grid, span_length=span.length)

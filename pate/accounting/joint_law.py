@@ -25,7 +25,7 @@ from pate.accounting.event_tree import count_leaves, nodes
 from pate.accounting.events import Event, SelectThenTestEvent
 from pate.accounting.loss_accountant import AccountantBesideRenyi
 from pate.accounting.rdp import rdp_curve
-from pate.accounting.worst_joint_law import CandidateTypes, largest_divergence
+from pate.accounting.worst_joint_law import GapTypes, largest_divergence
 from pate.array_types import FloatArray
 
 LARGEST_NUM_TEACHERS = 20_000
@@ -260,9 +260,9 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
         or rdp_apart == math.inf
     ):
         return rdp_apart
-    candidate_types = CandidateTypes.from_event(event)
-    excess_moment = largest_divergence(candidate_types, divergence_of_ratios)
-    rounding = math.expm1(min(order * candidate_types.rounding, _LARGEST_LOG))
+    gap_types = GapTypes.from_event(event)
+    excess_moment = largest_divergence(gap_types, divergence_of_ratios)
+    rounding = math.expm1(min(order * gap_types.rounding, _LARGEST_LOG))
     excess_moment += rounding * (excess_moment + order)
     return min(rdp_apart, math.log1p(excess_moment) / (order - 1))
 

@@ -11,7 +11,7 @@ from pate.accounting.accountant import Accountant
 from pate.accounting.event_tree import by_accesses
 from pate.accounting.events import Event
 from pate.accounting.rdp import RdpAccountant
-from pate.accounting.trade_off import GaussianBounds
+from pate.accounting.trade_off import DeltaFreeBounds
 
 
 class AccountantBesideRenyi(Accountant):
@@ -28,8 +28,8 @@ class AccountantBesideRenyi(Accountant):
     def _counts_in_words(self) -> dict[str, str]:
         return self._rdp._counts_in_words | super()._counts_in_words
 
-    def _gaussian_bounds(self) -> GaussianBounds:
-        return self._rdp._gaussian_bounds().with_failures(self.failure_prob)
+    def _delta_free_bounds(self) -> DeltaFreeBounds:
+        return self._rdp._delta_free_bounds().with_failures(self.failure_prob)
 
     def copy(self) -> Self:
         """Returns an independent accountant with the same events; adding events to the copy leaves this one as is."""

@@ -26,7 +26,7 @@ from pate.accounting.event_tree import LeafCounts, count_leaves, failure_probabi
 from pate.accounting.events import Event, LeafEvent
 from pate.accounting.sampled_gaussian import sampled_gaussian_rdp
 from pate.accounting.session_rdp import session_rdp
-from pate.accounting.trade_off import GaussianBounds
+from pate.accounting.trade_off import DeltaFreeBounds
 from pate.accounting.winner import winner_rdp
 from pate.array_types import FloatArray
 from pate.validation import InvalidValue, require, require_count, require_each
@@ -121,8 +121,8 @@ class RdpAccountant(Accountant):
         """Returns the sum of the Renyi curves of all events at any orders > 1, one entry for each of `orders`."""
         return rdp_curve(self._leaf_counts, orders)
 
-    def _gaussian_bounds(self) -> GaussianBounds:
-        return GaussianBounds.from_leaves(self._leaf_counts).with_failures(self.failure_prob)
+    def _delta_free_bounds(self) -> DeltaFreeBounds:
+        return DeltaFreeBounds.from_leaves(self._leaf_counts).with_failures(self.failure_prob)
 
     def best_order(self, target_delta: float) -> float:
         """Returns the order that gives the epsilon of `get_epsilon(target_delta)`."""

@@ -110,6 +110,7 @@ class TargetCharging(HeldBudget):
         super().__init__()
         q_target = QTarget(epsilon=epsilon, hit_prob=hit_prob)
         self.target = q_target
+        # `failure_prob` is the sum of the deltas of all calls; overruns take another part of `target_delta`.
         self.price: SessionPrice = best_session_price(
             q_target,
             target_hits=target_hits,
@@ -153,6 +154,7 @@ class TargetCharging(HeldBudget):
             num_counters: the number of targets of each call.
             failure_prob: the largest sum of the deltas of all calls.
         """
+        # The largest epsilon and the smallest probability of a hit of all targets.
         covering_q_target = common_target(targets)
         return cls(
             epsilon=covering_q_target.epsilon,
@@ -171,7 +173,8 @@ class TargetCharging(HeldBudget):
     @property
     def remaining_hits(self) -> int:
         """The number of hits until the end of the session, counted at the counter with the fewest hits."""
-        return max(0, self.target_hits - min(self.hits))
+        fewest_hits_so_far = min(self.hits)
+        return max(0, self.target_hits - fewest_hits_so_far)
 
     @property
     def event(self) -> Event:
@@ -187,10 +190,10 @@ class TargetCharging(HeldBudget):
                 self.price.num_accesses, overrun_prob=self.price.overrun_prob
             )
         hits_of_all_counters = num_counters * self.target_hits
-        hit_prob = self.target.hit_prob
+        least_hit_prob = self.target.hit_prob
         num_accesses = min_accesses(
             target_hits=hits_of_all_counters,
-            hit_prob=hit_prob,
+            hit_prob=least_hit_prob,
             overrun_prob=num_counters * self.price.overrun_prob,
         )
         # An epsilon-DP event has rho = epsilon^2 / 2, so the sums of epsilon^2 are compared.
@@ -199,7 +202,7 @@ class TargetCharging(HeldBudget):
         return self._event_of_accesses(
             num_accesses,
             overrun_prob=overrun_probability(
-                num_accesses, target_hits=hits_of_all_counters, hit_prob=hit_prob
+                num_accesses, target_hits=hits_of_all_counters, hit_prob=least_hit_prob
             ),
         )
 
@@ -228,10 +231,10 @@ class TargetCharging(HeldBudget):
             failure_prob: the delta of the call, which must fit into the session's `failure_prob`.
         """
         self._require_own_process()
-        fewest_hits_of_counters = min(self.hits)
+        fewest_hits_so_far = min(self.hits)
         if self.halted:
             rule = f"fewer than target_hits={self.target_hits} for a call"
-            raise InvalidValue("hits", fewest_hits_of_counters, rule=rule)
+            raise InvalidValue("hits", fewest_hits_so_far, rule=rule)
         if target is not None and not self.target.covers(target):
             rule = f"no larger epsilon and no smaller hit_prob than {self.target}"
             raise InvalidValue("target", target, rule=rule)
@@ -321,11 +324,12 @@ class TargetCharging(HeldBudget):
             counter_hits_after_calls = np.cumsum(
                 np.vstack([self.hits, counter_hits_of_calls]), axis=0
             )
-            is_open = counter_hits_after_calls.min(axis=1) < self.target_hits
-            num_counted = min(int(is_open.sum()), len(is_hit_of_calls))
-            self.hits = counter_hits_after_calls[num_counted].tolist()
-            self.num_calls += num_counted
-            return num_counted
+            fewest_hits_after_calls = counter_hits_after_calls.min(axis=1)
+            is_open_after_calls = fewest_hits_after_calls < self.target_hits
+            num_counted_calls = min(int(is_open_after_calls.sum()), len(is_hit_of_calls))
+            self.hits = counter_hits_after_calls[num_counted_calls].tolist()
+            self.num_calls += num_counted_calls
+            return num_counted_calls
 
     @property
     def state(self) -> dict[str, Any]:
@@ -348,10 +352,10 @@ class TargetCharging(HeldBudget):
             InvalidValue: this session has counted a call already, or `state` is not the state of a session with the
                 same parameters.
         """
-        parameters = state.get("parameters")
-        if parameters != self._parameters:
+        parameters_of_session = state.get("parameters")
+        if parameters_of_session != self._parameters:
             rule = f"{self._parameters}, as of this session"
-            raise InvalidValue("parameters", parameters, rule=rule)
+            raise InvalidValue("parameters", parameters_of_session, rule=rule)
         num_calls = require_count("num_calls", state.get("num_calls", -1), minimum=0)
         hits = self._hits_from_state(state.get("hits"), num_calls=num_calls)
         spent_failure_prob = require_non_negative(
@@ -376,9 +380,13 @@ class TargetCharging(HeldBudget):
             num_calls: the number of calls of the saved session.
         """
         stored_counts = stored_hits if isinstance(stored_hits, list) else []
-        hits = [require_count("hits", count, minimum=0) for count in stored_counts]
+        hits_of_counters = [
+            require_count("hits", hits_of_counter, minimum=0) for hits_of_counter in stored_counts
+        ]
         is_possible = (
-            len(hits) == len(self.hits) and max(hits) <= num_calls and min(hits) <= self.target_hits
+            len(hits_of_counters) == len(self.hits)
+            and max(hits_of_counters) <= num_calls
+            and min(hits_of_counters) <= self.target_hits
         )
         if not is_possible:
             rule = (
@@ -386,7 +394,7 @@ class TargetCharging(HeldBudget):
                 f"num_calls={num_calls}, and one of them at most {self.target_hits}"
             )
             raise InvalidValue("hits", stored_hits, rule=rule)
-        return hits
+        return hits_of_counters
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the state to a file; the caller must do so before each release of an outcome.
@@ -404,9 +412,9 @@ class TargetCharging(HeldBudget):
         session_state = read_json(
             Path(path), rule=rule, remedy="restore it from a backup, or charge for a new session"
         )
-        if (
-            not isinstance(session_state, dict)
-            or session_state.get("target_charging") != _STATE_VERSION
-        ):
+        state_version = None
+        if isinstance(session_state, dict):
+            state_version = session_state.get("target_charging")
+        if state_version != _STATE_VERSION:
             raise InvalidValue("path", path, rule=rule)
         self.resume(session_state)

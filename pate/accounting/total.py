@@ -62,7 +62,7 @@ class TotalPrice(NamedTuple):
 
 def total_price(
     events: Sequence[Event],
-    deltas: Sequence[float],
+    deltas_of_releases: Sequence[float],
     *,
     accountant: AccountantMaker = AutoAccountant,
 ) -> TotalPrice:
@@ -74,20 +74,20 @@ def total_price(
 
     Args:
         events: the price of each release.
-        deltas: the delta of each release, in (0, 1), above its failure probability.
+        deltas_of_releases: the delta of each release, in (0, 1), above its failure probability.
         accountant: makes an empty accountant, as in `total_epsilon`.
     """
     make_accountant = accountant
-    delta = max(deltas)
+    delta_of_total = max(deltas_of_releases)
     try:
-        epsilon = total_epsilon(events, target_delta=delta, accountant=make_accountant)
+        epsilon = total_epsilon(events, target_delta=delta_of_total, accountant=make_accountant)
     except InvalidValue:
         # The failure probabilities use up the largest delta.
-        delta = math.fsum(deltas)
-        if delta >= 1:
+        delta_of_total = math.fsum(deltas_of_releases)
+        if delta_of_total >= 1:
             return TotalPrice(epsilon=math.inf, delta=1.0)
-        epsilon = total_epsilon(events, target_delta=delta, accountant=make_accountant)
-    return TotalPrice(epsilon=epsilon, delta=delta)
+        epsilon = total_epsilon(events, target_delta=delta_of_total, accountant=make_accountant)
+    return TotalPrice(epsilon=epsilon, delta=delta_of_total)
 
 
 def have_one_order(

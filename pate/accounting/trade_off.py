@@ -121,8 +121,8 @@ def max_advantage(delta_at: DeltaAt, *, largest_epsilon: float) -> float:
 
 
 @dataclass(frozen=True)
-class GaussianBounds:
-    """Bounds on several releases together that hold for arbitrarily small alpha; each is infinite where unknown.
+class DeltaFreeBounds:
+    """Bounds without a delta on several releases together, for arbitrarily small alpha; each is infinite where unknown.
 
     Alpha is the probability that an attack gives a false alarm.
 
@@ -141,7 +141,7 @@ class GaussianBounds:
     @classmethod
     def from_leaves(
         cls, counted_leaves: Iterable[tuple[events.LeafEvent, float]]
-    ) -> GaussianBounds:
+    ) -> DeltaFreeBounds:
         """Returns the bounds of several releases together: sums of rho and of epsilon, and for mu a sum of squares.
 
         Args:
@@ -166,17 +166,17 @@ class GaussianBounds:
             is_exact=is_exact,
         )
 
-    def with_failures(self, failure_prob: float) -> GaussianBounds:
+    def with_failures(self, failure_prob: float) -> DeltaFreeBounds:
         """Returns these bounds, or infinite ones where the releases fail with a probability above 0."""
         return UNBOUNDED if failure_prob > 0 else self
 
 
-UNBOUNDED = GaussianBounds(mu=math.inf, rho=math.inf, epsilon=math.inf)
+UNBOUNDED = DeltaFreeBounds(mu=math.inf, rho=math.inf, epsilon=math.inf)
 """The bounds of releases about which nothing is known at arbitrarily small alpha."""
 
 
 def least_mu(
-    delta_at: DeltaAt, *, largest_epsilon: float, gaussian_bounds: GaussianBounds
+    delta_at: DeltaAt, *, largest_epsilon: float, delta_free_bounds: DeltaFreeBounds
 ) -> float:
     """Returns a mu for which a release is mu-GDP, rounded up; infinity where none is found.
 
@@ -188,15 +188,15 @@ def least_mu(
     Args:
         delta_at: the delta at each epsilon.
         largest_epsilon: the largest epsilon of a line, >= 0 and finite.
-        gaussian_bounds: the bounds that hold for arbitrarily small alpha.
+        delta_free_bounds: the bounds that hold for arbitrarily small alpha.
     """
     lines_below_curve = _hull_lines(
-        delta_at, largest_epsilon=largest_epsilon, gaussian_bounds=gaussian_bounds
+        delta_at, largest_epsilon=largest_epsilon, delta_free_bounds=delta_free_bounds
     )
     # The segments end at alpha = beta, because the curve to the right is the mirror image of that to the left.
     middle_alpha = float(np.max((1 - lines_below_curve.deltas) / (1 + lines_below_curve.slopes)))
     if middle_alpha == 0:  # no line is above 0
-        return gaussian_bounds.mu
+        return delta_free_bounds.mu
     segment_ends = _segment_ends(lines_below_curve, middle_alpha)
     with np.errstate(invalid="ignore"):
         mus_of_ends = ndtri(np.minimum(segment_ends.detection_probs, 1.0)) - ndtri(
@@ -204,12 +204,12 @@ def least_mu(
         )
         # The ends are in the order of falling alpha: each maximum is over an end and all ends to the right of it.
         mus_right_of_ends = np.maximum.accumulate(mus_of_ends)
-    mus_left_of_ends = _mus_by_rho(segment_ends.alphas, gaussian_bounds.rho)
+    mus_left_of_ends = _mus_by_rho(segment_ends.alphas, delta_free_bounds.rho)
     if lines_below_curve.deltas[-1] == 0:
         # A line with delta = 0 joins the leftmost end to alpha = 0 and beta = 1, where Gaussian curves begin, too.
         mus_left_of_ends[-1] = 0.0
     mu = float(np.min(np.maximum(mus_right_of_ends, mus_left_of_ends)))
-    return min(mu * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE, gaussian_bounds.mu)
+    return min(mu * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE, delta_free_bounds.mu)
 
 
 def _golden_section_max(function: Callable[[float], float], *, largest_x: float) -> float:
@@ -242,34 +242,34 @@ def _golden_section_max(function: Callable[[float], float], *, largest_x: float)
     return max(largest_value, value_at_lower_inner_x, value_at_upper_inner_x)
 
 
-def _bounds_of_leaf(leaf: events.LeafEvent) -> GaussianBounds:
+def _bounds_of_leaf(leaf: events.LeafEvent) -> DeltaFreeBounds:
     """Returns the mu, rho and epsilon that bound one release; each is infinite where none is known."""
     match leaf:
         case events.NoOpEvent():
-            return GaussianBounds(mu=0.0, rho=0.0, epsilon=0.0)
+            return DeltaFreeBounds(mu=0.0, rho=0.0, epsilon=0.0)
         case events.GaussianEvent() | events.SampledGaussianEvent():
             # A release on a random sample hides more than a release on all units.
-            return _gaussian_bounds(leaf.noise_multiplier)
+            return _bounds_of_gaussian(leaf.noise_multiplier)
         case events.WinnerEvent():
             # The winner is a function of the noisy counts.
-            return _gaussian_bounds(leaf.noise_multiplier / math.sqrt(leaf.num_moving))
+            return _bounds_of_gaussian(leaf.noise_multiplier / math.sqrt(leaf.num_moving))
         case events.NoisyMaxGaussianEvent():
-            return _gaussian_bounds(leaf.noise_multiplier / math.sqrt(leaf.num_candidates))
+            return _bounds_of_gaussian(leaf.noise_multiplier / math.sqrt(leaf.num_candidates))
         case events.ZCdpEvent():
-            return GaussianBounds(mu=math.inf, rho=leaf.rho, epsilon=math.inf)
+            return DeltaFreeBounds(mu=math.inf, rho=leaf.rho, epsilon=math.inf)
         case events.BoundedRangeEvent():
             # The worst pair has the losses epsilon / 2 and -epsilon / 2 (docs/proofs/trade_off.md, claim 6), so mu is
             # that of (epsilon / 2)-DP. And rho is epsilon^2 / 8 (Dong, Durfee & Rogers 2020).
-            gaussian_bounds = _pure_dp_bounds(leaf.epsilon, num_releases=1)
+            delta_free_bounds = _pure_dp_bounds(leaf.epsilon, num_releases=1)
             mu = _mu_of_pure_dp(leaf.epsilon / 2)
-            return replace(gaussian_bounds, mu=mu, rho=leaf.epsilon * leaf.epsilon / 8)
+            return replace(delta_free_bounds, mu=mu, rho=leaf.epsilon * leaf.epsilon / 8)
         case events.ThresholdEvent():
             # The bit is a function of the noisy integer.
-            return replace(_gaussian_bounds(leaf.noise_std), epsilon=pure_epsilon(leaf))
+            return replace(_bounds_of_gaussian(leaf.noise_std), epsilon=pure_epsilon(leaf))
         case events.OneBitEvent():
-            gaussian_bounds = _pure_dp_bounds(pure_epsilon(leaf), num_releases=1)
-            mu = min(gaussian_bounds.mu, _mu_of_bit(leaf))
-            return replace(gaussian_bounds, mu=mu, rho=min(gaussian_bounds.rho, mu * mu / 2))
+            delta_free_bounds = _pure_dp_bounds(pure_epsilon(leaf), num_releases=1)
+            mu = min(delta_free_bounds.mu, _mu_of_bit(leaf))
+            return replace(delta_free_bounds, mu=mu, rho=min(delta_free_bounds.rho, mu * mu / 2))
         case events.PureDpEvent():
             return _pure_dp_bounds(leaf.epsilon, num_releases=1)
         case events.SessionEvent():
@@ -277,17 +277,17 @@ def _bounds_of_leaf(leaf: events.LeafEvent) -> GaussianBounds:
     return UNBOUNDED
 
 
-def _gaussian_bounds(noise_multiplier: float) -> GaussianBounds:
+def _bounds_of_gaussian(noise_multiplier: float) -> DeltaFreeBounds:
     """Returns the mu and rho that bound a Gaussian release, with an infinite epsilon.
 
     Args:
         noise_multiplier: noise std / l2 sensitivity, >= 0; with 0 all bounds are infinite.
     """
     mu = 1 / noise_multiplier if noise_multiplier else math.inf
-    return GaussianBounds(mu=mu, rho=mu * mu / 2, epsilon=math.inf)
+    return DeltaFreeBounds(mu=mu, rho=mu * mu / 2, epsilon=math.inf)
 
 
-def _pure_dp_bounds(epsilon: float, *, num_releases: float) -> GaussianBounds:
+def _pure_dp_bounds(epsilon: float, *, num_releases: float) -> DeltaFreeBounds:
     """Returns the mu, rho and epsilon that bound several epsilon-DP releases together.
 
     Args:
@@ -295,8 +295,8 @@ def _pure_dp_bounds(epsilon: float, *, num_releases: float) -> GaussianBounds:
         num_releases: the number of releases, >= 0; infinity is allowed.
     """
     if epsilon == 0 or num_releases == 0:
-        return GaussianBounds(mu=0.0, rho=0.0, epsilon=0.0)
-    return GaussianBounds(
+        return DeltaFreeBounds(mu=0.0, rho=0.0, epsilon=0.0)
+    return DeltaFreeBounds(
         mu=math.sqrt(num_releases) * _mu_of_pure_dp(epsilon),
         rho=num_releases * epsilon * epsilon / 2,  # Bun & Steinke 2016
         epsilon=num_releases * epsilon,
@@ -311,7 +311,8 @@ def _mu_of_pure_dp(epsilon: float) -> float:
     sqrt(pi / 2) epsilon is returned.
     """
     if epsilon < _TINY_EPSILON:
-        return math.sqrt(math.pi / 2) * epsilon
+        slope_of_mu_at_zero = math.sqrt(math.pi / 2)
+        return slope_of_mu_at_zero * epsilon
     log_alpha = -float(np.logaddexp(0.0, epsilon))
     if log_alpha <= -_LARGEST_EXPONENT:
         return math.inf
@@ -344,24 +345,28 @@ class _Lines(NamedTuple):
 
 
 def _hull_lines(
-    delta_at: DeltaAt, largest_epsilon: float, gaussian_bounds: GaussianBounds
+    delta_at: DeltaAt, largest_epsilon: float, delta_free_bounds: DeltaFreeBounds
 ) -> _Lines:
     """Returns lines below a trade-off curve, those of 256 epsilons, without lines that the others make superfluous.
 
     A line is superfluous if it is nowhere above all others. Where a release is epsilon-DP, the line with that epsilon
     and delta = 0 is one of them. `least_mu` explains the arguments.
     """
-    epsilons = np.linspace(0.0, min(largest_epsilon, gaussian_bounds.epsilon), _NUM_LINES)
-    deltas = np.array([delta_at(float(epsilon)) for epsilon in epsilons])
-    if gaussian_bounds.epsilon <= largest_epsilon:
-        deltas[-1] = 0.0
-    elif gaussian_bounds.epsilon < _LARGEST_EXPONENT:
-        epsilons = np.append(epsilons, gaussian_bounds.epsilon)
-        deltas = np.append(deltas, 0.0)
-    slopes = np.exp(epsilons)
+    epsilons_of_lines = np.linspace(
+        0.0, min(largest_epsilon, delta_free_bounds.epsilon), _NUM_LINES
+    )
+    deltas_of_lines = np.array([delta_at(float(epsilon)) for epsilon in epsilons_of_lines])
+    if delta_free_bounds.epsilon <= largest_epsilon:
+        deltas_of_lines[-1] = 0.0
+    elif delta_free_bounds.epsilon < _LARGEST_EXPONENT:
+        epsilons_of_lines = np.append(epsilons_of_lines, delta_free_bounds.epsilon)
+        deltas_of_lines = np.append(deltas_of_lines, 0.0)
+    slopes = np.exp(epsilons_of_lines)
     # The slopes of tiny epsilons are all 1. Of lines with equal slopes the last one is the largest.
     is_last_of_slope = np.diff(slopes, append=np.inf) > 0
-    lines_of_slopes = _Lines(slopes=slopes[is_last_of_slope], deltas=deltas[is_last_of_slope])
+    lines_of_slopes = _Lines(
+        slopes=slopes[is_last_of_slope], deltas=deltas_of_lines[is_last_of_slope]
+    )
     hull_indices = lower_hull(x=lines_of_slopes.slopes, y=lines_of_slopes.deltas)
     return _Lines(
         slopes=lines_of_slopes.slopes[hull_indices], deltas=lines_of_slopes.deltas[hull_indices]
@@ -403,11 +408,8 @@ def _mus_by_rho(alphas: FloatArray, rho: float) -> FloatArray:
     above rho. The difference Phi^-1(1 - alpha) - Phi^-1(1 - p) falls with alpha. Entries are infinite where log 1/alpha
     is at most rho.
     """
-    root_differences = np.sqrt(-np.log(alphas)) - math.sqrt(rho)
+    root_gaps = np.sqrt(-np.log(alphas)) - math.sqrt(rho)
+    is_power_bounded = root_gaps > 0
     with np.errstate(invalid="ignore"):
-        detection_probs = np.where(
-            root_differences > 0, np.exp(-root_differences * root_differences), 1.0
-        )
-    return np.asarray(
-        np.where(root_differences > 0, ndtri(detection_probs) - ndtri(alphas), np.inf)
-    )
+        largest_powers = np.where(is_power_bounded, np.exp(-root_gaps * root_gaps), 1.0)
+    return np.asarray(np.where(is_power_bounded, ndtri(largest_powers) - ndtri(alphas), np.inf))

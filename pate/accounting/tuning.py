@@ -51,14 +51,14 @@ def tuning_event(base: Event, score: Event, distribution: RunCount) -> Event:
     >>> tuning_event(GaussianEvent(20.0), NoOpEvent(), Poisson(mean=4.0)).distribution
     Poisson(mean=4.0)
     """
-    failure_prob = failure_probability(base) + failure_probability(score)
+    failure_prob_of_run = failure_probability(base) + failure_probability(score)
     tuned = TuningEvent(
         base=without_failures(base), score=without_failures(score), distribution=distribution
     )
-    if failure_prob == 0:
+    if failure_prob_of_run == 0:
         return tuned
     return ApproximateEvent(
-        tuned, failure_prob=distribution.prob_of_any(prob=min(failure_prob, 1.0))
+        tuned, failure_prob=distribution.prob_of_any(prob=min(failure_prob_of_run, 1.0))
     )
 
 
@@ -73,19 +73,19 @@ class Candidate:
         self._accountant = accountant
 
     @classmethod
-    def from_event(cls, event: TuningEvent, accountant: Accountant) -> Self:
+    def from_event(cls, tuned_event: TuningEvent, accountant: Accountant) -> Self:
         """Returns the bounds on one run of a tuned release.
 
         Args:
-            event: the price of the tuned release.
+            tuned_event: the price of the tuned release.
             accountant: an empty accountant, to which the release and the score of one run are added.
         """
-        return cls(accountant.compose(event.base).compose(event.score))
+        return cls(accountant.compose(tuned_event.base).compose(tuned_event.score))
 
     @cached_property
     def _mu(self) -> float:
         """A mu for which the release and the score of one run are mu-GDP; infinite where none is known."""
-        return self._accountant._gaussian_bounds().mu
+        return self._accountant._delta_free_bounds().mu
 
     def delta(self, epsilon: float) -> float:
         """Returns an upper bound on the delta of one run at a positive or negative epsilon."""
@@ -101,7 +101,7 @@ class Candidate:
         return min(delta, gaussian_delta(self._mu, epsilon=epsilon))
 
 
-def selection_ratio(event: TuningEvent, candidate_bounds: Candidate) -> float:
+def selection_ratio(tuned_event: TuningEvent, bounds_on_one_run: Candidate) -> float:
     """Returns the logarithm of the largest likelihood ratio of the selection, rounded up.
 
     The selection of the run with the best score multiplies the likelihood ratios of one run by at most this ratio. Let
@@ -113,17 +113,17 @@ def selection_ratio(event: TuningEvent, candidate_bounds: Candidate) -> float:
     For Poisson it is E[K] delta(0).
 
     Args:
-        event: the price of the tuned release.
-        candidate_bounds: the bounds on one candidate.
+        tuned_event: the price of the tuned release.
+        bounds_on_one_run: the bounds on one candidate.
     """
-    match event.distribution:
+    match tuned_event.distribution:
         case TruncatedNegativeBinomial(eta=eta, gamma=gamma):
             low_epsilon = 0.0
             high_epsilon = -math.log(gamma) + _ROUNDING  # there the right side is 1
             for _ in range(_NUM_HALVINGS):
                 middle_epsilon = (low_epsilon + high_epsilon) / 2
                 largest_delta = math.expm1(middle_epsilon) * gamma / (1 - gamma)
-                if candidate_bounds.delta(epsilon=middle_epsilon) <= largest_delta * (
+                if bounds_on_one_run.delta(epsilon=middle_epsilon) <= largest_delta * (
                     1 - _ROUNDING
                 ):
                     high_epsilon = middle_epsilon
@@ -131,40 +131,40 @@ def selection_ratio(event: TuningEvent, candidate_bounds: Candidate) -> float:
                     low_epsilon = middle_epsilon
             return (1 + eta) * high_epsilon * (1 + _ROUNDING)
         case Poisson(mean=mean_num_runs):
-            return mean_num_runs * candidate_bounds.delta(epsilon=0.0) * (1 + _ROUNDING)
-    name_of_class = type(event.distribution).__name__
+            return mean_num_runs * bounds_on_one_run.delta(epsilon=0.0) * (1 + _ROUNDING)
+    name_of_class = type(tuned_event.distribution).__name__
     raise InvalidValue("distribution", name_of_class, rule="a distribution with a price")
 
 
-def tuning_rdp(event: TuningEvent, orders: FloatArray) -> FloatArray:
+def tuning_rdp(tuned_event: TuningEvent, orders: FloatArray) -> FloatArray:
     """Returns an upper bound on the Renyi curve of the best of a secret number of runs, `[num_orders]`.
 
     Args:
-        event: the price of the tuned release.
+        tuned_event: the price of the tuned release.
         orders: the orders a > 1, `[num_orders]`.
     """
     # A divergence is at most that of a larger order. At larger orders the term log E[K] / (a - 1) is smaller.
     all_orders = np.concatenate([orders, rdp.DEFAULT_ORDERS])
-    rdp_of_all_orders = rdp.rdp_curve_of(event.candidate)(all_orders)
+    rdp_of_all_orders = rdp.rdp_curve_of(tuned_event.candidate)(all_orders)
     if not rdp_of_all_orders.any():
         return np.zeros_like(orders)
     orders_less_one = all_orders - 1
     with np.errstate(over="ignore", invalid="ignore"):
-        match event.distribution:
+        match tuned_event.distribution:
             case TruncatedNegativeBinomial(mean=mean_num_runs):
                 rdp_of_all_orders = (
                     rdp_of_all_orders
-                    + _renyi_selection_ratio(event)
+                    + _renyi_selection_ratio(tuned_event)
                     + math.log(mean_num_runs) / orders_less_one
                 )
             case Poisson(mean=mean_num_runs):
-                poisson_penalty = mean_num_runs * _poisson_deltas(event, all_orders)
+                poisson_penalty = mean_num_runs * _poisson_deltas(tuned_event, all_orders)
                 log_moment = math.log(mean_num_runs) + orders_less_one * (
                     rdp_of_all_orders + poisson_penalty
                 )
                 rdp_of_all_orders = np.logaddexp(-mean_num_runs, log_moment) / orders_less_one
             case _:
-                name_of_class = type(event.distribution).__name__
+                name_of_class = type(tuned_event.distribution).__name__
                 raise InvalidValue(
                     "distribution", name_of_class, rule="a distribution with a price"
                 )
@@ -172,35 +172,37 @@ def tuning_rdp(event: TuningEvent, orders: FloatArray) -> FloatArray:
         1 + _ROUNDING
     )
     indices_by_falling_order = np.argsort(-all_orders, kind="stable")
-    smallest_rdp = np.empty_like(rdp_of_all_orders)  # of all orders that are at least as large
+    smallest_rdp = np.empty(len(all_orders))  # of all orders that are at least as large
     smallest_rdp[indices_by_falling_order] = np.minimum.accumulate(
         rdp_of_all_orders[indices_by_falling_order]
     )
     return smallest_rdp[: len(orders)]
 
 
-def _poisson_deltas(event: TuningEvent, orders: FloatArray) -> FloatArray:
+def _poisson_deltas(tuned_event: TuningEvent, orders: FloatArray) -> FloatArray:
     """Returns an upper bound on the delta of one run at epsilon = log(a / (a - 1)) for each order a, `[num_orders]`.
 
     The delta at the next smaller epsilon of a fixed grid is the bound, because deltas fall as epsilon rises.
     """
-    deltas_on_grid = _deltas_on_grid(event)
+    deltas_on_grid = _deltas_on_grid(tuned_event)
     epsilons = -np.log1p(-1 / orders) * (1 - _ROUNDING)
     grid_indices = np.searchsorted(_EPSILON_GRID, epsilons, side="right") - 1
     return np.asarray(deltas_on_grid[grid_indices])
 
 
 @lru_cache(maxsize=256)  # needed again for each grid of orders
-def _deltas_on_grid(event: TuningEvent) -> FloatArray:
+def _deltas_on_grid(tuned_event: TuningEvent) -> FloatArray:
     """Returns an upper bound on the delta of one run of a tuned release at each of `_EPSILON_GRID`, from a cache."""
-    candidate_bounds = Candidate.from_event(event, accountant=rdp.RdpAccountant())
-    return np.array([candidate_bounds.delta(epsilon=float(epsilon)) for epsilon in _EPSILON_GRID])
+    bounds_on_one_run = Candidate.from_event(tuned_event, accountant=rdp.RdpAccountant())
+    return np.array([bounds_on_one_run.delta(epsilon=float(epsilon)) for epsilon in _EPSILON_GRID])
 
 
 @lru_cache(maxsize=256)  # needed again for each grid of orders
-def _renyi_selection_ratio(event: TuningEvent) -> float:
+def _renyi_selection_ratio(tuned_event: TuningEvent) -> float:
     """Returns `selection_ratio` of a tuned release, with one run bounded by its Renyi curve, from a cache."""
-    return selection_ratio(event, Candidate.from_event(event, accountant=rdp.RdpAccountant()))
+    return selection_ratio(
+        tuned_event, Candidate.from_event(tuned_event, accountant=rdp.RdpAccountant())
+    )
 
 
 class TuningAccountant(AccountantBesideRenyi):
@@ -241,11 +243,13 @@ class TuningAccountant(AccountantBesideRenyi):
 
         None unless exactly one tuned release was composed, and nothing else that costs anything.
         """
-        event = self._tuned
-        if event is None or not self._is_alone:
+        tuned_event = self._tuned
+        if tuned_event is None or not self._is_alone:
             return None
-        candidate_bounds = Candidate.from_event(event, accountant=self._candidate_accountant())
-        return candidate_bounds, selection_ratio(event, candidate_bounds)
+        bounds_on_one_run = Candidate.from_event(
+            tuned_event, accountant=self._candidate_accountant()
+        )
+        return bounds_on_one_run, selection_ratio(tuned_event, bounds_on_one_run)
 
     def get_epsilon(self, target_delta: float) -> float:
         """Returns the smaller epsilon, at `target_delta`, of the privacy profile and of the Renyi curve.
@@ -278,7 +282,7 @@ class TuningAccountant(AccountantBesideRenyi):
         """Returns the delta of the tuned release by its privacy profile, without failures; 1 where it has none."""
         if self._bounds is None or self._tuned is None:
             return 1.0
-        candidate_bounds, log_ratio = self._bounds
+        bounds_on_one_run, log_ratio = self._bounds
         return self._tuned.distribution.prob_of_any(
-            prob=candidate_bounds.delta(epsilon=epsilon - log_ratio)
+            prob=bounds_on_one_run.delta(epsilon=epsilon - log_ratio)
         )

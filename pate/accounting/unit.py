@@ -58,7 +58,8 @@ class PrivacyUnit:
     @classmethod
     def of_teacher(cls) -> Self:
         """Returns the unit of one teacher with all its records, for votes whose private records are unknown."""
-        return cls(words="one teacher, with all its records")
+        unit_in_words = "one teacher, with all its records"
+        return cls(words=unit_in_words)
 
     @property
     def within_class(self) -> Self:

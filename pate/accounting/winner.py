@@ -57,9 +57,9 @@ _SMALLEST_COUNT = -1.8
 _LARGEST_SUM = 2.8
 # A bit whose threshold is farther from the means than this is a function of a normal that is censored there.
 _FARTHEST_BIT = 2.4
-# The distances of the means from the thresholds of the bits for which pairs are computed.
-_POSITIVE_THRESHOLDS = np.append(np.arange(7) / 10, 0.6 + np.arange(1, 10) / 5)
-_THRESHOLDS = np.append(-_POSITIVE_THRESHOLDS[:0:-1], _POSITIVE_THRESHOLDS)
+# How far P's mean is above the thresholds of the bits for which pairs are computed, in standard deviations.
+_POSITIVE_DISTANCES = np.append(np.arange(7) / 10, 0.6 + np.arange(1, 10) / 5)
+_MEANS_LESS_THRESHOLDS = np.append(-_POSITIVE_DISTANCES[:0:-1], _POSITIVE_DISTANCES)
 # The squares are chosen for this small shift, and serve all shifts.
 _SMALL_SHIFT = 1e-3
 # A square is divided while a corner of it costs more. No law's second moment over mean_shift^2 exceeds 1.2800.
@@ -98,19 +98,23 @@ def bit_release_pairs(mean_shift: float) -> tuple[Pair, ...]:
     The worst of the pairs dominates at every t with |mean_shift - t| <= 2.4. Z is from P = N(mean_shift, 1) or from
     Q = N(0, 1).
     """
-    threshold_steps = np.diff(_THRESHOLDS)
-    widest_neighbor_steps = np.maximum(np.append(threshold_steps, 0), np.append(0, threshold_steps))
-    q_masses = ndtr(_THRESHOLDS - mean_shift)  # Q(Z > t) for each threshold t
-    excess_masses = moved_mass(_THRESHOLDS, mean_shift=mean_shift)  # P(Z > t) - Q(Z > t)
+    steps_in_stds = np.diff(_MEANS_LESS_THRESHOLDS)
+    wider_steps_in_stds = np.maximum(np.append(steps_in_stds, 0), np.append(0, steps_in_stds))
+    q_masses = ndtr(_MEANS_LESS_THRESHOLDS - mean_shift)  # Q(Z > t) for each threshold t
+    p_minus_q_masses = moved_mass(
+        _MEANS_LESS_THRESHOLDS, mean_shift=mean_shift
+    )  # P(Z > t) - Q(Z > t)
     # Between two thresholds the curve's point lies within width^2 / 8 times the bend from the chord.
-    q_slack = widest_neighbor_steps**2 / 8 * _BEND_OF_MASS + _CORNER_ROUNDING
-    excess_slack = (widest_neighbor_steps**2 / 8 * _BEND_OF_DENSITY + _CORNER_ROUNDING) * mean_shift
-    raised_excess_masses = excess_masses + excess_slack
+    q_interpolation_slack = wider_steps_in_stds**2 / 8 * _BEND_OF_MASS + _CORNER_ROUNDING
+    p_minus_q_slack = (
+        wider_steps_in_stds**2 / 8 * _BEND_OF_DENSITY + _CORNER_ROUNDING
+    ) * mean_shift
+    raised_p_minus_q_masses = p_minus_q_masses + p_minus_q_slack
     return tuple(
         _pairs_above(
             q_masses=q_masses[None],
-            excess_masses=raised_excess_masses[None],
-            q_slack=q_slack,
+            p_minus_q_masses=raised_p_minus_q_masses[None],
+            q_interpolation_slack=q_interpolation_slack,
             mean_shift=mean_shift,
         )
     )
@@ -135,23 +139,29 @@ def pairs_at_corners_of_squares(mean_shift: float) -> tuple[Pair, ...]:
         square_corners.reshape(-1, 2).round(6), axis=0, return_inverse=True
     )
     # A corner serves several squares, so it takes the largest slack of them.
-    slack_of_squares = _slack(
+    interpolation_slack_of_squares = _interpolation_slack(
         lower_left_corners=lower_left_corners, widths=square_widths, mean_shift=mean_shift
     )  # [5, S]
-    slack_of_distinct = np.zeros((5, len(distinct_corners)))
+    slack_of_distinct_corners = np.zeros((5, len(distinct_corners)))
     for slack_row in range(5):
-        slack_of_corners = np.repeat(slack_of_squares[slack_row], len(_CORNERS))
-        np.maximum.at(slack_of_distinct[slack_row], index_of_corner.ravel(), slack_of_corners)
-    q_masses, excess_masses = curve_points(
-        first_leads=distinct_corners[:, 0],
-        second_leads=distinct_corners[:, 1],
+        interpolation_slack_of_corners = np.repeat(
+            interpolation_slack_of_squares[slack_row], len(_CORNERS)
+        )
+        np.maximum.at(
+            slack_of_distinct_corners[slack_row],
+            index_of_corner.ravel(),
+            interpolation_slack_of_corners,
+        )
+    q_masses, p_minus_q_masses = curve_points(
+        leads_of_first_count=distinct_corners[:, 0],
+        leads_of_second_count=distinct_corners[:, 1],
         mean_shift=mean_shift,
     )
     return tuple(
         _pairs_above(
             q_masses=q_masses,
-            excess_masses=excess_masses + slack_of_distinct[1:],
-            q_slack=slack_of_distinct[0],
+            p_minus_q_masses=p_minus_q_masses + slack_of_distinct_corners[1:],
+            q_interpolation_slack=slack_of_distinct_corners[0],
             mean_shift=2**0.5 * mean_shift,
         )
     )
@@ -168,39 +178,47 @@ def _covering_squares() -> tuple[FloatArray, FloatArray]:
     num_columns = round((_LARGEST_SUM - 2 * _SMALLEST_COUNT) / _LARGEST_WIDTH)
     column_starts = _SMALLEST_COUNT + _LARGEST_WIDTH * np.arange(num_columns)
     lower_left_corners = np.stack(np.meshgrid(column_starts, column_starts), axis=-1).reshape(-1, 2)
-    accepted_corners: list[FloatArray] = []
-    accepted_widths: list[FloatArray] = []
-    square_width = _LARGEST_WIDTH
+    finished_corners: list[FloatArray] = []
+    finished_widths: list[FloatArray] = []
+    width_in_stds = _LARGEST_WIDTH
     while len(lower_left_corners):
         lower_left_corners = lower_left_corners[
             lower_left_corners.sum(axis=1) < _LARGEST_SUM - 1e-9
         ]
-        slack_of_squares = _slack(
+        interpolation_slack_of_squares = _interpolation_slack(
             lower_left_corners=lower_left_corners,
-            widths=np.full(len(lower_left_corners), square_width),
+            widths=np.full(len(lower_left_corners), width_in_stds),
             mean_shift=_SMALL_SHIFT,
         )
-        slack_of_corners = np.repeat(slack_of_squares, len(_CORNERS), axis=1)
-        square_corners = (lower_left_corners[:, None] + square_width * _CORNERS).reshape(-1, 2)
-        q_masses, excess_masses = curve_points(
-            first_leads=square_corners[:, 0],
-            second_leads=square_corners[:, 1],
+        interpolation_slack_of_corners = np.repeat(
+            interpolation_slack_of_squares, len(_CORNERS), axis=1
+        )
+        square_corners = (lower_left_corners[:, None] + width_in_stds * _CORNERS).reshape(-1, 2)
+        q_masses, p_minus_q_masses = curve_points(
+            leads_of_first_count=square_corners[:, 0],
+            leads_of_second_count=square_corners[:, 1],
             mean_shift=_SMALL_SHIFT,
         )
-        raised_excess_masses = (excess_masses + slack_of_corners[1:]) / _SMALL_SHIFT
-        # The masses and the changes of the outcomes A, R and B, from the points of A, A or R, and R.
+        raised_p_minus_q_masses = (
+            p_minus_q_masses + interpolation_slack_of_corners[1:]
+        ) / _SMALL_SHIFT
+        # The points of the outcomes A (the first count wins) and A or R (the second count does not win).
+        q_of_first_wins, q_of_second_loses = q_masses[:2]
+        change_of_first_wins, change_of_second_loses = raised_p_minus_q_masses[:2]
+        q_interpolation_slack = interpolation_slack_of_corners[0]
+        # The masses and the changes of the outcomes A, R and B, from these points.
         outcome_masses = np.stack(
             [
-                q_masses[0] - slack_of_corners[0],
-                q_masses[1] - q_masses[0] - 2 * slack_of_corners[0],
-                1 - q_masses[1] - slack_of_corners[0],
+                q_of_first_wins - q_interpolation_slack,
+                q_of_second_loses - q_of_first_wins - 2 * q_interpolation_slack,
+                1 - q_of_second_loses - q_interpolation_slack,
             ]
         )
         mass_changes = np.stack(
             [
-                raised_excess_masses[0],
-                raised_excess_masses[1] - raised_excess_masses[0],
-                -raised_excess_masses[1],
+                change_of_first_wins,
+                change_of_second_loses - change_of_first_wins,
+                -change_of_second_loses,
             ]
         )
         outcome_masses = np.maximum(outcome_masses, np.abs(mass_changes) / _STEEPEST)
@@ -208,19 +226,21 @@ def _covering_squares() -> tuple[FloatArray, FloatArray]:
         corner_costs = (
             (mass_changes**2 / outcome_masses * skew_factors).sum(axis=0).reshape(-1, len(_CORNERS))
         )
-        is_accepted = (corner_costs <= _LARGEST_COST).all(axis=1) | (
-            square_width < 1.5 * _SMALLEST_WIDTH
+        is_fine_enough = (corner_costs <= _LARGEST_COST).all(axis=1) | (
+            width_in_stds < 1.5 * _SMALLEST_WIDTH
         )
-        accepted_corners.append(lower_left_corners[is_accepted])
-        accepted_widths.append(np.full(int(is_accepted.sum()), square_width))
-        square_width /= 2
+        finished_corners.append(lower_left_corners[is_fine_enough])
+        finished_widths.append(np.full(int(is_fine_enough.sum()), width_in_stds))
+        width_in_stds /= 2
         lower_left_corners = (
-            lower_left_corners[~is_accepted][:, None] + square_width * _CORNERS
+            lower_left_corners[~is_fine_enough][:, None] + width_in_stds * _CORNERS
         ).reshape(-1, 2)
-    return np.concatenate(accepted_corners), np.concatenate(accepted_widths)
+    return np.concatenate(finished_corners), np.concatenate(finished_widths)
 
 
-def _slack(lower_left_corners: FloatArray, widths: FloatArray, mean_shift: float) -> FloatArray:
+def _interpolation_slack(
+    lower_left_corners: FloatArray, widths: FloatArray, mean_shift: float
+) -> FloatArray:
     """Returns bounds on the error of interpolation between the corners of each square, `[5, num_squares]`.
 
     The first row bounds the error of Q(S). The other four rows bound by how much P(S) - Q(S) may exceed its
@@ -240,30 +260,34 @@ def _slack(lower_left_corners: FloatArray, widths: FloatArray, mean_shift: float
     t_range = (a_low + b_low) / 2**0.5, (a_high + b_high) / 2**0.5
     # bilinear interpolation errs by at most width^2 / 8 times the bend
     error_per_bend = widths**2 / 8
-    sideways_slack = error_per_bend * np.maximum(
+    q_slack = error_per_bend * np.maximum(
         bend_of_mass(a_range=a_range, b_range=b_range, d_range=d_range, t_range=t_range),
         bend_of_mass(a_range=b_range, b_range=a_range, d_range=d_range, t_range=t_range),
     )
-    change_of_first = bend_of_change(
+    bend_of_first_wins = bend_of_change(
         a_range=a_range, b_range=b_range, d_range=d_range, t_range=t_range
     )
-    change_of_second = bend_of_change(
+    bend_of_second_loses = bend_of_change(
         a_range=b_range, b_range=a_range, d_range=d_range, t_range=t_range
     )
     bends = np.stack(
         [
-            change_of_first,
-            change_of_second,
+            bend_of_first_wins,
+            bend_of_second_loses,
             bend_of_rest(a_range=a_range, b_range=b_range),
             bend_of_rest(a_range=b_range, b_range=a_range),
         ]
     )
-    upward_slacks = error_per_bend * mean_shift * bends + _CORNER_ROUNDING * mean_shift
-    return np.concatenate([sideways_slack[None] + _CORNER_ROUNDING, upward_slacks])
+    p_minus_q_slacks = error_per_bend * mean_shift * bends + _CORNER_ROUNDING * mean_shift
+    return np.concatenate([q_slack[None] + _CORNER_ROUNDING, p_minus_q_slacks])
 
 
 def _pairs_above(
-    *, q_masses: FloatArray, excess_masses: FloatArray, q_slack: FloatArray, mean_shift: float
+    *,
+    q_masses: FloatArray,
+    p_minus_q_masses: FloatArray,
+    q_interpolation_slack: FloatArray,
+    mean_shift: float,
 ) -> list[Pair]:
     """Returns, for each law, a pair whose test curve is nowhere below the points (Q(S), P(S)) of that law.
 
@@ -272,16 +296,18 @@ def _pairs_above(
 
     Args:
         q_masses: Q(S) of each set S of outcomes in each law, `[num_sets, num_laws]`.
-        excess_masses: P(S) - Q(S), `[num_sets, num_laws]`.
-        q_slack: the distance by which Q(S) may differ from `q_masses` to either side, `[num_laws]`.
+        p_minus_q_masses: P(S) - Q(S), `[num_sets, num_laws]`.
+        q_interpolation_slack: the distance by which Q(S) may differ from `q_masses` to either side, `[num_laws]`.
         mean_shift: the distance of two normals whose test curve is known to lie above those of all laws.
     """
     # Each point becomes two, at both ends of the range of its Q(S).
-    q_ends = np.concatenate([q_masses - q_slack, q_masses + q_slack]).clip(min=0, max=1)
-    heights_at_ends = np.concatenate([excess_masses, excess_masses])
+    q_ends = np.concatenate(
+        [q_masses - q_interpolation_slack, q_masses + q_interpolation_slack]
+    ).clip(min=0, max=1)
+    p_minus_q_at_ends = np.concatenate([p_minus_q_masses, p_minus_q_masses])
     return [
-        pair_above_points(q_of_law, heights=heights_of_law, mean_shift=mean_shift)
-        for q_of_law, heights_of_law in zip(q_ends.T, heights_at_ends.T, strict=True)
+        pair_above_points(q_of_law, heights=p_minus_q_of_law, mean_shift=mean_shift)
+        for q_of_law, p_minus_q_of_law in zip(q_ends.T, p_minus_q_at_ends.T, strict=True)
     ]
 
 
@@ -328,8 +354,10 @@ def winner_rdp(noise_multiplier: float, num_moving_counts: int, orders: FloatArr
             excess_moment = np.maximum(
                 np.maximum(moment_of_large_sums, moment_of_small_counts), moment_of_squares
             )
-        rdp = np.log1p(excess_moment) * _ROUNDED_UP / (orders - 1)
-    return np.where(np.isfinite(rdp), np.minimum(rdp, rdp_of_counts), rdp_of_counts)
+        rdp_of_winner = np.log1p(excess_moment) * _ROUNDED_UP / (orders - 1)
+    return np.where(
+        np.isfinite(rdp_of_winner), np.minimum(rdp_of_winner, rdp_of_counts), rdp_of_counts
+    )
 
 
 def _log_censored_moment(
@@ -362,7 +390,7 @@ def _log_censored_moment(
 
 
 @dataclass(frozen=True)
-class Winner:
+class WinnerPairs:
     """Pairs of distributions, the worst of which dominates the release of the index of the largest noisy count.
 
     The pairs are the leaves of the trees under `roots`. An inner node of a tree is a pair that dominates its children,
@@ -375,7 +403,7 @@ class Winner:
 
 
 @lru_cache(maxsize=16)
-def winner_pairs(noise_multiplier: float, num_moving_counts: int) -> Winner:
+def winner_pairs(noise_multiplier: float, num_moving_counts: int) -> WinnerPairs:
     """Returns the trees of pairs that dominate the release of the index of the largest noisy count, from a cache.
 
     An inner node has at most four children.
@@ -413,12 +441,12 @@ def winner_pairs(noise_multiplier: float, num_moving_counts: int) -> Winner:
             *distribution_pairs_of_small_counts,
             *pairs_at_corners_of_squares(mean_shift),
         ]
-    variance = max(
+    largest_variance = max(
         float(pair.q_masses @ (pair.excess_ratios * pair.excess_ratios)) for pair in pairs
     )
     # Pairs that are alike in both tails, the masses of large losses of either sign, stand side by side, and get one
     # parent.
-    large_excess_ratio = variance**0.5 / 4
+    large_excess_ratio = largest_variance**0.5 / 4
     masses_of_both_tails = [
         [
             pair.q_masses[pair.excess_ratios > large_excess_ratio].sum(),
@@ -437,7 +465,9 @@ def winner_pairs(noise_multiplier: float, num_moving_counts: int) -> Winner:
         ]
         pairs += pairs_of_level
     largest_loss = max(float(np.abs(pair.losses).max()) for pair in pairs)
-    return Winner(roots=tuple(pairs_of_level), variance=variance, largest_loss=largest_loss)
+    return WinnerPairs(
+        roots=tuple(pairs_of_level), variance=largest_variance, largest_loss=largest_loss
+    )
 
 
 def _ordered_by_nearness(points: FloatArray, indices: IntArray) -> list[int]:

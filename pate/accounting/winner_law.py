@@ -53,7 +53,7 @@ def moved_mass(z: FloatArray, mean_shift: float) -> FloatArray:
 
 
 def curve_points(
-    first_leads: FloatArray, second_leads: FloatArray, mean_shift: float
+    leads_of_first_count: FloatArray, leads_of_second_count: FloatArray, mean_shift: float
 ) -> tuple[FloatArray, FloatArray]:
     """Returns Q(S) and P(S) - Q(S) of the four sets S = A, A or R, R, A or B, `[4, num_points]` each.
 
@@ -62,8 +62,8 @@ def curve_points(
     count of all others.
 
     Args:
-        first_leads: a, the first count before noise, less M, on the first data set, `[num_points]`.
-        second_leads: b, the second count before noise, less M, on the first data set, `[num_points]`.
+        leads_of_first_count: a, the first count before noise, less M, on the first data set, `[num_points]`.
+        leads_of_second_count: b, the second count before noise, less M, on the first data set, `[num_points]`.
         mean_shift: the distance by which the first count falls and the second rises, in standard deviations of the
             noise.
     """
@@ -72,29 +72,33 @@ def curve_points(
     # P - Q is the integral over the path (a - s, b + s), 0 <= s <= mean_shift, of the derivatives
     #   of P(A): phi(a) Phi(-b) + sqrt 2 phi(d) Phi(t);  of P(R): -phi(a) Phi(-b) + Phi(-a) phi(b).
     # Along the path t stays, so the second term of P(A) has a closed form.
-    first_leaves = density(first_leads[:, None] - shift_steps) * ndtr(
-        -second_leads[:, None] - shift_steps
+    first_leaves = density(leads_of_first_count[:, None] - shift_steps) * ndtr(
+        -leads_of_second_count[:, None] - shift_steps
     )
-    second_enters = ndtr(-first_leads[:, None] + shift_steps) * density(
-        second_leads[:, None] + shift_steps
+    second_enters = ndtr(-leads_of_first_count[:, None] + shift_steps) * density(
+        leads_of_second_count[:, None] + shift_steps
     )
-    exchanged = ndtr((first_leads + second_leads) / math.sqrt(2)) * moved_mass(
-        (first_leads - second_leads) / math.sqrt(2), mean_shift=math.sqrt(2) * mean_shift
+    exchanged = ndtr((leads_of_first_count + leads_of_second_count) / math.sqrt(2)) * moved_mass(
+        (leads_of_first_count - leads_of_second_count) / math.sqrt(2),
+        mean_shift=math.sqrt(2) * mean_shift,
     )
     change_of_first_wins = mean_shift / 2 * (first_leaves @ shift_weights) + exchanged
     change_of_rest_wins = mean_shift / 2 * ((second_enters - first_leaves) @ shift_weights)
     # Q(A) is P(X > max(0, Y)) after the change, by quadrature; wrong by about 1e-15.
-    moved_first_leads = (first_leads - mean_shift)[:, None]
-    moved_second_leads = (second_leads + mean_shift)[:, None]
-    lower_ends = np.maximum(0.0, moved_first_leads - _FARTHEST)
-    upper_ends = np.maximum(moved_first_leads + _FARTHEST, _FARTHEST)
+    moved_leads_of_first = (leads_of_first_count - mean_shift)[:, None]
+    moved_leads_of_second = (leads_of_second_count + mean_shift)[:, None]
+    lower_ends = np.maximum(0.0, moved_leads_of_first - _FARTHEST)
+    upper_ends = np.maximum(moved_leads_of_first + _FARTHEST, _FARTHEST)
     mass_nodes, mass_weights = gauss_legendre(_NODES_OF_MASS)
     half_width = (upper_ends - lower_ends) / 2
     x = half_width * mass_nodes + (upper_ends + lower_ends) / 2
     q_of_first_wins = half_width[:, 0] * (
-        (density(x - moved_first_leads) * ndtr(x - moved_second_leads)) @ mass_weights
+        (density(x - moved_leads_of_first) * ndtr(x - moved_leads_of_second)) @ mass_weights
     )
-    q_of_rest_wins = ndtr(-first_leads + mean_shift) * ndtr(-second_leads - mean_shift)
+    q_of_rest_wins = ndtr(-leads_of_first_count + mean_shift) * ndtr(
+        -leads_of_second_count - mean_shift
+    )
+    # the sets of outcomes A, A or R, R, and A or B, in this order
     q_masses = np.stack(
         [q_of_first_wins, q_of_first_wins + q_of_rest_wins, q_of_rest_wins, 1 - q_of_rest_wins]
     )
@@ -123,11 +127,15 @@ def bend_of_mass(a_range: Range, b_range: Range, d_range: Range, t_range: Range)
     """
     # The second derivatives follow from the derivatives in the module docstring: phi'(a) Phi(-b), and for either
     # coordinate a term of at most |phi'(d) Phi(t)| / 2 + phi(d) phi(t) / 2.
-    crossed_term = density(_nearest_to_zero(ranges=d_range)) * density(
+    largest_product = density(_nearest_to_zero(ranges=d_range)) * density(
         _nearest_to_zero(ranges=t_range)
     )
-    crossed = (_largest_slope(ranges=d_range) * ndtr(t_range[1]) + crossed_term) / 2
-    return np.asarray(_largest_slope(ranges=a_range) * ndtr(-b_range[0]) + 2 * crossed)
+    bend_in_each_coordinate = (
+        _largest_slope(ranges=d_range) * ndtr(t_range[1]) + largest_product
+    ) / 2
+    return np.asarray(
+        _largest_slope(ranges=a_range) * ndtr(-b_range[0]) + 2 * bend_in_each_coordinate
+    )
 
 
 def bend_of_change(a_range: Range, b_range: Range, d_range: Range, t_range: Range) -> FloatArray:
@@ -143,13 +151,14 @@ def bend_of_change(a_range: Range, b_range: Range, d_range: Range, t_range: Rang
         _largest_downward_bend(ranges=d_range) * ndtr(t_range[1])
         + 2 * _largest_slope(ranges=d_range) * density_of_total
     )
-    crossed = (
+    bend_in_each_coordinate = (
         bulge + density(_nearest_to_zero(ranges=d_range)) * _largest_fall(ranges=t_range)
     ) / 2**0.5
-    first_term = _largest_downward_bend(ranges=a_range) * ndtr(-b_range[0]) + density(
+    bend_of_first_term = _largest_downward_bend(ranges=a_range) * ndtr(-b_range[0]) + density(
         _nearest_to_zero(ranges=a_range)
     ) * _largest_fall((-b_range[1], -b_range[0]))
-    return np.asarray(first_term + 2 * crossed)
+    # The second term bends in a and in b.
+    return np.asarray(bend_of_first_term + 2 * bend_in_each_coordinate)
 
 
 def bend_of_rest(a_range: Range, b_range: Range) -> FloatArray:
@@ -170,13 +179,13 @@ def bend_of_rest(a_range: Range, b_range: Range) -> FloatArray:
         x_of_maxima=(-(3**0.5), 3**0.5),
         largest_maximum=largest_maximum,
     )
-    falling = dip * ndtr(-b_range[0]) + density(_nearest_to_zero(ranges=a_range)) * _largest_fall(
-        ranges=b_range
-    )
-    rising = _largest_fall((-a_range[1], -a_range[0])) * density(
+    bend_of_negative_term = dip * ndtr(-b_range[0]) + density(
+        _nearest_to_zero(ranges=a_range)
+    ) * _largest_fall(ranges=b_range)
+    bend_of_positive_term = _largest_fall((-a_range[1], -a_range[0])) * density(
         _nearest_to_zero(ranges=b_range)
     ) + ndtr(-a_range[0]) * _largest_downward_bend(ranges=b_range)
-    return np.asarray(falling + rising)
+    return np.asarray(bend_of_negative_term + bend_of_positive_term)
 
 
 def _nearest_to_zero(ranges: Range) -> FloatArray:
@@ -230,9 +239,9 @@ def _largest(
         largest_maximum: the value of the function at these maxima, or a larger number.
     """
     lower_ends, upper_ends = ranges
-    has_maximum = np.any([(lower_ends <= x) & (x <= upper_ends) for x in x_of_maxima], axis=0)
-    largest_at_ends = np.maximum(function(lower_ends), function(upper_ends))
-    return np.maximum(largest_at_ends, np.where(has_maximum, largest_maximum, 0.0))
+    range_has_maximum = np.any([(lower_ends <= x) & (x <= upper_ends) for x in x_of_maxima], axis=0)
+    largest_at_range_ends = np.maximum(function(lower_ends), function(upper_ends))
+    return np.maximum(largest_at_range_ends, np.where(range_has_maximum, largest_maximum, 0.0))
 
 
 def _largest_downward_bend(ranges: Range) -> FloatArray:

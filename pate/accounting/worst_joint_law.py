@@ -42,18 +42,18 @@ _REFUSALS = 0  # the probability of a refusal before the move
 _MOVED_WEIGHTS = 1  # the factor by which the move changes the selection weight
 _MOVED_REFUSALS = 2  # this factor times the probability of a refusal after the move
 _ONE = 3
-_LIMITS = slice(4, 7)
+_LIMIT_TERMS = slice(4, 7)
 _NUM_TERMS = 7
 # The indices of the values and of the six rows of each program (`LinearPrograms.term_weights`): the moved weights sum
 # to 1 again; the three limits of the types hold; the growth of refusals is at least that of the corner, and at most
 # that.
 _VALUES = 0
 _SUM = 1
-_SHARED_LIMITS = slice(2, 5)
+_LIMIT_ROWS = slice(2, 5)
 _SMALLEST_REFUSALS = 5
 _LARGEST_REFUSALS = 6
 _NUM_ROWS = 6
-# The corners of the first cover, in the units of `_Corner`.
+# The corners of the first cover, in the units of `_GrowthCorner`.
 _LOG_WEIGHT_GROWTHS = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0)
 _LOG_REFUSAL_GROWTHS = (-math.inf, -1.25, -0.75, -0.3, 0.0, 0.3, 0.75, 1.25, math.inf)
 # A rectangle with unbounded refusals is divided by refusals where its growths differ by at most this.
@@ -78,7 +78,7 @@ _TYPES_AT_ONCE = 36_000
 _DIVERGENCE_ROUNDING = 1e-12
 
 
-class _Corner(NamedTuple):
+class _GrowthCorner(NamedTuple):
     """A corner of the cover of all joint laws of a gap selection and its test: one growth, and an interval of refusals.
 
     From one neighbor to the other, the sum of all selection weights grows by the factor "growth", and the probability
@@ -91,10 +91,10 @@ class _Corner(NamedTuple):
     log_weight_growth: float
 
 
-class _Rectangle(NamedTuple):
+class _GrowthRectangle(NamedTuple):
     """A part of the cover of all joint laws that has one bound: an interval of refusals and one of growths.
 
-    `_Corner` explains both numbers and their unit.
+    `_GrowthCorner` explains both numbers and their unit.
     """
 
     smallest_log_refusal_growth: float
@@ -104,7 +104,7 @@ class _Rectangle(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
-class CandidateTypes:
+class GapTypes:
     """All K types of a candidate, with the selection weight and the test's probabilities of each type.
 
     A candidate is one of the n gaps that a query may select and then test. Its type is its gap, in 0..T, and its move:
@@ -141,19 +141,21 @@ class CandidateTypes:
         Args:
             event: the price of the query.
         """
-        logits = np.array(event.bit.logits)
+        pass_logits_by_gap = np.array(event.bit.logits)
         reach = event.bit.reach
         num_teachers = event.num_teachers
         largest_log_factor = event.selection.epsilon / 2
         gap_grid, move_grid = np.meshgrid(np.arange(num_teachers + 1), np.arange(-reach, reach + 1))
         moved_grid = gap_grid + move_grid
         is_possible = (moved_grid >= 0) & (moved_grid <= num_teachers)
-        type_gaps = gap_grid[is_possible]
-        type_moves = move_grid[is_possible]
+        gaps_of_types = gap_grid[is_possible]
+        gap_moves_of_types = move_grid[is_possible]
         # Gaps beyond the table of log odds pass like its last gap.
-        last_logit_index = len(logits) - 1
-        pass_logits_before_move = logits[np.minimum(type_gaps, last_logit_index)]
-        pass_logits_after_move = logits[np.minimum(type_gaps + type_moves, last_logit_index)]
+        last_gap_of_table = len(pass_logits_by_gap) - 1
+        pass_logits_before_move = pass_logits_by_gap[np.minimum(gaps_of_types, last_gap_of_table)]
+        pass_logits_after_move = pass_logits_by_gap[
+            np.minimum(gaps_of_types + gap_moves_of_types, last_gap_of_table)
+        ]
         is_finite = np.isfinite(pass_logits_before_move) & np.isfinite(pass_logits_after_move)
         largest_logit_change = float(
             np.abs(pass_logits_after_move[is_finite] - pass_logits_before_move[is_finite]).max(
@@ -161,28 +163,30 @@ class CandidateTypes:
             )
         )
         # Where a small gap changes the chosen set itself, the test refuses but for its failure probability.
-        type_has_other_set = (type_gaps <= reach) & (type_gaps + type_moves <= reach)
-        refused_logits = np.full(type_has_other_set.sum(), -np.inf)
-        pass_logits_before_move = np.append(pass_logits_before_move, refused_logits)
-        pass_logits_after_move = np.append(pass_logits_after_move, refused_logits)
-        type_gaps = np.append(type_gaps, type_gaps[type_has_other_set])
-        type_moves = np.append(type_moves, type_moves[type_has_other_set])
+        type_has_other_set = (gaps_of_types <= reach) & (
+            gaps_of_types + gap_moves_of_types <= reach
+        )
+        pass_logits_of_refusing_types = np.full(type_has_other_set.sum(), -np.inf)
+        pass_logits_before_move = np.append(pass_logits_before_move, pass_logits_of_refusing_types)
+        pass_logits_after_move = np.append(pass_logits_after_move, pass_logits_of_refusing_types)
+        gaps_of_types = np.append(gaps_of_types, gaps_of_types[type_has_other_set])
+        gap_moves_of_types = np.append(gap_moves_of_types, gap_moves_of_types[type_has_other_set])
         # The mean gap is at most T / n, and the mean move at most reach / n either way, before the weights.
         mean_move = reach / event.num_candidates
         constraint_rows = np.stack(
             [
-                type_gaps * event.num_candidates / num_teachers - 1,
-                type_moves - mean_move,
-                -type_moves - mean_move,
+                gaps_of_types * event.num_candidates / num_teachers - 1,
+                gap_moves_of_types - mean_move,
+                -gap_moves_of_types - mean_move,
             ]
         )
         weighted_constraints_of_types = (
-            np.exp(-largest_log_factor / reach * type_gaps) * constraint_rows
+            np.exp(-largest_log_factor / reach * gaps_of_types) * constraint_rows
         )
         return cls(
             largest_log_factor=largest_log_factor,
             rounding=_LOG_ROUNDING * (8 + 2 * largest_log_factor + largest_logit_change),
-            moved_factors=np.exp(largest_log_factor / reach * type_moves),
+            moved_factors=np.exp(largest_log_factor / reach * gap_moves_of_types),
             pass_probs=expit(pass_logits_before_move),
             moved_pass_probs=expit(pass_logits_after_move),
             refusal_probs=expit(-pass_logits_before_move),
@@ -192,24 +196,22 @@ class CandidateTypes:
         )
 
 
-def largest_divergence(candidate_types: CandidateTypes, divergence_function: Divergence) -> float:
+def largest_divergence(gap_types: GapTypes, divergence_function: Divergence) -> float:
     """Returns an upper bound on the divergence of one query between any two neighbors.
 
     With P and Q the joint laws of the selected gap and the test's result on both neighbors, the divergence is the sum
-    of P f(Q / P) over all outcomes. All laws are covered by rectangles (`_Rectangle`). A rectangle is divided while its
-    bound is more than 1% above the divergence that some law attains, at most ten times, and not once there are more
-    than 300 rectangles.
+    of P f(Q / P) over all outcomes. All laws are covered by rectangles (`_GrowthRectangle`). A rectangle is divided
+    while its bound is more than 1% above the divergence that some law attains, at most ten times, and not once there
+    are more than 300 rectangles.
 
     Args:
-        candidate_types: the types of the gaps that may be selected.
+        gap_types: the types of the gaps that may be selected.
         divergence_function: a convex function f >= 0 with f(1) = 0.
     """
     with np.errstate(all="ignore"):  # what double precision cannot hold becomes infinite
-        programs = _CornerPrograms(
-            candidate_types=candidate_types, divergence_function=divergence_function
-        )
-        first_rectangles = [
-            _Rectangle(
+        programs = _CornerPrograms(gap_types=gap_types, divergence_function=divergence_function)
+        first_growth_rectangles = [
+            _GrowthRectangle(
                 smallest_log_refusal_growth=smallest_log_refusal_growth,
                 largest_log_refusal_growth=largest_log_refusal_growth,
                 smallest_log_weight_growth=smallest_log_weight_growth,
@@ -222,9 +224,9 @@ def largest_divergence(candidate_types: CandidateTypes, divergence_function: Div
                 _LOG_WEIGHT_GROWTHS
             )
         ]
-        bound_of_rectangle = programs.bounds(rectangles=first_rectangles)
+        bound_of_rectangle = programs.bounds(rectangles=first_growth_rectangles)
         for _ in range(_NUM_HALVINGS):
-            close_bound = _CLOSE_BOUND * programs.attained
+            close_bound = _CLOSE_BOUND * programs.attained_divergence
             loose_rectangles = [
                 rectangle for rectangle, bound in bound_of_rectangle.items() if bound > close_bound
             ]
@@ -244,8 +246,8 @@ def largest_divergence(candidate_types: CandidateTypes, divergence_function: Div
         return max(bound_of_rectangle.values()) + _DIVERGENCE_ROUNDING
 
 
-def _halves(rectangle: _Rectangle) -> tuple[_Rectangle, _Rectangle]:
-    """Divides a rectangle of growths and refusals (`_Corner`) into two parts, and returns both.
+def _halves(rectangle: _GrowthRectangle) -> tuple[_GrowthRectangle, _GrowthRectangle]:
+    """Divides a rectangle of growths and refusals (`_GrowthCorner`) into two parts, and returns both.
 
     The interval of growths is cut in its middle, with one exception. Suppose that one end of the interval of refusals
     is infinite, the other end is at most 8 from 0, and the interval of growths is at most 0.3 wide. Then the interval
@@ -278,48 +280,48 @@ def _halves(rectangle: _Rectangle) -> tuple[_Rectangle, _Rectangle]:
 
 
 class _CornerPrograms:
-    """The linear programs at all corners (`_Corner`) that were needed so far, with their solutions.
+    """The linear programs at all corners (`_GrowthCorner`) that were needed so far, with their solutions.
 
     The program at a corner bounds the divergence of all laws with the growth and the refusals of this corner. It has
-    one variable for each type (`CandidateTypes`). The programs are solved over a subset of the types. A type is added
+    one variable for each type (`GapTypes`). The programs are solved over a subset of the types. A type is added
     to the subset where a solution over the subset does not give a close bound over all types (column generation).
 
     Args:
-        candidate_types: the types of the gaps that a query may select.
+        gap_types: the types of the gaps that a query may select.
         divergence_function: the convex function f of `largest_divergence`.
     """
 
-    def __init__(self, candidate_types: CandidateTypes, divergence_function: Divergence) -> None:
-        self._candidate_types = candidate_types
+    def __init__(self, gap_types: GapTypes, divergence_function: Divergence) -> None:
+        self._gap_types = gap_types
         self._divergence_function = divergence_function
         # the factors by which the move changes a type's weight, and its refusals, `[2, K]`
         self._moved_factors_of_types = np.stack(
             [
-                candidate_types.moved_factors,
-                candidate_types.moved_factors * candidate_types.moved_refusal_probs,
+                gap_types.moved_factors,
+                gap_types.moved_factors * gap_types.moved_refusal_probs,
             ]
         )
         self._shared_terms_of_types = np.stack(
             [
-                candidate_types.refusal_probs,
+                gap_types.refusal_probs,
                 *self._moved_factors_of_types,
-                np.ones_like(candidate_types.refusal_probs),
-                *candidate_types.constraint_rows,
+                np.ones_like(gap_types.refusal_probs),
+                *gap_types.constraint_rows,
             ]
         )
         self._values_at_growth = cache(self._compute_values_at_growth)
         # the indices of the types with each kind of move
         self._type_indices_of_moves = [
-            np.flatnonzero(candidate_types.moved_factors == factor)
-            for factor in sorted(set(candidate_types.moved_factors.tolist()))
+            np.flatnonzero(gap_types.moved_factors == factor)
+            for factor in sorted(set(gap_types.moved_factors.tolist()))
         ]
-        stride = max(1, len(candidate_types.moved_factors) // _NUM_TYPES_AT_FIRST)
+        stride = max(1, len(gap_types.moved_factors) // _NUM_TYPES_AT_FIRST)
         # the types over which the programs are solved, `[K]`
-        self._is_included = np.arange(len(candidate_types.moved_factors)) % stride == 0
+        self._is_included = np.arange(len(gap_types.moved_factors)) % stride == 0
         # the largest value where refusals are limited: no finer growths bring a bound below it
-        self.attained = 0.0
+        self.attained_divergence = 0.0
         # All arrays below have one entry for each of the C corners, at this index.
-        self._index_of_corner: dict[_Corner, int] = {}
+        self._index_of_corner: dict[_GrowthCorner, int] = {}
         # the factor on the moved weights that makes their sum 1 again, `[C]`
         self._rescalings_of_moved_weights = np.zeros(0)
         # whether refusals are limited from below and from above, `[C, 2]`
@@ -332,16 +334,16 @@ class _CornerPrograms:
         self._row_multipliers = np.zeros((0, _NUM_ROWS))
         self._divergence_bounds = np.zeros(0)
 
-    def bounds(self, rectangles: list[_Rectangle]) -> dict[_Rectangle, float]:
+    def bounds(self, rectangles: list[_GrowthRectangle]) -> dict[_GrowthRectangle, float]:
         """Returns, by rectangle, an upper bound on the divergence of all laws whose growth and refusals lie in it."""
         corners_of_rectangles = [
             (
-                _Corner(
+                _GrowthCorner(
                     smallest_log_refusal_growth=rectangle.smallest_log_refusal_growth,
                     largest_log_refusal_growth=rectangle.largest_log_refusal_growth,
                     log_weight_growth=rectangle.smallest_log_weight_growth,
                 ),
-                _Corner(
+                _GrowthCorner(
                     smallest_log_refusal_growth=rectangle.smallest_log_refusal_growth,
                     largest_log_refusal_growth=rectangle.largest_log_refusal_growth,
                     log_weight_growth=rectangle.largest_log_weight_growth,
@@ -369,18 +371,18 @@ class _CornerPrograms:
             multiplier_change[:, _LARGEST_REFUSALS - 1]
             - multiplier_change[:, _SMALLEST_REFUSALS - 1]
         )
-        rescaling_change = (
+        change_of_rescalings = (
             self._rescalings_of_moved_weights[second_corner_indices]
             - self._rescalings_of_moved_weights[first_corner_indices]
         )
-        bend_weights = (
+        bend_weights_of_rectangles = (
             np.column_stack([change_of_sum_multipliers, change_of_refusal_multipliers])
-            * rescaling_change[:, None]
+            * change_of_rescalings[:, None]
         )
         bends = np.concatenate(
             [
-                (bend_weights[batch] @ self._moved_factors_of_types).max(axis=1)
-                for batch in self._batches(len(bend_weights))
+                (bend_weights_of_rectangles[batch] @ self._moved_factors_of_types).max(axis=1)
+                for batch in self._batches(len(bend_weights_of_rectangles))
             ]
         )
         rectangle_bounds = (
@@ -392,7 +394,7 @@ class _CornerPrograms:
         )
         # Or both corners have the multipliers of one of them. Then the larger bound of both holds between them, too.
         loose_rectangle_indices = np.flatnonzero(
-            ~(rectangle_bounds <= _CLOSE_BOUND * self.attained)
+            ~(rectangle_bounds <= _CLOSE_BOUND * self.attained_divergence)
         )
         for chosen_corner_indices, other_corner_indices in (
             (
@@ -404,19 +406,19 @@ class _CornerPrograms:
                 first_corner_indices[loose_rectangle_indices],
             ),
         ):
-            for batch, bounds_at_other, _ in self._evaluated(
-                corner_indices=other_corner_indices,
+            for batch, bounds_at_other_corners, _ in self._evaluated(
+                program_indices=other_corner_indices,
                 row_multipliers=self._row_multipliers[chosen_corner_indices],
             ):
-                bounds_with_one = np.maximum(
-                    self._divergence_bounds[chosen_corner_indices[batch]], bounds_at_other
+                bounds_with_chosen_multipliers = np.maximum(
+                    self._divergence_bounds[chosen_corner_indices[batch]], bounds_at_other_corners
                 )
                 rectangle_bounds[loose_rectangle_indices[batch]] = np.fmin(
-                    rectangle_bounds[loose_rectangle_indices[batch]], bounds_with_one
+                    rectangle_bounds[loose_rectangle_indices[batch]], bounds_with_chosen_multipliers
                 )
         return dict(zip(rectangles, rectangle_bounds.tolist(), strict=True))
 
-    def _solve_new(self, corners: Iterable[_Corner]) -> None:
+    def _solve_new(self, corners: Iterable[_GrowthCorner]) -> None:
         """Creates and solves the linear programs at those of the given corners that have no program yet."""
         num_known = len(self._index_of_corner)
         new_corners = [
@@ -427,46 +429,48 @@ class _CornerPrograms:
                 corner: num_known + number for number, corner in enumerate(new_corners)
             }
             self._append_programs(new_corners=new_corners)
-        unsolved_indices = np.arange(num_known, len(self._index_of_corner))
+        unsolved_program_indices = np.arange(num_known, len(self._index_of_corner))
         for _ in range(_LARGEST_NUM_ROUNDS):
-            if unsolved_indices.size == 0:
+            if unsolved_program_indices.size == 0:
                 break
-            unsolved_indices = self._solve(corner_indices=unsolved_indices)
+            unsolved_program_indices = self._solve(program_indices=unsolved_program_indices)
 
-    def _solve(self, corner_indices: IntArray) -> IntArray:
+    def _solve(self, program_indices: IntArray) -> IntArray:
         """Solves the programs at some corners over a subset of the types, and stores multipliers that improve a bound.
 
         The bounds hold over all types. Types that a close bound needs are added to the subset.
 
         Args:
-            corner_indices: the indices of the corners, `[num_corners]`.
+            program_indices: the indices of the programs, which are those of their corners, `[num_corners]`.
 
         Returns:
-            The indices of the corners for which types were added, and which have to be solved again.
+            The indices of the programs for which types were added, and which have to be solved again.
         """
-        is_corner_limited_below_and_above = self._is_corner_limited_below_and_above[corner_indices]
+        is_corner_limited_below_and_above = self._is_corner_limited_below_and_above[program_indices]
         linear_programs = self._programs(
-            corner_indices, type_indices=np.flatnonzero(self._is_included)
+            program_indices, type_indices=np.flatnonzero(self._is_included)
         )
-        row_multipliers, attained_divergences_of_corners = best_multipliers(linear_programs)
+        row_multipliers, attained_divergences = best_multipliers(linear_programs)
         # The last two multipliers are those of the rows on refusals; a row without a limit has none.
         row_multipliers[:, -2:] *= is_corner_limited_below_and_above
-        attained_in_limits = attained_divergences_of_corners[
+        attained_divergences_in_limits = attained_divergences[
             is_corner_limited_below_and_above.all(axis=1)
         ]
-        self.attained = max(self.attained, float(attained_in_limits.max(initial=0.0)))
-        close_bounds = _CLOSE_BOUND * np.maximum(attained_divergences_of_corners, self.attained)
+        self.attained_divergence = max(
+            self.attained_divergence, float(attained_divergences_in_limits.max(initial=0.0))
+        )
+        close_bounds = _CLOSE_BOUND * np.maximum(attained_divergences, self.attained_divergence)
         is_included_now = self._is_included.copy()
-        corner_indices_with_new_types = []
+        program_indices_with_new_types = []
         for batch, divergence_bounds, remainders_by_corner_and_type in self._evaluated(
-            corner_indices, row_multipliers
+            program_indices, row_multipliers
         ):
-            batch_corner_indices = corner_indices[batch]
-            is_better = divergence_bounds < self._divergence_bounds[batch_corner_indices]
-            self._row_multipliers[batch_corner_indices[is_better]] = row_multipliers[batch][
+            batch_program_indices = program_indices[batch]
+            is_better = divergence_bounds < self._divergence_bounds[batch_program_indices]
+            self._row_multipliers[batch_program_indices[is_better]] = row_multipliers[batch][
                 is_better
             ]
-            self._divergence_bounds[batch_corner_indices[is_better]] = divergence_bounds[is_better]
+            self._divergence_bounds[batch_program_indices[is_better]] = divergence_bounds[is_better]
             loose_positions_in_batch = np.flatnonzero(~(divergence_bounds <= close_bounds[batch]))
             # for each kind of move, the type with the largest remainder
             peak_type_indices = np.column_stack(
@@ -481,18 +485,18 @@ class _CornerPrograms:
             )
             peak_exceeds = (
                 remainders_by_corner_and_type[loose_positions_in_batch[:, None], peak_type_indices]
-                > attained_divergences_of_corners[batch][loose_positions_in_batch, None]
+                > attained_divergences[batch][loose_positions_in_batch, None]
             )
             is_new = peak_exceeds & ~self._is_included[peak_type_indices]
             is_included_now[peak_type_indices[is_new]] = True
-            corner_indices_with_new_types.append(
-                batch_corner_indices[loose_positions_in_batch[is_new.any(axis=1)]]
+            program_indices_with_new_types.append(
+                batch_program_indices[loose_positions_in_batch[is_new.any(axis=1)]]
             )
         self._is_included = is_included_now
-        return np.concatenate(corner_indices_with_new_types)
+        return np.concatenate(program_indices_with_new_types)
 
     def _evaluated(
-        self, corner_indices: IntArray, row_multipliers: FloatArray
+        self, program_indices: IntArray, row_multipliers: FloatArray
     ) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
         """Yields, for each batch of corners, its slice, the bounds, `[b]`, and the remainders, `[b, K]`.
 
@@ -500,11 +504,11 @@ class _CornerPrograms:
         corners.
 
         Args:
-            corner_indices: the indices of the corners, `[num_corners]`.
+            program_indices: the indices of the programs, which are those of their corners, `[num_corners]`.
             row_multipliers: the multipliers of the rows at each corner, `[num_corners, R]`.
         """
-        for batch in self._batches(len(corner_indices)):
-            linear_programs = self._programs(corner_indices[batch])
+        for batch in self._batches(len(program_indices)):
+            linear_programs = self._programs(program_indices[batch])
             remainders_by_corner_and_type = linear_programs.remainders(row_multipliers[batch])
             yield (
                 batch,
@@ -519,71 +523,73 @@ class _CornerPrograms:
         return [slice(start, start + batch_size) for start in range(0, num_items, batch_size)]
 
     def _programs(
-        self, corner_indices: IntArray, type_indices: IntArray | slice = slice(None)
+        self, program_indices: IntArray, type_indices: IntArray | slice = slice(None)
     ) -> LinearPrograms:
         """Returns the linear programs at corners, over some of the types.
 
         Args:
-            corner_indices: the indices of the corners, `[num_corners]`.
+            program_indices: the indices of the programs, which are those of their corners, `[num_corners]`.
             type_indices: the indices of the types; by default all types.
         """
         added_values = np.stack(
-            [self._added_values[corner][type_indices] for corner in corner_indices.tolist()]
+            [self._added_values[index][type_indices] for index in program_indices.tolist()]
         )
         return LinearPrograms(
             shared_terms=self._shared_terms_of_types[:, type_indices],
-            term_weights=self._term_weights[corner_indices],
-            magnitude_bounds=self._magnitude_bounds[corner_indices],
+            term_weights=self._term_weights[program_indices],
+            magnitude_bounds=self._magnitude_bounds[program_indices],
             added_values=added_values,
         )
 
-    def _append_programs(self, new_corners: list[_Corner]) -> None:
+    def _append_programs(self, new_corners: list[_GrowthCorner]) -> None:
         """Creates the linear programs at new corners, and appends them, without solutions, to this object's arrays."""
         smallest_log_refusal_growths, largest_log_refusal_growths, log_weight_growths = np.array(
             new_corners
         ).T
         smallest_refusal_growths = np.exp(
-            self._candidate_types.largest_log_factor * smallest_log_refusal_growths
+            self._gap_types.largest_log_factor * smallest_log_refusal_growths
         )
         largest_refusal_growths = np.exp(
-            self._candidate_types.largest_log_factor * largest_log_refusal_growths
+            self._gap_types.largest_log_factor * largest_log_refusal_growths
         )
         rescalings_of_moved_weights = np.exp(
-            self._candidate_types.largest_log_factor * -log_weight_growths
+            self._gap_types.largest_log_factor * -log_weight_growths
         )
         is_corner_limited_below_and_above = np.column_stack(
             [smallest_refusal_growths > 0, largest_refusal_growths < np.inf]
         )
         # Refusals add at most the chord of f between both ratios, where both ends are finite.
-        divergences_at_smallest, divergences_at_largest = self._divergence_function(
+        divergences_at_smallest_growth, divergences_at_largest_growth = self._divergence_function(
             np.stack([smallest_refusal_growths, largest_refusal_growths])
         )
-        corner_has_chord = (
+        corner_has_refusal_chord = (
             is_corner_limited_below_and_above.all(axis=1)
-            & np.isfinite(divergences_at_smallest)
-            & np.isfinite(divergences_at_largest)
+            & np.isfinite(divergences_at_smallest_growth)
+            & np.isfinite(divergences_at_largest_growth)
         )
         chord_slopes = np.where(
-            corner_has_chord,
-            (divergences_at_largest - divergences_at_smallest)
+            corner_has_refusal_chord,
+            (divergences_at_largest_growth - divergences_at_smallest_growth)
             / (largest_refusal_growths - smallest_refusal_growths),
             0.0,
         )
         added_values = [
-            self._values_at_growth(log_weight_growth, has_chord=is_bounded)
-            for log_weight_growth, is_bounded in zip(
-                log_weight_growths.tolist(), corner_has_chord.tolist(), strict=True
+            self._values_at_growth(log_weight_growth, has_refusal_chord=has_refusal_chord)
+            for log_weight_growth, has_refusal_chord in zip(
+                log_weight_growths.tolist(), corner_has_refusal_chord.tolist(), strict=True
             )
         ]
         term_weights = np.zeros((len(new_corners), 1 + _NUM_ROWS, _NUM_TERMS))
         term_weights[:, _VALUES, _REFUSALS] = np.where(
-            corner_has_chord, divergences_at_smallest - chord_slopes * smallest_refusal_growths, 0.0
+            corner_has_refusal_chord,
+            divergences_at_smallest_growth - chord_slopes * smallest_refusal_growths,
+            0.0,
         )
         term_weights[:, _VALUES, _MOVED_REFUSALS] = chord_slopes * rescalings_of_moved_weights
         # The moved weights, rescaled, sum to 1, and the limits of the types hold.
         term_weights[:, _SUM, _MOVED_WEIGHTS] = rescalings_of_moved_weights
         term_weights[:, _SUM, _ONE] = -1
-        term_weights[:, _SHARED_LIMITS, _LIMITS] = np.eye(3)
+        term_weights[:, _LIMIT_ROWS, _LIMIT_TERMS] = np.eye(3)
         # The moved refusals, rescaled, are at least smallest_refusal_growths * refusals, and at most
         # largest_refusal_growths * refusals.
         is_corner_limited_below, is_corner_limited_above = is_corner_limited_below_and_above.T
@@ -602,7 +608,9 @@ class _CornerPrograms:
         magnitude_bounds = np.abs(term_weights) @ np.abs(self._shared_terms_of_types).max(axis=1)
         largest_added_values = [np.abs(type_values).max() for type_values in added_values]
         magnitude_bounds[:, _VALUES] += (
-            np.where(corner_has_chord, 2 * np.abs(chord_slopes * smallest_refusal_growths), 0.0)
+            np.where(
+                corner_has_refusal_chord, 2 * np.abs(chord_slopes * smallest_refusal_growths), 0.0
+            )
             + largest_added_values
         )
         self._rescalings_of_moved_weights = np.append(
@@ -621,43 +629,46 @@ class _CornerPrograms:
             self._divergence_bounds, np.full(len(new_corners), np.inf)
         )
 
-    def _compute_values_at_growth(self, log_weight_growth: float, has_chord: bool) -> FloatArray:
+    def _compute_values_at_growth(
+        self, log_weight_growth: float, has_refusal_chord: bool
+    ) -> FloatArray:
         """Returns the contribution of each type to the divergence at one growth, `[K]`.
 
         The contribution is divided by the type's probability before the move.
 
         Args:
-            log_weight_growth: the growth of a corner, in the unit of `_Corner`.
-            has_chord: True for the contribution of passing tests only, because the program bounds that of refusals by a
-                chord of f; False for the contribution of both.
+            log_weight_growth: the growth of a corner, in the unit of `_GrowthCorner`.
+            has_refusal_chord: True for the contribution of passing tests only, because the program bounds that of
+                refusals by a chord of f; False for the contribution of both.
         """
-        candidate_types = self._candidate_types
+        gap_types = self._gap_types
+        # the factor that makes the sum of the moved weights 1 again
         rescaling_of_moved_weights = math.exp(
-            -self._candidate_types.largest_log_factor * log_weight_growth
+            -self._gap_types.largest_log_factor * log_weight_growth
         )
-        if has_chord:
-            likelihood_ratios = np.where(
-                candidate_types.pass_probs > 0,
-                candidate_types.moved_factors
-                * candidate_types.moved_pass_probs
+        if has_refusal_chord:
+            likelihood_ratios_of_passes = np.where(
+                gap_types.pass_probs > 0,
+                gap_types.moved_factors
+                * gap_types.moved_pass_probs
                 * rescaling_of_moved_weights
-                / candidate_types.pass_probs,
+                / gap_types.pass_probs,
                 1.0,
             )
             return np.where(
-                candidate_types.pass_probs > 0,
-                candidate_types.pass_probs * self._divergence_function(likelihood_ratios),
+                gap_types.pass_probs > 0,
+                gap_types.pass_probs * self._divergence_function(likelihood_ratios_of_passes),
                 0.0,
             )
-        likelihood_ratios = (
-            candidate_types.moved_factors
-            * candidate_types.moved_refusal_probs
+        likelihood_ratios_of_refusals = (
+            gap_types.moved_factors
+            * gap_types.moved_refusal_probs
             * rescaling_of_moved_weights
-            / candidate_types.refusal_probs
+            / gap_types.refusal_probs
         )
-        values_of_refusals = candidate_types.refusal_probs * self._divergence_function(
-            likelihood_ratios
+        values_of_refusals = gap_types.refusal_probs * self._divergence_function(
+            likelihood_ratios_of_refusals
         )
         return np.asarray(
-            self._values_at_growth(log_weight_growth, has_chord=True) + values_of_refusals
+            self._values_at_growth(log_weight_growth, has_refusal_chord=True) + values_of_refusals
         )

@@ -194,7 +194,7 @@ def _total_of(releases: Sequence[PaidRelease], *, unit: PrivacyUnit) -> Total:
     make_accountant = releases[0].make_accountant if len(accountant_names) == 1 else AutoAccountant
     epsilon, delta = total_price(
         events=[release.event for release in releases],
-        deltas=[release.target_delta for release in releases],
+        deltas_of_releases=[release.target_delta for release in releases],
         accountant=make_accountant,
     )
     ledger_totals = {release.ledger_total for release in releases}

@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import linprog
 
 from pate.accounting import ApproximateEvent, BoundedRangeEvent, OneBitEvent, SelectThenTestEvent
-from pate.accounting.worst_joint_law import CandidateTypes, largest_divergence
+from pate.accounting.worst_joint_law import GapTypes, largest_divergence
 
 Array = np.ndarray
 
@@ -60,28 +60,27 @@ CONVEX_FUNCTIONS = {
 
 
 def divergence_of(
-    candidate_types: CandidateTypes, type_weights: Array, convex_function: ConvexFunction
+    gap_types: GapTypes, type_weights: Array, convex_function: ConvexFunction
 ) -> float:
     """Returns the divergence F of docs/proofs/joint_law.md by its definition.
 
     Args:
-        candidate_types: the candidate types.
+        gap_types: the candidate types.
         type_weights: the weight of each candidate type.
         convex_function: a convex function of the ratio of two probabilities.
     """
-    growth = float(type_weights @ candidate_types.moved_factors)
-    refused_prob = float(type_weights @ candidate_types.refusal_probs)
+    growth = float(type_weights @ gap_types.moved_factors)
+    refused_prob = float(type_weights @ gap_types.refusal_probs)
     refused_prob_after_move = (
-        float(type_weights @ (candidate_types.moved_factors * candidate_types.moved_refusal_probs))
-        / growth
+        float(type_weights @ (gap_types.moved_factors * gap_types.moved_refusal_probs)) / growth
     )
-    may_pass = candidate_types.pass_probs > 0
-    pass_prob_by_type = type_weights[may_pass] * candidate_types.pass_probs[may_pass]
+    may_pass = gap_types.pass_probs > 0
+    pass_prob_by_type = type_weights[may_pass] * gap_types.pass_probs[may_pass]
     ratios = (
-        candidate_types.moved_factors[may_pass]
-        * candidate_types.moved_pass_probs[may_pass]
+        gap_types.moved_factors[may_pass]
+        * gap_types.moved_pass_probs[may_pass]
         / growth
-        / candidate_types.pass_probs[may_pass]
+        / gap_types.pass_probs[may_pass]
     )
     ratio_of_refusals = np.array(refused_prob_after_move / refused_prob)
     return float(
@@ -90,15 +89,15 @@ def divergence_of(
     )
 
 
-def draw_extreme_law(candidate_types: CandidateTypes, rng: np.random.Generator) -> Array:
+def draw_extreme_law(gap_types: GapTypes, rng: np.random.Generator) -> Array:
     """Returns a vertex, in a random direction, of the laws of candidate types that satisfy the rows of the proof.
 
     Such a vertex has weight on at most four types.
     """
-    num_types = len(candidate_types.moved_factors)
+    num_types = len(gap_types.moved_factors)
     solution = linprog(
         c=rng.normal(size=num_types),
-        A_ub=candidate_types.constraint_rows,
+        A_ub=gap_types.constraint_rows,
         b_ub=np.zeros(3),
         A_eq=np.ones((1, num_types)),
         b_eq=[1.0],
@@ -107,11 +106,11 @@ def draw_extreme_law(candidate_types: CandidateTypes, rng: np.random.Generator) 
     return np.asarray(weights / weights.sum())
 
 
-def make_candidate_types(reach: int, *, num_teachers: int, num_candidates: int) -> CandidateTypes:
+def make_candidate_types(reach: int, *, num_teachers: int, num_candidates: int) -> GapTypes:
     """Returns the candidate types of a selection with a test whose logits rise evenly with the votes."""
     logits = tuple(np.linspace(-6.0, 6.0, num_teachers + 1).tolist())
     test = ApproximateEvent(OneBitEvent(logits=logits, reach=reach), failure_prob=1e-3)
-    return CandidateTypes.from_event(
+    return GapTypes.from_event(
         SelectThenTestEvent(
             events=(BoundedRangeEvent(epsilon=0.6), test), num_candidates=num_candidates
         )
@@ -126,30 +125,30 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(name: str, reach: int
 
     Six convex divergences are tried. Negative control: for Renyi order 4, a law that breaks the rows exceeds the bound.
     """
-    candidate_types = make_candidate_types(reach=reach, num_teachers=30, num_candidates=20)
+    gap_types = make_candidate_types(reach=reach, num_teachers=30, num_candidates=20)
     rng = np.random.default_rng(list(CONVEX_FUNCTIONS).index(name))
     convex_function = CONVEX_FUNCTIONS[name]
-    bound = largest_divergence(candidate_types, divergence_function=convex_function)
-    vertices = [draw_extreme_law(candidate_types, rng) for _ in range(60)]
+    bound = largest_divergence(gap_types, divergence_function=convex_function)
+    vertices = [draw_extreme_law(gap_types, rng) for _ in range(60)]
     mixtures = [
         share * first + (1 - share) * second
         for (first, second), share in zip(pairwise(vertices), rng.random(59), strict=True)
     ]
-    assert max(float((candidate_types.constraint_rows @ law).max()) for law in mixtures) < 1e-9
+    assert max(float((gap_types.constraint_rows @ law).max()) for law in mixtures) < 1e-9
     divergences = [
-        divergence_of(candidate_types, type_weights=law, convex_function=convex_function)
+        divergence_of(gap_types, type_weights=law, convex_function=convex_function)
         for law in vertices + mixtures
     ]
     assert 0 < max(divergences) <= bound
     if name == "Renyi at 4":
         # half of all weight on a gap of 15 votes that grows, and half on one that shrinks
-        lawless_weights = np.zeros(len(candidate_types.moved_factors))
-        by_distance_from_half = np.abs(candidate_types.pass_probs - 0.5).argsort(kind="stable")
-        for move in (candidate_types.moved_factors.max(), candidate_types.moved_factors.min()):
-            has_move = candidate_types.moved_factors[by_distance_from_half] == move
+        lawless_weights = np.zeros(len(gap_types.moved_factors))
+        by_distance_from_half = np.abs(gap_types.pass_probs - 0.5).argsort(kind="stable")
+        for move in (gap_types.moved_factors.max(), gap_types.moved_factors.min()):
+            has_move = gap_types.moved_factors[by_distance_from_half] == move
             lawless_weights[by_distance_from_half[has_move][0]] = 0.5
         lawless_divergence = divergence_of(
-            candidate_types, type_weights=lawless_weights, convex_function=convex_function
+            gap_types, type_weights=lawless_weights, convex_function=convex_function
         )
         assert lawless_divergence > bound
 
@@ -159,10 +158,10 @@ def test_rows_allow_a_small_part_of_one_candidate() -> None:
 
     So the largest gap may have a weight that stands for only e^-4.5 of a candidate.
     """
-    candidate_types = make_candidate_types(reach=2, num_teachers=30, num_candidates=20)
-    unmoved = np.flatnonzero(candidate_types.moved_factors == 1.0)
-    smallest_gap = unmoved[candidate_types.pass_probs[unmoved].argmin()]
-    largest_gap = unmoved[candidate_types.pass_probs[unmoved].argmax()]
-    law = np.zeros(len(candidate_types.moved_factors))
+    gap_types = make_candidate_types(reach=2, num_teachers=30, num_candidates=20)
+    unmoved = np.flatnonzero(gap_types.moved_factors == 1.0)
+    smallest_gap = unmoved[gap_types.pass_probs[unmoved].argmin()]
+    largest_gap = unmoved[gap_types.pass_probs[unmoved].argmax()]
+    law = np.zeros(len(gap_types.moved_factors))
     law[[smallest_gap, largest_gap]] = 0.5
-    assert (candidate_types.constraint_rows @ law).max() <= 0
+    assert (gap_types.constraint_rows @ law).max() <= 0

@@ -53,8 +53,8 @@ def test_lines_of_a_gaussian_profile_reach_its_closed_form() -> None:
     """The search over lines, which other events need, is within 1e-9 of a Gaussian's closed form."""
     # A failure probability hides that the release is Gaussian, so the accountant searches over lines.
     composed_accountant = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=1.0))
-    bounds = pa.RdpAccountant()._gaussian_bounds().with_failures(1e-9)
-    composed_accountant._gaussian_bounds = lambda: bounds  # type: ignore[method-assign]
+    bounds = pa.RdpAccountant()._delta_free_bounds().with_failures(1e-9)
+    composed_accountant._delta_free_bounds = lambda: bounds  # type: ignore[method-assign]
     for alpha in (1e-3, 0.01, 0.1, 0.5, 0.9):
         exact = norm.cdf(norm.isf(alpha) - 1.0)
         assert exact - 1e-9 <= composed_accountant.trade_off(alpha) <= exact
