@@ -256,9 +256,7 @@ class WordNet40(TextReader):
             with open_stage(f"vectors of the {name} texts", len(texts[name])) as advance:
                 inputs = text_transform.vectors(texts[name], report_progress=advance)
                 splits[name] = replace(split, inputs=inputs)
-        schema = TableSchema(
-            columns=(TextColumn(name="gloss", missing=False, text_transform=text_transform),)
-        )
+        schema = TableSchema(columns=(TextColumn(name="gloss", text_transform=text_transform),))
         return replace(
             dataset,
             preprocessing=schema,

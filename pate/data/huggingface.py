@@ -320,7 +320,7 @@ class HuggingFace(TextReader):
             for column in schema.columns
             if isinstance(column, DateColumn)
             for line in remarks_on_dates(
-                column, cells=table.column(column.name), spelling=schema.spelling
+                column, cells=table.column(column.name), cell_notation=schema.spelling
             )
         )
 

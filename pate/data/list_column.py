@@ -27,10 +27,10 @@ class ListColumn(Column):
         """The description of a valid cell, for an error message."""
         return f"lists of {self.length} finite numbers"
 
-    def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
+    def encode(self, cells: Any, cell_notation: CellSpelling = USUAL) -> Encoded:
         """Returns lists of numbers as features `[num_cells, length]`.
 
-        A cell is marked as wrong if it is no list of `length` finite numbers. `spelling` is ignored.
+        A cell is marked as wrong if it is no list of `length` finite numbers. `cell_notation` is ignored.
         """
         features = np.full((len(cells), self.length), np.nan, np.float32)
         for row, number_list in enumerate(cells.to_pylist()):

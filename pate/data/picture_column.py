@@ -36,14 +36,14 @@ class PictureColumn(Column):
         """The field `readable_rule`."""
         return self.readable_rule
 
-    def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
+    def encode(self, cells: Any, cell_notation: CellSpelling = USUAL) -> Encoded:
         """Returns the pictures of cells as rows of bytes, uint8 `[num_cells, channels * height * width]`.
 
         A picture that cannot be read is marked as wrong, and its row is 0; `broken_rules` has the rule of the first.
 
         Args:
             cells: a pyarrow array of cells that `open_cell` takes, such as names of files.
-            spelling: ignored.
+            cell_notation: ignored.
         """
         levels: Any = np.zeros((len(cells), *self.form.input_shape), np.uint8)
         wrong = np.zeros(len(cells), np.bool_)

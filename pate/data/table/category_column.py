@@ -54,7 +54,7 @@ class CategoryColumn(Column):
         values = (*self.categories, OTHER, *((MISSING,) if self.missing else ()))
         return tuple(f"{self.name}={value}" for value in values)
 
-    def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
+    def encode(self, cells: Any, cell_notation: CellSpelling = USUAL) -> Encoded:
         """Returns the one-hot encoding of cells, `[num_cells, num_features]`, as 0 and 1. No cell is marked as wrong.
 
         A word that is no category counts as unknown and gets the feature of other words. A missing cell gets the same
@@ -66,8 +66,8 @@ class CategoryColumn(Column):
         missing = is_missing(cells=words)
         if ((codes < 0) & ~missing).any():
             # Words may be written differently, so they are compared in their canonical form.
-            words_in_canonical_form = canonical_words(words, number_notation=spelling)
-            canonical_categories = canonical_words(words=categories, number_notation=spelling)
+            words_in_canonical_form = canonical_words(words, number_notation=cell_notation)
+            canonical_categories = canonical_words(words=categories, number_notation=cell_notation)
             for candidate_words in (
                 words_in_canonical_form,
                 _with_truths_as_numbers(words_in_canonical_form),

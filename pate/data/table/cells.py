@@ -95,19 +95,19 @@ def digest_texts(cells: Any) -> Any:
     return _trimmed(cells)
 
 
-def as_numbers(cells: Any, spelling: CellSpelling = USUAL) -> FloatArray:
+def as_numbers(cells: Any, cell_notation: CellSpelling = USUAL) -> FloatArray:
     """Returns cells as floats `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a number.
 
     Truth values become 0 and 1, and durations become seconds. An infinity in a column of floats stays as it is.
 
     Args:
         cells: a pyarrow array of cells.
-        spelling: the notation of numbers and missing cells.
+        cell_notation: the notation of numbers and missing cells.
     """
     pa = import_pyarrow()
     cells = _decoded(cells)
     if cells.type == pa.string():
-        words = spelling.number_words(as_texts(cells))
+        words = cell_notation.number_words(as_texts(cells))
         return _parse(words, parse_all=_cast_numbers, parse_word=_number_of)
     if pa.types.is_duration(cells.type):
         num_units = cells.cast(pa.int64()).cast(pa.float64(), safe=False)
@@ -156,24 +156,24 @@ def have_values(numbers: FloatArray) -> bool:
     return not np.isinf(numbers).any() and not np.isnan(numbers).all()
 
 
-def with_missing(table: Any, spelling: CellSpelling) -> Any:
-    """Returns a pyarrow table in which all missing cells are null, including words that `spelling.missing` lists.
+def with_missing(table: Any, cell_notation: CellSpelling) -> Any:
+    """Returns a pyarrow table in which all missing cells are null, including words that `cell_notation.missing` lists.
 
     Numbers are compared by value: -9.0 is missing if the list has -9. In contrast, `na_values` of pandas compares
     words. A cell of a truth value is never replaced.
     """
-    if not spelling.missing:
+    if not cell_notation.missing:
         return table
     pa = import_pyarrow()
-    missing_words = pa.array(spelling.missing, pa.string())
-    missing_values = canonical_words(missing_words, number_notation=spelling)
-    numbers = as_numbers(cells=missing_words, spelling=spelling)
+    missing_words = pa.array(cell_notation.missing, pa.string())
+    missing_values = canonical_words(missing_words, number_notation=cell_notation)
+    numbers = as_numbers(cells=missing_words, cell_notation=cell_notation)
     missing_numbers = numbers[np.isfinite(numbers)]
     columns = []
     for column in table.columns:
         cells = _decoded(column)
         if cells.type == pa.string():
-            values = canonical_words(words=as_texts(cells), number_notation=spelling)
+            values = canonical_words(words=as_texts(cells), number_notation=cell_notation)
             is_listed = pa.compute.is_in(values, value_set=missing_values, skip_nulls=True)
         elif pa.types.is_boolean(cells.type):
             # A truth value is never missing, although it is also read as 0 or 1.

@@ -87,14 +87,14 @@ class Column(ABC):
         """The name of each feature; an empty tuple if the column cannot become a feature."""
         return ()
 
-    def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
+    def encode(self, cells: Any, cell_notation: CellSpelling = USUAL) -> Encoded:
         """Returns the features of cells, `[num_cells, num_features]`, with counts.
 
         A column that cannot become a feature has 0 features.
 
         Args:
             cells: a pyarrow array of cells.
-            spelling: the notation of numbers, dates and missing cells.
+            cell_notation: the notation of numbers, dates and missing cells.
         """
         missing = is_missing(as_texts(cells))
         return Encoded(

@@ -38,7 +38,7 @@ KINDS = {column.kind: column for column in _COLUMNS}
 """The class of each kind of column, by its name in a schema's file."""
 
 
-def fit_column(name: str, cells: Any, *, is_code: bool, spelling: CellSpelling) -> Column:
+def fit_column(name: str, cells: Any, *, is_code: bool, cell_notation: CellSpelling) -> Column:
     """Returns the column that is learned from public cells: numbers, dates, or the 50 most frequent words.
 
     If all cells are missing, the result is an `EmptyColumn`, which cannot become a feature. If the 50 most frequent
@@ -49,23 +49,23 @@ def fit_column(name: str, cells: Any, *, is_code: bool, spelling: CellSpelling) 
         name: the name of the column.
         cells: a pyarrow array of the column's public cells, where missing cells are null.
         is_code: whether numbers and dates are treated as words.
-        spelling: the notation of the public file.
+        cell_notation: the notation of the public file.
 
     Raises:
         InvalidValue: the cells are numbers in another notation, or dates whose order of day and month is ambiguous.
     """
-    numbers = as_numbers(cells, spelling=spelling)
+    numbers = as_numbers(cells, cell_notation=cell_notation)
     if np.isnan(numbers).all():
         return EmptyColumn(name, missing=True)
     if have_values(numbers) and not is_code:
         return NumberColumn.fit(name, numbers=numbers)
     if not is_code:
-        dates = _fit_dates(name, cells=cells, spelling=spelling)
+        dates = _fit_dates(name, cells=cells, cell_notation=cell_notation)
         if dates is not None:
             return dates
-        _require_no_other_spelling(name, cells=cells, spelling=spelling)
+        _require_no_other_spelling(name, cells=cells, cell_notation=cell_notation)
     words = (
-        canonical_words(words=as_texts(cells), number_notation=spelling)
+        canonical_words(words=as_texts(cells), number_notation=cell_notation)
         if is_code
         else as_texts(cells)
     )
@@ -74,12 +74,12 @@ def fit_column(name: str, cells: Any, *, is_code: bool, spelling: CellSpelling) 
         :_MAX_CATEGORIES
     ]
     if 2 * sum(count_of_word[word] for word in categories) < sum(count_of_word.values()):
-        return TextColumn(name, missing=False)
+        return TextColumn(name)
     has_missing = bool(is_missing(cells=words).any())
     return CategoryColumn(name, missing=has_missing, categories=tuple(sorted(categories)))
 
 
-def _fit_dates(name: str, cells: Any, spelling: CellSpelling) -> DateColumn | None:
+def _fit_dates(name: str, cells: Any, cell_notation: CellSpelling) -> DateColumn | None:
     """Returns the column of dates that is learned from public cells; None if a cell is not a date.
 
     The arguments are those of `fit_column`.
@@ -93,7 +93,9 @@ def _fit_dates(name: str, cells: Any, spelling: CellSpelling) -> DateColumn | No
     distinct = as_texts(cells).drop_null().unique().to_pylist()
     try:
         order = infer_order(
-            date_texts=distinct, named_order=spelling.date_order, first_year=spelling.first_year
+            date_texts=distinct,
+            named_order=cell_notation.date_order,
+            first_year=cell_notation.first_year,
         )
     except NoDate:
         return None
@@ -102,13 +104,13 @@ def _fit_dates(name: str, cells: Any, spelling: CellSpelling) -> DateColumn | No
         raise InvalidValue(f"data.public.{name}", rule=f"{error}; {remedy}") from error
     return DateColumn.fit_dates(
         name,
-        days=as_dates(cells, date_orders=(order,), first_year=spelling.first_year),
+        days=as_dates(cells, date_orders=(order,), first_year=cell_notation.first_year),
         date_order=order,
     )
 
 
-def _require_no_other_spelling(name: str, cells: Any, spelling: CellSpelling) -> None:
-    """Raises `InvalidValue` if all cells of a column are numbers in another notation than `spelling`.
+def _require_no_other_spelling(name: str, cells: Any, cell_notation: CellSpelling) -> None:
+    """Raises `InvalidValue` if all cells of a column are numbers in another notation than `cell_notation`.
 
     Another notation has another decimal mark or mark between thousands. The error names the fewest settings with which
     the cells can be read.
@@ -116,24 +118,28 @@ def _require_no_other_spelling(name: str, cells: Any, spelling: CellSpelling) ->
     distinct = as_texts(cells).drop_null().unique()
     sample = distinct.slice(0, _SAMPLE_WORDS)
     spelling_of_settings = {
-        other.setting_names: other.spelling
-        for other in spelling.others()
-        if have_values(as_numbers(cells=sample, spelling=other.spelling))
-        and have_values(as_numbers(cells=distinct, spelling=other.spelling))
+        other.setting_names: other.number_notation
+        for other in cell_notation.others()
+        if have_values(as_numbers(cells=sample, cell_notation=other.number_notation))
+        and have_values(as_numbers(cells=distinct, cell_notation=other.number_notation))
     }
     if not spelling_of_settings:
         return
-    is_wrong = import_pyarrow().array(np.isinf(as_numbers(cells=distinct, spelling=spelling)))
+    is_wrong = import_pyarrow().array(
+        np.isinf(as_numbers(cells=distinct, cell_notation=cell_notation))
+    )
     word = distinct.filter(is_wrong)[0].as_py()
     readings = []
     for settings, other_spelling in spelling_of_settings.items():
         if not any(fewer < settings for fewer in spelling_of_settings):
-            number = as_numbers(cells=import_pyarrow().array([word]), spelling=other_spelling)[0]
+            number = as_numbers(cells=import_pyarrow().array([word]), cell_notation=other_spelling)[
+                0
+            ]
             reading = np.format_float_positional(number, trim="-")
             readings.append(f"{' '.join(sorted(settings))} reads it as {reading}")
-    mark = spelling.thousands or "nothing"
+    mark = cell_notation.thousands or "nothing"
     rule = (
-        f"numbers with a decimal {spelling.decimal} and {mark} between thousands, and there is {word}: "
+        f"numbers with a decimal {cell_notation.decimal} and {mark} between thousands, and there is {word}: "
         f"{', '.join(readings)}; {as_setting(name='data.category', value=[name])} where these are words"
     )
     raise InvalidValue(f"data.public.{name}", rule=rule)

@@ -74,7 +74,7 @@ def remarks_on_columns(
         code_columns: the columns whose numbers are treated as words.
         owner_columns_in_words: the columns that name the owner of a row, as text; None if settings name none.
     """
-    values = with_missing(table, spelling=schema.spelling)
+    values = with_missing(table, cell_notation=schema.spelling)
     columns = {column.name: column for column in schema.columns}
     for name in table.column_names:
         column = columns[name]
@@ -83,30 +83,32 @@ def remarks_on_columns(
         column_cells = _ColumnCells(
             name=name,
             cells=cells,
-            spelling=schema.spelling,
+            cell_notation=schema.spelling,
             is_code=name in code_columns,
             is_date=is_date,
             is_ungrouped=owner_columns_in_words is None,
         )
         lines = list(column_cells.remarks())
         if isinstance(column, DateColumn):
-            lines += remarks_on_dates(column, cells=cells, spelling=schema.spelling)
+            lines += remarks_on_dates(column, cells=cells, cell_notation=schema.spelling)
         for line in lines:
             yield name, f"{name}: {line}"
 
 
-def remarks_on_dates(column: DateColumn, cells: Any, spelling: CellSpelling) -> Iterator[str]:
+def remarks_on_dates(column: DateColumn, cells: Any, cell_notation: CellSpelling) -> Iterator[str]:
     """Yields remarks on a column of public dates: the order of day and month, and likely placeholder dates.
 
     Args:
         column: the column, as fitted to the public cells.
         cells: a pyarrow array of the public cells.
-        spelling: the notation of the public file.
+        cell_notation: the notation of the public file.
     """
     date_texts = as_texts(cells)
     if column.order is not None:
-        yield _remark_on_order(date_texts, date_order=column.order, first_year=spelling.first_year)
-    days = as_dates(cells, date_orders=(column.order,), first_year=spelling.first_year)
+        yield _remark_on_order(
+            date_texts, date_order=column.order, first_year=cell_notation.first_year
+        )
+    days = as_dates(cells, date_orders=(column.order,), first_year=cell_notation.first_year)
     for placeholder in column.absent:
         num_cells = int((np.floor(days) == days_of(placeholder)).sum())
         yield (
@@ -160,7 +162,7 @@ class _ColumnCells:
     Attributes:
         name: the name of the column.
         cells: a pyarrow array of the cells, where missing cells are null.
-        spelling: the notation of the public file.
+        cell_notation: the notation of the public file.
         is_code: whether settings declare the column as codes.
         is_date: whether the column is fitted as a column of dates.
         is_ungrouped: whether no setting names the owner of a row.
@@ -168,7 +170,7 @@ class _ColumnCells:
 
     name: str
     cells: Any
-    spelling: CellSpelling
+    cell_notation: CellSpelling
     is_code: bool
     is_date: bool
     is_ungrouped: bool
@@ -184,7 +186,9 @@ class _ColumnCells:
         has_words = not (self._is_number or self.is_date or self.is_code)
         count_per_word = count_values(self._words) if has_words else {}
         if count_per_word:
-            yield from _remarks_on_words(count_per_word=count_per_word, spelling=self.spelling)
+            yield from _remarks_on_words(
+                count_per_word=count_per_word, cell_notation=self.cell_notation
+            )
         if has_plain_numbers and self._are_whole and _are_days(self._distinct_numbers):
             word = self._words.drop_null()[0]
             yield (
@@ -270,7 +274,7 @@ class _ColumnCells:
     @cached_property
     def _numbers(self) -> FloatArray:
         """The cells as numbers, `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a number."""
-        return as_numbers(self.cells, spelling=self.spelling)
+        return as_numbers(self.cells, cell_notation=self.cell_notation)
 
     @cached_property
     def _distinct_numbers(self) -> FloatArray:
@@ -333,7 +337,7 @@ class _Reading:
         """Returns True for each word of a pyarrow array that cannot be read in this way, bool `[num_words]`."""
         if self.number_notation is None:
             return np.isinf(as_dates(cells=words, date_orders=(self.date_order,), first_year=2000))
-        return np.isinf(as_numbers(cells=words, spelling=self.number_notation))
+        return np.isinf(as_numbers(cells=words, cell_notation=self.number_notation))
 
     @property
     def kind(self) -> str:
@@ -343,21 +347,23 @@ class _Reading:
         return " with ".join(["numbers", *sorted(self.setting_names)])
 
 
-def _remarks_on_words(count_per_word: Mapping[str, int], spelling: CellSpelling) -> Iterator[str]:
+def _remarks_on_words(
+    count_per_word: Mapping[str, int], cell_notation: CellSpelling
+) -> Iterator[str]:
     """Yields at most one remark on a column of words.
 
     There is one if at least half of the cells are numbers or dates, numbers with a unit, or words with a year.
 
     Args:
         count_per_word: the number of cells with each word.
-        spelling: the notation of the public file.
+        cell_notation: the notation of the public file.
     """
     counts_per_word = np.array([*count_per_word.values()], np.int64)
     num_cells = int(counts_per_word.sum())
     words = [" ".join(visible(word).split()) for word in count_per_word]
     distinct_words = import_pyarrow().array(list(count_per_word), import_pyarrow().string())
     likeliest = _likeliest_reading(
-        words=distinct_words, counts_per_word=counts_per_word, spelling=spelling
+        words=distinct_words, counts_per_word=counts_per_word, cell_notation=cell_notation
     )
     is_failing = likeliest.fails_on(words=distinct_words)
     num_failing = int(counts_per_word[is_failing].sum())
@@ -392,7 +398,9 @@ def _remarks_on_words(count_per_word: Mapping[str, int], spelling: CellSpelling)
         )
 
 
-def _likeliest_reading(words: Any, counts_per_word: IntArray, spelling: CellSpelling) -> _Reading:
+def _likeliest_reading(
+    words: Any, counts_per_word: IntArray, cell_notation: CellSpelling
+) -> _Reading:
     """Returns the way to read words, as numbers or as dates, that fails on the fewest cells.
 
     The first 2,000 words decide.
@@ -400,12 +408,12 @@ def _likeliest_reading(words: Any, counts_per_word: IntArray, spelling: CellSpel
     Args:
         words: a pyarrow array of distinct words.
         counts_per_word: the number of cells with each word, `[num_words]`.
-        spelling: the notation of the public file.
+        cell_notation: the notation of the public file.
     """
-    readings = [_Reading(number_notation=spelling)]
+    readings = [_Reading(number_notation=cell_notation)]
     readings += [
-        _Reading(number_notation=other.spelling, setting_names=other.setting_names)
-        for other in spelling.others()
+        _Reading(number_notation=other.number_notation, setting_names=other.setting_names)
+        for other in cell_notation.others()
     ]
     readings += [_Reading(number_notation=None, date_order=date_order) for date_order in ORDERS]
     sample = words.slice(0, _SAMPLE_WORDS)

@@ -53,15 +53,17 @@ class DateColumn(NumberColumn):
         """The description of a valid cell, for an error message."""
         return f"dates such as {_EXAMPLES[self.order]} as in the public file"
 
-    def numbers(self, cells: Any, spelling: CellSpelling = USUAL) -> FloatArray:
+    def numbers(self, cells: Any, cell_notation: CellSpelling = USUAL) -> FloatArray:
         """Returns cells as days since 1970, `[num_cells]`: NaN for a missing date, +inf for a cell that is not a date.
 
         Args:
             cells: a pyarrow array of cells.
-            spelling: the notation of dates and missing cells.
+            cell_notation: the notation of dates and missing cells.
         """
         days = as_dates(
-            cells, date_orders=(spelling.date_order, self.order), first_year=spelling.first_year
+            cells,
+            date_orders=(cell_notation.date_order, self.order),
+            first_year=cell_notation.first_year,
         )
         is_placeholder = np.isin(np.floor(days), [days_of(day) for day in self.absent])
         return np.where(is_placeholder, np.nan, days)

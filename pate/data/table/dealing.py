@@ -113,16 +113,18 @@ class Dealing:
             column_names=self.table_file.names,
             table_description="data",
         )
-        spelling = self.table_file.spelling()
+        cell_notation = self.table_file.spelling()
         chunks = [
-            as_texts(with_missing(table, spelling=spelling).column(0))
+            as_texts(with_missing(table, cell_notation=cell_notation).column(0))
             for _, table in self.table_file.rows([self.group])
         ]
         words = import_pyarrow().chunked_array(chunks)
         if words.null_count:
             rule = f"a value in each row, {words.null_count} of {len(words)} rows have none"
             raise InvalidValue("group", self.group, rule=rule)
-        return People.from_names(cells_of_splits=[words], spelling=spelling).merged_by_looks()[0]
+        return People.from_names(
+            cells_of_splits=[words], cell_notation=cell_notation
+        ).merged_by_looks()[0]
 
     def part_of_row(self) -> IntArray:
         """Returns the split of each row, `[num_rows]`, as an index into `SPLITS`: private, public, test.
@@ -208,7 +210,7 @@ def _csv_writer(text_stream: io.TextIOWrapper, table_file: TableFile) -> Write:
         text_stream: the new file.
         table_file: the file whose names and separator are copied.
     """
-    head = read_head(table_file.files[0])
+    head = read_head(table_file.source_files[0])
     rows = csv.writer(text_stream, delimiter=head.separator, lineterminator="\n")
     rows.writerow(head.column_names)
 

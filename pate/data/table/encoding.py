@@ -85,7 +85,7 @@ def encoding_of(path: Path, named_encoding: str) -> str:
         path: the file.
         named_encoding: the encoding that a setting names.
     """
-    with opened(path) as file:
+    with open_decompressed(path) as file:
         head = file.read(_MAX_MARK_BYTES)
     for mark, encoding in _BYTE_ORDER_MARKS:
         if head.startswith(mark):
@@ -100,7 +100,7 @@ def encoding_of(path: Path, named_encoding: str) -> str:
     return _READ_AS.get(codec, named_encoding)
 
 
-def mixed_lines(path: Path, encoding: str) -> MixedLines:
+def count_lines_by_encoding(path: Path, encoding: str) -> MixedLines:
     """Counts the lines of a file with bytes beyond ASCII, separately for lines that are valid UTF-8 and others.
 
     All counts are 0 for an encoding in which lines do not end as in ASCII, such as UTF-16.
@@ -114,7 +114,7 @@ def mixed_lines(path: Path, encoding: str) -> MixedLines:
     num_utf_8 = 0
     num_other = 0
     first_other_line = 0
-    with opened(path) as file:
+    with open_decompressed(path) as file:
         for number, line in enumerate(file, start=1):
             if line.isascii():
                 continue
@@ -127,7 +127,7 @@ def mixed_lines(path: Path, encoding: str) -> MixedLines:
     return MixedLines(num_utf_8=num_utf_8, num_other=num_other, first_other_line=first_other_line)
 
 
-def lines_of_another_page(path: Path, encoding: str) -> int:
+def count_lines_of_other_page(path: Path, encoding: str) -> int:
     """Returns the number of lines in a file of cp1252 that are probably in another encoding; 0 for other encodings.
 
     Accented letters of mac-roman and cp850, if read as cp1252, become signs and capital letters within words, as in
@@ -135,7 +135,7 @@ def lines_of_another_page(path: Path, encoding: str) -> int:
     """
     if codecs.lookup(encoding).name != "cp1252":
         return 0
-    with opened(path) as file:
+    with open_decompressed(path) as file:
         return sum(_SIGN_IN_WORD.search(line) is not None for line in file)
 
 
@@ -155,7 +155,7 @@ def likely_utf_16(first_bytes: bytes) -> str | None:
     return "utf-16-be" if num_even_zeros > num_odd_zeros else "utf-16-le"
 
 
-def opened(path: Path) -> BinaryIO:
+def open_decompressed(path: Path) -> BinaryIO:
     """Opens a file for reading bytes, decompressed if its name ends in .gz."""
     return cast(BinaryIO, gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb"))
 
@@ -182,6 +182,6 @@ def _is_utf_8(path: Path, *, result_for_ascii: bool) -> bool:
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    with opened(path) as file:
+    with open_decompressed(path) as file:
         while block := file.read(_BLOCK_BYTES):
             yield block

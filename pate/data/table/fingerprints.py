@@ -39,7 +39,7 @@ def row_fingerprints(batches: Iterable[NumberedBatch], schema: TableSchema) -> N
     for _, table in batches:
         word_columns = [
             _values_of(
-                cells=table.column(column.name), schema_column=column, spelling=schema.spelling
+                cells=table.column(column.name), schema_column=column, cell_notation=schema.spelling
             )
             for column in schema.columns
         ]
@@ -47,7 +47,7 @@ def row_fingerprints(batches: Iterable[NumberedBatch], schema: TableSchema) -> N
     return np.concatenate(row_hashes)
 
 
-def _values_of(cells: Any, schema_column: Column, spelling: CellSpelling) -> Any:
+def _values_of(cells: Any, schema_column: Column, cell_notation: CellSpelling) -> Any:
     """Returns a pyarrow word for each cell, such that cells with equal values have equal words.
 
     All missing cells have the same word. Fractional numbers are rounded to 16 significant bits.
@@ -55,15 +55,17 @@ def _values_of(cells: Any, schema_column: Column, spelling: CellSpelling) -> Any
     Args:
         cells: a pyarrow array of cells.
         schema_column: the column of the schema, which says whether the cells are numbers.
-        spelling: the notation of the cells.
+        cell_notation: the notation of the cells.
     """
     if isinstance(schema_column, NumberColumn):
-        numbers = schema_column.numbers(cells, spelling=spelling)
+        numbers = schema_column.numbers(cells, cell_notation=cell_notation)
         is_whole = np.isfinite(numbers) & (numbers % 1 == 0)
         with np.errstate(over="ignore"):
             rounded_numbers = np.where(is_whole, numbers, rounded(numbers.astype(np.float32)))
         return import_pyarrow().array(rounded_numbers).cast(import_pyarrow().string())
-    return canonical_words(words=as_texts(cells), number_notation=spelling).fill_null(_MISSING_WORD)
+    return canonical_words(words=as_texts(cells), number_notation=cell_notation).fill_null(
+        _MISSING_WORD
+    )
 
 
 class CellDigest:

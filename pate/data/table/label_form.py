@@ -51,7 +51,8 @@ def labels_with_columns(
     for table_file in table_files:
         for name, column_words in _words_in(table_file, column_names=label_names).items():
             words_of[name] |= (
-                set(map(label_word, column_words)) - reading_of_uncertain_cells.codes.keys()
+                set(map(label_word, column_words))
+                - reading_of_uncertain_cells.codes_of_words.keys()
             )
     no_and_yes_words = {}
     for name, words in words_of.items():
@@ -214,9 +215,9 @@ def _words_in(table_file: TableFile, column_names: Iterable[str]) -> Mapping[str
     }
     if not words_of_column:
         return words_of_column
-    spelling = table_file.spelling()
+    cell_notation = table_file.spelling()
     for _, batch in table_file.rows(list(words_of_column)):
-        cells = with_missing(table=batch, spelling=spelling)
+        cells = with_missing(table=batch, cell_notation=cell_notation)
         for name, column_words in words_of_column.items():
             column_words.update(as_texts(cells.column(name)).drop_null().unique().to_pylist())
     return words_of_column

@@ -105,7 +105,7 @@ class Labels:
         """The description of a valid cell in the column that lists all labels."""
         return naming_rule(self.separator)
 
-    def read(self, table: Any, spelling: CellSpelling = USUAL) -> ReadLabels:
+    def read(self, table: Any, cell_notation: CellSpelling = USUAL) -> ReadLabels:
         """Returns the labels of the rows in a pyarrow table.
 
         The result also marks the cells that are no label, and counts the cells that list a label which is none of the
@@ -113,9 +113,9 @@ class Labels:
 
         Args:
             table: a table that has the columns of the labels, with their cells as they are in the file.
-            spelling: the notation of the cells.
+            cell_notation: the notation of the cells.
         """
-        cells = with_missing(table.select(list(self.columns)), spelling)
+        cells = with_missing(table.select(list(self.columns)), cell_notation)
         if self.column_name is not None:
             label_cells = joined(cells.column(self.column_name))
             is_empty = is_missing(joined(table.column(self.column_name)))
@@ -125,12 +125,12 @@ class Labels:
         codes = np.zeros((table.num_rows, len(self.names)), np.int8)
         for position, name in enumerate(self.names):
             codes[:, position] = self._codes(
-                name, label_cells=cells.column(name), spelling=spelling
+                name, label_cells=cells.column(name), cell_notation=cell_notation
             )
         wrong = codes == _WRONG
         return ReadLabels(bits=codes == YES, known=(codes != UNKNOWN) & ~wrong, wrong=wrong)
 
-    def _codes(self, label_name: str, label_cells: Any, spelling: CellSpelling) -> Codes:
+    def _codes(self, label_name: str, label_cells: Any, cell_notation: CellSpelling) -> Codes:
         """Returns what a label's cells say, int8 `[num_rows]`: `YES`, `NO`, `UNKNOWN`, or `_WRONG` for other cells.
 
         A missing cell is `UNKNOWN`. An uncertain cell, such as -1, has the code that `reading_of_uncertain_cells` gives
@@ -139,7 +139,7 @@ class Labels:
         Args:
             label_name: the name of the label.
             label_cells: a pyarrow array of the label's cells, in which missing cells are null.
-            spelling: the notation of the cells.
+            cell_notation: the notation of the cells.
         """
         truths = self.no_and_yes_words.get(label_name)
         if truths is not None:
@@ -147,7 +147,7 @@ class Labels:
             if truths.no is not None:
                 code_of_word[truths.no] = NO
             return self._codes_of_words(label_cells, code_of_word=code_of_word)
-        numbers = as_numbers(cells=label_cells, spelling=spelling)
+        numbers = as_numbers(cells=label_cells, cell_notation=cell_notation)
         codes = np.full(len(numbers), _WRONG, np.int8)
         codes[np.isnan(numbers)] = UNKNOWN
         for number, code in (
@@ -176,7 +176,7 @@ class Labels:
             self.hint = (
                 f"; {as_setting(name='data.label_separator', value=';')} reads lists of labels"
             )
-        code_of_any_word = {**self.reading_of_uncertain_cells.codes, **code_of_word}
+        code_of_any_word = {**self.reading_of_uncertain_cells.codes_of_words, **code_of_word}
         codes = [code_of_any_word.get(label_word(word), _WRONG) for word in words]
         codes.append(UNKNOWN)  # the code of missing cells, which are the last of the different ones
         word_of_row = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)

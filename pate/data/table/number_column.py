@@ -117,28 +117,28 @@ class NumberColumn(Column):
         """The description of a valid cell, for an error message."""
         return "numbers as in the public file"
 
-    def numbers(self, cells: Any, spelling: CellSpelling = USUAL) -> FloatArray:
+    def numbers(self, cells: Any, cell_notation: CellSpelling = USUAL) -> FloatArray:
         """Returns cells as numbers `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a number.
 
         Args:
             cells: a pyarrow array of cells.
-            spelling: the notation of numbers and missing cells.
+            cell_notation: the notation of numbers and missing cells.
         """
-        return as_numbers(cells, spelling=spelling)
+        return as_numbers(cells, cell_notation=cell_notation)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The name of the column; if public cells are missing, also that of the feature which marks missing cells."""
         return (self.name, f"{self.name}={MISSING}") if self.missing else (self.name,)
 
-    def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
+    def encode(self, cells: Any, cell_notation: CellSpelling = USUAL) -> Encoded:
         """Returns numbers as features `[num_cells, 1]`, or `[num_cells, 2]` if public cells are missing.
 
         The first feature is the scaled number. It is 0, its mean over all public cells, for a missing cell and for one
         that is no number. The second feature is 1 for a missing cell. Numbers outside the range of the public cells are
         counted as unknown.
         """
-        numbers = self.numbers(cells, spelling=spelling)
+        numbers = self.numbers(cells, cell_notation=cell_notation)
         missing = np.isnan(numbers)
         is_number = np.isfinite(numbers)
         clipped = numbers[is_number].clip(self.min, self.max)

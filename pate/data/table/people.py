@@ -55,15 +55,15 @@ def person_name(word: str) -> str:
     return name.casefold() if "@" in name else name
 
 
-def person_names(words: Any, spelling: CellSpelling = USUAL) -> Any:
+def person_names(words: Any, cell_notation: CellSpelling = USUAL) -> Any:
     """Returns the normalized names of persons as a pyarrow array `[num_words]`: see `person_name`.
 
     Args:
         words: a pyarrow array of words that name persons.
-        spelling: the notation of numbers and dates.
+        cell_notation: the notation of numbers and dates.
     """
     pa = import_pyarrow()
-    words = canonical_words(words, number_notation=spelling)
+    words = canonical_words(words, number_notation=cell_notation)
     is_unusual = pa.compute.match_substring_regex(words, _UNUSUAL).fill_null(False)
     names = [person_name(word) for word in words.filter(is_unusual).to_pylist()]
     return pa.compute.replace_with_mask(words, is_unusual, pa.array(names, words.type))
@@ -127,20 +127,22 @@ class People:
     look_codes: IntArray
 
     @classmethod
-    def from_names(cls, cells_of_splits: Sequence[Any], spelling: CellSpelling = USUAL) -> People:
+    def from_names(
+        cls, cells_of_splits: Sequence[Any], cell_notation: CellSpelling = USUAL
+    ) -> People:
         """Returns the persons whom the cells of a column name.
 
         Args:
             cells_of_splits: for each split, a chunked pyarrow array of the cells, words or int64; no cell is missing. A
                 whole number names the same person as the word of its digits.
-            spelling: the notation of numbers and dates.
+            cell_notation: the notation of numbers and dates.
         """
         pa = import_pyarrow()
         if all(cells.type == pa.int64() for cells in cells_of_splits):
             return cls._from_numbers([cells.to_numpy() for cells in cells_of_splits])
         words = pa.chunked_array([as_texts(cells) for cells in cells_of_splits])
         distinct_words = words.unique()
-        names = person_names(distinct_words, spelling=spelling)
+        names = person_names(distinct_words, cell_notation=cell_notation)
         coded = names.dictionary_encode(null_encoding="encode")
         person_of_word = coded.indices.to_numpy().astype(np.int64)
         person_of_row = person_of_word[codes_among(words, categories=distinct_words)]

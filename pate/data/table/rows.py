@@ -241,13 +241,13 @@ class Rows:
         label_form = self._label_form
         label_columns = [column for column in label_form.columns if column in batch.column_names]
         columns = list(dict.fromkeys((*label_columns, *roles.columns)))
-        cells = with_missing(table=batch.select(columns), spelling=self._schema.spelling)
+        cells = with_missing(table=batch.select(columns), cell_notation=self._schema.spelling)
         is_labeled = self.labeled or any(
             not is_missing(as_texts(cells.column(column))).all() for column in label_columns
         )
         read_labels = None
         if len(label_columns) == len(label_form.columns):
-            read_labels = label_form.read(batch, spelling=self._schema.spelling)
+            read_labels = label_form.read(batch, cell_notation=self._schema.spelling)
         return _ReadBatch(
             row_numbers=row_numbers,
             encoded=self._schema.encode(batch),

@@ -87,20 +87,21 @@ class TableSchema(Preprocessing):
             InvalidValue: cells are numbers in another notation, or dates whose order of day and month is ambiguous.
         """
         values = with_missing(
-            table=_without_columns(table, column_names=text_columns), spelling=spelling
+            table=_without_columns(table, column_names=text_columns), cell_notation=spelling
         )
         columns: list[Column] = []
         for name in table.column_names:
             if name in text_columns:
-                columns.append(TextColumn(name, missing=False))
+                columns.append(TextColumn(name))
                 continue
-            column = fit_column(
-                name,
-                cells=values.column(name),
-                is_code=name in code_columns,
-                spelling=spelling,
+            columns.append(
+                fit_column(
+                    name,
+                    cells=values.column(name),
+                    is_code=name in code_columns,
+                    cell_notation=spelling,
+                )
             )
-            columns.append(column)
         return cls(columns=tuple(columns), spelling=spelling)
 
     def with_text_vectors(
@@ -139,9 +140,7 @@ class TableSchema(Preprocessing):
             weight = 1.0
             if target_variance > 0 and variance > 0:
                 weight = float(np.float32(np.sqrt(target_variance / variance)))
-            columns.append(
-                TextColumn(column.name, missing=False, text_transform=text_transform, weight=weight)
-            )
+            columns.append(TextColumn(column.name, text_transform=text_transform, weight=weight))
         return replace(self, columns=tuple(columns))
 
     @property
@@ -243,7 +242,7 @@ class TableSchema(Preprocessing):
         table_of_features = table.select(list(self.names))
         values = with_missing(
             table=_without_columns(table=table_of_features, column_names=text_columns),
-            spelling=self.spelling,
+            cell_notation=self.spelling,
         )
         encoded_columns = []
         for column in self.columns:
@@ -362,31 +361,31 @@ class TableSchema(Preprocessing):
             broken_rules,
             strict=True,
         )
-        for column, num_wrong_cells, first_wrong_row, broken_rule in rows:
+        for schema_column, num_wrong_cells, first_wrong_row, broken_rule in rows:
             if num_wrong_cells:
                 wrong_cells = wrong_cells_in_words(
                     num_wrong=num_wrong_cells,
                     num_rows=num_rows,
                     first_row_in_words=describe_row(first_wrong_row),
                 )
-                rule = f"{broken_rule or column.expects}, {wrong_cells}"
+                rule = f"{broken_rule or schema_column.expects}, {wrong_cells}"
                 # Other commands have no such prefix.
                 setting_prefix = "data." if "." in name else ""
-                hint = self._hint_for(column, setting_prefix)
-                raise InvalidValue(f"{name}.{column.name}", rule=rule, hint=hint)
+                hint = self._hint_for(schema_column, setting_prefix)
+                raise InvalidValue(f"{name}.{schema_column.name}", rule=rule, hint=hint)
 
-    def _hint_for(self, column: Column, setting_prefix: str) -> str:
+    def _hint_for(self, schema_column: Column, setting_prefix: str) -> str:
         """Returns advice: the settings with which wrong cells of a column might be readable; empty if there are none.
 
         Args:
-            column: the column.
+            schema_column: the column.
             setting_prefix: the text before the name of a setting, such as `data.`.
         """
-        if isinstance(column, DateColumn):
-            if column.order is not None:
+        if isinstance(schema_column, DateColumn):
+            if schema_column.order is not None:
                 return ""
             return f"dates in other orders need {setting_prefix}date_order=dmy, say"
-        if not isinstance(column, NumberColumn):
+        if not isinstance(schema_column, NumberColumn):
             return ""
         decimal = "comma"
         if self.spelling.decimal_mark == ",":
@@ -470,15 +469,15 @@ class TableSchema(Preprocessing):
             for key, entry in entries.items()
         )
         missing = content.get("missing", ())
-        spelling = CellSpelling(
-            decimal=content.get("decimal", USUAL.decimal),
+        cell_notation = CellSpelling(
+            decimal=content.get("decimal", USUAL.decimal),  # "point" or "comma"
             thousands=content.get("thousands"),
             missing=tuple(missing) if isinstance(missing, list) else missing,
             date_order=content.get("date_order"),
             first_year=content.get("first_year"),
         )
-        spelling.require(setting_prefix=f"{name}.")
-        return cls(columns=columns, spelling=spelling)
+        cell_notation.require(setting_prefix=f"{name}.")
+        return cls(columns=columns, spelling=cell_notation)
 
     def save(self, folder: Path | str) -> None:
         """Writes the vectors of each column of text into a file of its own in a folder, and nothing else."""
@@ -507,8 +506,8 @@ class TableSchema(Preprocessing):
     def load(cls, path: Path | str) -> Self:
         """Reads the YAML file that `write` wrote, with the files of vectors in the same folder."""
         setting_name = f"data.schema={path}"
-        content = _read_file(Path(path), setting_name=setting_name)
-        return cls.read(content, name=setting_name, folder=Path(path).parent)
+        schema_content = _read_schema_file(Path(path), setting_name=setting_name)
+        return cls.read(schema_content, name=setting_name, folder=Path(path).parent)
 
 
 def load_settings(path: Path | str) -> TableSettings:
@@ -518,11 +517,11 @@ def load_settings(path: Path | str) -> TableSettings:
     """
     setting_name = f"data.schema={path}"
     return TableSettings.read(
-        _read_file(Path(path), setting_name=setting_name), setting_name=setting_name
+        _read_schema_file(Path(path), setting_name=setting_name), setting_name=setting_name
     )
 
 
-def _read_file(path: Path, setting_name: str) -> Any:
+def _read_schema_file(path: Path, setting_name: str) -> Any:
     """Returns the value of the YAML in a schema's file; raises `InvalidValue` if the file is missing or no YAML.
 
     Args:

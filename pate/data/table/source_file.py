@@ -10,11 +10,11 @@ from typing import Literal, TextIO
 
 from pate.data.table.encoding import (
     UTF_8,
+    count_lines_by_encoding,
+    count_lines_of_other_page,
     encoding_of,
     likely_utf_16,
-    lines_of_another_page,
-    mixed_lines,
-    opened,
+    open_decompressed,
 )
 from pate.validation import InvalidValue
 
@@ -91,7 +91,7 @@ class SourceFile:
         bytes beyond ASCII are UTF-8.
         """
         encoding = encoding_of(self.path, named_encoding=self.encoding)
-        if encoding != UTF_8 and mixed_lines(self.path, encoding=encoding).mostly_utf_8:
+        if encoding != UTF_8 and count_lines_by_encoding(self.path, encoding=encoding).mostly_utf_8:
             raise self.encoding_refusal()
         return encoding
 
@@ -112,10 +112,10 @@ class SourceFile:
                 None if self.encoding == UTF_8 else f"{self.setting}: read in UTF-8, which it is in"
             )
         remark = f"{self.setting}: read in {self.read_in}, as it is not in UTF-8"
-        lines = mixed_lines(self.path, encoding=self.read_in)
+        lines = count_lines_by_encoding(self.path, encoding=self.read_in)
         if lines.num_utf_8:
             remark += f"; {lines.num_utf_8} of its lines beyond ASCII could be UTF-8, too"
-        if num_odd := lines_of_another_page(self.path, encoding=self.read_in):
+        if num_odd := count_lines_of_other_page(self.path, encoding=self.read_in):
             remark += (
                 f"; {num_odd} of its lines have signs within words, as text in mac-roman or cp850 has "
                 "when it is read so; see how names look, and name its encoding"
@@ -136,7 +136,7 @@ class SourceFile:
 
         It names mixed encodings, UTF-16 without a byte-order mark, or settings to try, as the bytes suggest.
         """
-        lines = mixed_lines(self.path, encoding=self.encoding)
+        lines = count_lines_by_encoding(self.path, encoding=self.encoding)
         if lines.mostly_utf_8:
             num_lines = lines.num_utf_8 + lines.num_other
             return self.refusal(
@@ -168,7 +168,7 @@ class SourceFile:
 
     @property
     def _likely_utf_16(self) -> str | None:
-        with opened(self.path) as file:
+        with open_decompressed(self.path) as file:
             return likely_utf_16(first_bytes=file.read(_HEAD_BYTES))
 
     def setting_name(self, name: str) -> str:

@@ -33,7 +33,7 @@ _LATEST_FIRST_YEAR = 9900
 _NUMBER = re.compile(r"([+\-\u2212]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]\d{1,3}))?")
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?(?:\.(\d+))? ?(Z|[+-]\d\d:?\d\d)?")
 # An interval as pandas writes it. Its bounds are whole numbers or floats.
-_INTERVAL = re.compile(r"([(\[])([^,\s]+), ([^,\s]+)([)\]])")
+_PANDAS_INTERVAL = re.compile(r"([(\[])([^,\s]+), ([^,\s]+)([)\]])")
 # A number with one or two zeros after a comma, such as 7,0. It is 7 under any setting; 7,000 may be seven thousand.
 _COMMA_AND_ZEROS = re.compile(r"([+-]?\d+),0{1,2}")
 # Words that are canonical as they are, except true and false.
@@ -61,7 +61,7 @@ def canonical_word(word: str) -> str:
         return _canonical_moment(moment_match)
     if comma_and_zeros := _COMMA_AND_ZEROS.fullmatch(word):
         return canonical_word(comma_and_zeros[1])
-    if interval := _INTERVAL.fullmatch(word):
+    if interval := _PANDAS_INTERVAL.fullmatch(word):
         opening, left, right, closing = interval.groups()
         return f"{opening}{canonical_word(left)}, {canonical_word(right)}{closing}"
     return word
@@ -116,15 +116,15 @@ def with_points(words: Any) -> Any:
     )
 
 
-class OtherSpelling(NamedTuple):
+class OtherNotation(NamedTuple):
     """A notation of numbers other than that of a file, and the settings that choose it.
 
     Attributes:
-        spelling: the notation.
+        number_notation: the notation.
         setting_names: the settings, such as `data.decimal=comma`, which differ from those of the file.
     """
 
-    spelling: CellSpelling
+    number_notation: CellSpelling
     setting_names: frozenset[str]
 
 
@@ -212,24 +212,26 @@ class CellSpelling:
         is_ambiguous = compute.match_substring_regex(words, pattern=ambiguous_number)
         return compute.if_else(is_ambiguous, "no number", with_points(words))
 
-    def others(self) -> Iterator[OtherSpelling]:
+    def others(self) -> Iterator[OtherNotation]:
         """Yields the notations of numbers that differ from this one, each with the settings that choose it.
 
         The decimal mark is a point or a comma. If `thousands` is set, the mark between thousands is that one or none;
         otherwise any of . , ' _ and a blank, or none.
         """
         thousands_marks = (None, *GROUPING) if self.thousands is None else (None, self.thousands)
-        for decimal, thousands in product(("point", "comma"), thousands_marks):
-            other_spelling = replace(self, decimal=decimal, thousands=thousands)
+        for other_decimal, other_thousands in product(("point", "comma"), thousands_marks):
+            other_notation = replace(self, decimal=other_decimal, thousands=other_thousands)
             settings = set()
-            if decimal != self.decimal:
-                settings.add(f"data.decimal={decimal}")
-            if thousands is not None and thousands != self.thousands:
-                settings.add(as_setting(name="data.thousands", value=thousands))
-            if thousands is None and self.thousands is not None:
+            if other_decimal != self.decimal:
+                settings.add(f"data.decimal={other_decimal}")
+            if other_thousands is not None and other_thousands != self.thousands:
+                settings.add(as_setting(name="data.thousands", value=other_thousands))
+            if other_thousands is None and self.thousands is not None:
                 settings.add("no data.thousands")
-            if settings and thousands != other_spelling.decimal_mark:
-                yield OtherSpelling(spelling=other_spelling, setting_names=frozenset(settings))
+            if settings and other_thousands != other_notation.decimal_mark:
+                yield OtherNotation(
+                    number_notation=other_notation, setting_names=frozenset(settings)
+                )
 
 
 USUAL = CellSpelling()
@@ -247,16 +249,17 @@ def canonical_words(words: Any, number_notation: CellSpelling = USUAL) -> Any:
     """
     compute = import_pyarrow().compute
     coded = joined(array=words).dictionary_encode()
-    words = number_notation.without_grouping(coded.dictionary)
+    distinct_words = number_notation.without_grouping(coded.dictionary)
     if number_notation.decimal_mark == ",":
-        words = with_points(words)
-    is_plain = compute.match_substring_regex(words, pattern=_PLAIN)
+        distinct_words = with_points(distinct_words)
+    is_plain_word = compute.match_substring_regex(distinct_words, pattern=_PLAIN)
     is_truth_word = compute.is_in(
-        compute.utf8_lower(words), value_set=import_pyarrow().array([*TRUTH_WORDS])
+        compute.utf8_lower(distinct_words), value_set=import_pyarrow().array([*TRUTH_WORDS])
     )
     # Only these words may have another canonical form. Python is slow, so the others are not converted.
-    may_change = compute.or_(compute.invert(is_plain), is_truth_word)
-    canonical = [canonical_word(word) or None for word in words.filter(may_change).to_pylist()]
-    replacements = import_pyarrow().array(canonical, words.type)
-    all_canonical = compute.replace_with_mask(words, may_change, replacements)
+    may_change = compute.or_(compute.invert(is_plain_word), is_truth_word)
+    changeable_words = distinct_words.filter(may_change).to_pylist()
+    canonical = [canonical_word(word) or None for word in changeable_words]
+    replacements = import_pyarrow().array(canonical, distinct_words.type)
+    all_canonical = compute.replace_with_mask(distinct_words, may_change, replacements)
     return all_canonical.take(coded.indices)

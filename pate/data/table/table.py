@@ -183,19 +183,19 @@ class Table(TextReader):
         `load` and `private_records` read the data by the reader that this method returns. Only the schema's file is
         opened here. If the file names a group, the group is adopted; set `group` to protect another unit.
         """
-        settings = self.schema_settings
+        schema_settings = self.schema_settings
         separator = self.label_separator
-        if not self.labels and settings.labels:
-            separator = separator or settings.label_separator
+        if not self.labels and schema_settings.labels:
+            separator = separator or schema_settings.label_separator
         completed = replace(
             self,
-            labels=self.labels or settings.labels,
+            labels=self.labels or schema_settings.labels,
             label_separator=separator,
-            group=settings.group if self.group is None else self.group,
-            id=settings.id if self.id is None else self.id,
-            uncertain=settings.uncertain if self.uncertain is None else self.uncertain,
-            uncertain_words=self.uncertain_words or settings.uncertain_words,
-            encoding=settings.encoding if self.encoding == UTF_8 else self.encoding,
+            group=schema_settings.group if self.group is None else self.group,
+            id=schema_settings.id if self.id is None else self.id,
+            uncertain=schema_settings.uncertain if self.uncertain is None else self.uncertain,
+            uncertain_words=self.uncertain_words or schema_settings.uncertain_words,
+            encoding=schema_settings.encoding if self.encoding == UTF_8 else self.encoding,
         )
         if completed == self:
             return self
@@ -300,10 +300,10 @@ class Table(TextReader):
         source = self._source
         source.require_columns()
         schema = self._with_text_vectors(source.usable_schema(), open_stage=open_stage)
-        spelling = source.public_file.spelling(default_spelling=schema.spelling)
+        cell_notation = source.public_file.spelling(default_spelling=schema.spelling)
         # The cells are read in the notation of these files; the published preprocessing keeps that of the schema.
-        spelled_schema = replace(schema, spelling=spelling)
-        cell_hasher = CellDigest(cells_are_text=source.files["private"].is_text)
+        spelled_schema = replace(schema, spelling=cell_notation)
+        cell_hasher = CellDigest(cells_are_text=source.table_of_split["private"].is_text)
         encoded_rows_of_splits = {
             split: source.read_rows(
                 split,
@@ -315,8 +315,8 @@ class Table(TextReader):
         }
 
         def compute_fingerprints(split_name: str) -> NDArray[np.uint64]:
-            batches = source.files[split_name].rows(list(schema.names))
-            return row_fingerprints(batches, schema=spelled_schema)
+            numbered_batches = source.table_of_split[split_name].rows(list(schema.names))
+            return row_fingerprints(numbered_batches, schema=spelled_schema)
 
         return make_dataset(
             encoded_rows_of_splits=encoded_rows_of_splits,
@@ -341,22 +341,22 @@ class Table(TextReader):
         require(len(owner_columns) < 2, "data.group", list(owner_columns), TRAIN_ONLY_RULE)
         source = self._source
         schema = TableSchema.load(str(self.schema)).without(source.columns_without_features)
-        file = source.files["private"]
-        spelling = file.spelling(default_spelling=schema.spelling)
+        file = source.table_of_split["private"]
+        cell_notation = file.spelling(default_spelling=schema.spelling)
         cell_hasher = CellDigest(cells_are_text=file.is_text)
         rows = source.read_rows(
-            "private", schema=replace(schema, spelling=spelling), cell_hasher=cell_hasher
+            "private", schema=replace(schema, spelling=cell_notation), cell_hasher=cell_hasher
         )
         record_ids = rows.row_numbers
         if self.id is not None:
             # Records are numbered by their names as people are.
-            records = People.from_names(cells_of_splits=[rows.ids], spelling=spelling)
+            records = People.from_names(cells_of_splits=[rows.ids], cell_notation=cell_notation)
             record_ids = records.person_arrays_of_splits[0]
         group_ids = record_ids
         remarks: list[str] = []
         if owner_columns:
             [owner_cells] = rows.owner_cells_of_kinds
-            people = People.from_names(cells_of_splits=[owner_cells], spelling=spelling)
+            people = People.from_names(cells_of_splits=[owner_cells], cell_notation=cell_notation)
             group_ids = people.groups()[0]
             remarks += people.remarks(setting=f"data.group={owner_columns[0]}")
         private = Split(
@@ -462,7 +462,9 @@ class Table(TextReader):
                 f"{setting}: {label_form.num_unknown} rows name a label that is none of {label_names}: it is left out"
             )
         encoding_remarks = [
-            line for file in self._source.files.values() for line in file.encoding_remarks()
+            line
+            for file in self._source.table_of_split.values()
+            for line in file.encoding_remarks()
         ]
         notes += dict.fromkeys(encoding_remarks)
         if self.schema is None:

@@ -77,10 +77,10 @@ def make_dataset(
     """
     private_rows = encoded_rows_of_splits["private"]
     public_rows = encoded_rows_of_splits["public"]
-    identities = _identify(
+    ids_and_groups = _identify(
         rows_per_split=[encoded_rows_of_splits[split] for split in SPLITS],
         roles=roles,
-        spelling=schema.spelling,
+        cell_notation=schema.spelling,
     )
     splits = {}
     for split_number, split in enumerate(SPLITS):
@@ -88,11 +88,13 @@ def make_dataset(
         splits[split] = Split(
             inputs=rows.inputs,
             labels=rows.labels,
-            record_ids=identities.id_arrays_of_splits[split_number],
-            group_ids=identities.group_arrays_of_splits[split_number],
+            record_ids=ids_and_groups.id_arrays_of_splits[split_number],
+            group_ids=ids_and_groups.group_arrays_of_splits[split_number],
             known=rows.known,
         )
-    remarks = _remarks_on_content(encoded_rows_of_splits, schema=schema, identities=identities)
+    remarks = _remarks_on_content(
+        encoded_rows_of_splits, schema=schema, ids_and_groups=ids_and_groups
+    )
     remarks += remarks_on_gaps(splits, label_names=label_names)
     remarks += remarks_on_copies(
         private_split=splits["private"],
@@ -108,32 +110,32 @@ def make_dataset(
             num_unknown_and_missing=rows.num_unknown_and_missing,
             num_records=len(rows.row_numbers),
         )
-    public_names: NDArray[Any] = public_rows.row_numbers
+    public_record_names: NDArray[Any] = public_rows.row_numbers
     if public_rows.ids is not None:
-        public_names = np.array(public_rows.record_names, np.str_)
-    order = np.random.default_rng(seed).permutation(len(public_rows.labels))
+        public_record_names = np.array(public_rows.record_names, np.str_)
+    random_order = np.random.default_rng(seed).permutation(len(public_rows.labels))
     return Dataset(
         name=name,
         real=True,
         kind=input_kind,
         label_names=label_names,
         private=splits["private"],
-        public=splits["public"].take(order),
+        public=splits["public"].take(random_order),
         test=splits["test"],
         preprocessing=preprocessing,
-        public_ids=public_names[order],
+        public_ids=public_record_names[random_order],
         private_cells=private_cell_digest,
         public_labeled=public_rows.labeled,
         notes=(*notes, *remarks),
-        owners=_owner_names(private_rows, spelling=schema.spelling),
-        budgets=_budget_classes(private_rows, spelling=schema.spelling),
-        shared=identities.records_of_several_owners,
+        owners=_owner_names(private_rows, cell_notation=schema.spelling),
+        budgets=_budget_classes(private_rows, cell_notation=schema.spelling),
+        shared=ids_and_groups.records_of_several_owners,
         group_unit=roles.group_unit,
     )
 
 
 def _remarks_on_content(
-    encoded_rows_of_splits: Mapping[str, Rows], schema: TableSchema, identities: _Identities
+    encoded_rows_of_splits: Mapping[str, Rows], schema: TableSchema, ids_and_groups: _IdsAndGroups
 ) -> list[str]:
     """Returns remarks for the owner of the data: on private texts, shared records and similar names.
 
@@ -146,37 +148,37 @@ def _remarks_on_content(
         remarks += remarks_on_texts(
             column_name, text_transform=text_transform, texts=private_texts[column_name]
         )
-    if identities.records_of_several_owners is not None:
-        remarks.append(identities.records_of_several_owners.description())
-    return remarks + identities.remarks
+    if ids_and_groups.records_of_several_owners is not None:
+        remarks.append(ids_and_groups.records_of_several_owners.description())
+    return remarks + ids_and_groups.remarks
 
 
-def _owner_names(private_rows: Rows, spelling: CellSpelling) -> dict[str, OwnerNames]:
+def _owner_names(private_rows: Rows, cell_notation: CellSpelling) -> dict[str, OwnerNames]:
     """Returns the names of the private records by the key "id", and those of their owners by "group".
 
-    A key is left out if no column has such names. `spelling` is the notation of the cells.
+    A key is left out if no column has such names. `cell_notation` is the notation of the cells.
     """
-    columns_of_kind = {
+    name_columns_of_role = {
         "id": [] if private_rows.ids is None else [private_rows.ids],
         "group": private_rows.owner_cells_of_kinds,
     }
     return {
-        kind: _names_for_ledgers(name_columns, spelling=spelling)
-        for kind, name_columns in columns_of_kind.items()
+        role: _names_for_ledgers(name_columns, cell_notation=cell_notation)
+        for role, name_columns in name_columns_of_role.items()
         if name_columns
     }
 
 
-def _budget_classes(private_rows: Rows, spelling: CellSpelling) -> NDArray[np.str_] | None:
+def _budget_classes(private_rows: Rows, cell_notation: CellSpelling) -> NDArray[np.str_] | None:
     """Returns the canonical name of each private record's budget class, `[num_private]`; None without such a column."""
     if private_rows.budget_cells is None:
         return None
     coded = joined(private_rows.budget_cells).dictionary_encode()
-    classes = canonical_words(coded.dictionary, number_notation=spelling).to_pylist()
+    classes = canonical_words(coded.dictionary, number_notation=cell_notation).to_pylist()
     return np.asarray(np.array(classes, np.str_)[coded.indices.to_numpy()])
 
 
-def _names_for_ledgers(name_columns: Sequence[Any], spelling: CellSpelling) -> OwnerNames:
+def _names_for_ledgers(name_columns: Sequence[Any], cell_notation: CellSpelling) -> OwnerNames:
     """Returns the distinct names by which ledgers recognize owners or records, as a set.
 
     Each owner has up to three names: a canonical word, as in older ledgers; the normalized name of a person; and that
@@ -184,7 +186,7 @@ def _names_for_ledgers(name_columns: Sequence[Any], spelling: CellSpelling) -> O
 
     Args:
         name_columns: chunked pyarrow arrays, words or int64, that name owners or records.
-        spelling: the notation of the words.
+        cell_notation: the notation of the words.
     """
     pa = import_pyarrow()
     names = []
@@ -194,10 +196,10 @@ def _names_for_ledgers(name_columns: Sequence[Any], spelling: CellSpelling) -> O
         distinct_cells = as_texts(name_column.unique())
         for first in range(0, len(distinct_cells), _NAMES_AT_ONCE):
             words = distinct_cells[first : first + _NAMES_AT_ONCE]
-            persons = person_names(words, spelling=spelling)
+            persons = person_names(words, cell_notation=cell_notation)
             folded = [name.casefold() for name in persons.to_pylist()]
             names += [
-                canonical_words(words, number_notation=spelling),
+                canonical_words(words, number_notation=cell_notation),
                 persons,
                 pa.array(folded, pa.string()),
             ]
@@ -246,8 +248,8 @@ def remarks_on_lost_columns(
         "every cell is missing, or no word of the public file, or outside its range; in other words or "
         "units?"
     )
-    num_lost_cells = num_unknown_and_missing.sum(axis=1).tolist()
-    for column, count in zip(columns, num_lost_cells, strict=True):
+    num_lost_per_column = num_unknown_and_missing.sum(axis=1).tolist()
+    for column, count in zip(columns, num_lost_per_column, strict=True):
         if count == num_records >= _MIN_RECORDS:
             yield f"{name}.{column.name}: {rule}"
 
@@ -279,7 +281,7 @@ def split_numbers(row_numbers_per_split: Sequence[IntArray]) -> list[IntArray]:
     return [rows | (split * _SPLIT_STEP) for split, rows in enumerate(row_numbers_per_split)]
 
 
-class _Identities(NamedTuple):
+class _IdsAndGroups(NamedTuple):
     """The whole numbers that identify the record and the group of each row, by split.
 
     Attributes:
@@ -297,13 +299,15 @@ class _Identities(NamedTuple):
     remarks: list[str]
 
 
-def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelling) -> _Identities:
+def _identify(
+    rows_per_split: Sequence[Rows], roles: Roles, cell_notation: CellSpelling
+) -> _IdsAndGroups:
     """Returns the numbers of the records and groups of all rows, in the order of the splits.
 
     Args:
         rows_per_split: the rows of each split.
         roles: the columns that name records and owners.
-        spelling: the notation of the cells.
+        cell_notation: the notation of the cells.
 
     Raises:
         InvalidValue: an owner or a record is in two splits, or rows that must differ have the same id.
@@ -312,7 +316,7 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
     id_arrays_of_splits = split_numbers([rows.row_numbers for rows in rows_per_split])
     if roles.id is not None:
         records = People.from_names(
-            cells_of_splits=[rows.ids for rows in rows_per_split], spelling=spelling
+            cells_of_splits=[rows.ids for rows in rows_per_split], cell_notation=cell_notation
         )
         id_arrays_of_splits = list(records.person_arrays_of_splits)
         require_apart("id", column_name=roles.id, id_arrays_of_splits=id_arrays_of_splits)
@@ -323,7 +327,7 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
     for kind, column in enumerate(roles.group):
         people = People.from_names(
             cells_of_splits=[rows.owner_cells_of_kinds[kind] for rows in rows_per_split],
-            spelling=spelling,
+            cell_notation=cell_notation,
         )
         require_apart(
             "group", column_name=column, id_arrays_of_splits=people.person_arrays_of_splits
@@ -349,7 +353,7 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
     have_weights = shared is not None and shared.weights is not None
     if group_arrays_of_splits is None or have_weights:
         group_arrays_of_splits = id_arrays_of_splits
-    return _Identities(
+    return _IdsAndGroups(
         id_arrays_of_splits=id_arrays_of_splits,
         group_arrays_of_splits=group_arrays_of_splits,
         records_of_several_owners=shared,
@@ -390,7 +394,7 @@ def _with_ids_of_repeats(
         InvalidValue: rows with the same id are in different groups, or two public rows have the same id.
     """
     first_free_id = 1 + max(int(record_ids.max()) for record_ids in id_arrays_of_splits)
-    distinct_id_arrays = []
+    id_arrays_without_repeats = []
     for split_number, (split, record_ids) in enumerate(
         zip(SPLITS, id_arrays_of_splits, strict=True)
     ):
@@ -412,7 +416,9 @@ def _with_ids_of_repeats(
                 "that of another row"
             )
             raise InvalidValue("data.id", column_name, rule=rule)
-        distinct_ids = record_ids.copy()
-        distinct_ids[repeats] = first_free_id + split_number * _SPLIT_STEP + np.arange(len(repeats))
-        distinct_id_arrays.append(distinct_ids)
-    return distinct_id_arrays
+        ids_without_repeats = record_ids.copy()
+        ids_without_repeats[repeats] = (
+            first_free_id + split_number * _SPLIT_STEP + np.arange(len(repeats))
+        )
+        id_arrays_without_repeats.append(ids_without_repeats)
+    return id_arrays_without_repeats

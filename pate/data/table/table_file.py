@@ -73,28 +73,28 @@ class TableFile:
         return setting_beside(file_setting=self.setting, name=name)
 
     @cached_property
-    def files(self) -> tuple[SourceFile, ...]:
+    def source_files(self) -> tuple[SourceFile, ...]:
         """The files that hold the rows, in the order of their names; at least one, and all of one kind.
 
         Raises:
             InvalidValue: a folder or pattern names no file, or files of an unknown kind or of several kinds.
         """
-        files = tuple(
+        source_files = tuple(
             SourceFile(path=path, setting=self.setting, encoding=self.encoding)
             for path in files_named(self.path)
         )
-        if len(files) <= 0:
+        if len(source_files) <= 0:
             rule = "a folder with a file in it, or a pattern that a file matches"
             raise InvalidValue(self.setting, self.path, rule=rule)
-        if len(files) > 1 or files[0].path != self.path:
-            for file in files:
-                kind = files[0].kind
+        if len(source_files) > 1 or source_files[0].path != self.path:
+            for file in source_files:
+                kind = source_files[0].kind
                 if file.kind != kind:
                     raise file.refusal(
-                        f"files of one kind, and {files[0].path.name} is {kind}; a pattern such as "
+                        f"files of one kind, and {source_files[0].path.name} is {kind}; a pattern such as "
                         f"{self._folder / '*'}{file.ending} names some files of a folder"
                     )
-        return files
+        return source_files
 
     @property
     def _folder(self) -> Path:
@@ -103,32 +103,32 @@ class TableFile:
     @property
     def kind(self) -> Kind:
         """The kind of the files, the same for all: csv, json, parquet or arrow."""
-        return self.files[0].kind
+        return self.source_files[0].kind
 
     @property
     def ending(self) -> str:
         """The ending of the first file's name, such as `.csv` or `.csv.gz`."""
-        return self.files[0].ending
+        return self.source_files[0].ending
 
     @property
     def is_text(self) -> bool:
         """Whether the files hold cells as text (CSV, JSON), and not typed values."""
-        return self.files[0].is_text
+        return self.source_files[0].is_text
 
     @property
     def read_in(self) -> str:
         """The encoding in which all files are read; UTF-8 if they are in different encodings."""
-        encodings = {file.read_in for file in self.files}
+        encodings = {file.read_in for file in self.source_files}
         return encodings.pop() if len(encodings) == 1 else UTF_8
 
     @property
     def num_bytes(self) -> int:
         """The size of all files on disk, in bytes."""
-        return sum(file.path.stat().st_size for file in self.files)
+        return sum(file.path.stat().st_size for file in self.source_files)
 
     def encoding_remarks(self) -> list[str]:
         """Returns remarks for the owner on files that are not read in UTF-8, or not in the named encoding."""
-        remarks = [file.encoding_remark() for file in self.files]
+        remarks = [file.encoding_remark() for file in self.source_files]
         return list(dict.fromkeys(remark for remark in remarks if remark is not None))
 
     def row_in_words(self, row_number: int) -> str:
@@ -139,9 +139,9 @@ class TableFile:
         Args:
             row_number: the number of the row from `rows`, from 0.
         """
-        if self.split_column is not None or len(self.files) == 1:
+        if self.split_column is not None or len(self.source_files) == 1:
             return row_in_words(row_number)
-        for source_file in self.files:
+        for source_file in self.source_files:
             num_rows = sum(
                 table.num_rows
                 for table in self._batches_of(source_file, column_names=self.names[:1])
@@ -184,7 +184,7 @@ class TableFile:
         """The reader of each file of JSON lines, by the path; a reader looks for the fields of its file only once."""
         return {
             source_file.path: JsonLines(source_file, self.columns_with_whole_lists)
-            for source_file in self.files
+            for source_file in self.source_files
         }
 
     @cached_property
@@ -194,23 +194,23 @@ class TableFile:
         Raises:
             InvalidValue: a file has another column than the first one, or lacks one of its columns.
         """
-        first_file, *other_files = self.files
-        column_names = list(next(self._batches_of(first_file)).column_names)
+        first_file, *other_files = self.source_files
+        names_in_first_file = list(next(self._batches_of(first_file)).column_names)
         for source_file in other_files:
-            column_names_of_file = next(self._batches_of(source_file)).column_names
-            for column in dict.fromkeys([*column_names, *column_names_of_file]):
-                if column not in column_names_of_file or column not in column_names:
-                    difference = "lacks" if column in column_names else "also has"
+            names_in_file = next(self._batches_of(source_file)).column_names
+            for column in dict.fromkeys([*names_in_first_file, *names_in_file]):
+                if column not in names_in_file or column not in names_in_first_file:
+                    difference = "lacks" if column in names_in_first_file else "also has"
                     raise source_file.refusal(
                         f"the columns of {first_file.path.name} and no others, it {difference} {column}"
                     )
-        return column_names
+        return names_in_first_file
 
     @cached_property
     def _schema(self) -> Any:
         """The pyarrow schema of typed files (Parquet, Arrow), with types that hold the cells of all files."""
-        empty_tables = [next(self._batches_of(source_file)) for source_file in self.files]
-        return common_schema(self.files, schemas=[table.schema for table in empty_tables])
+        empty_tables = [next(self._batches_of(source_file)) for source_file in self.source_files]
+        return common_schema(self.source_files, schemas=[table.schema for table in empty_tables])
 
     def rows(self, column_names: list[str] | None = None) -> Iterator[NumberedBatch]:
         """Yields pairs of row numbers and a pyarrow table, with all rows of this split in order.
@@ -290,12 +290,12 @@ class TableFile:
         Raises:
             InvalidValue: the file cannot be read, is damaged, or is in another encoding.
         """
-        if len(self.files) == 1:
-            yield from self._batches_of(self.files[0], column_names)
+        if len(self.source_files) == 1:
+            yield from self._batches_of(self.source_files[0], column_names)
             return
         column_names = column_names or self._all_names
         if self.is_text:
-            for source_file in self.files:
+            for source_file in self.source_files:
                 yield from self._batches_of(source_file, column_names=column_names)
         else:
             yield from _of_equal_length(self._typed_alike(column_names))
@@ -306,7 +306,7 @@ class TableFile:
         Raises `InvalidValue` if a cell of a file does not fit into the common type.
         """
         schema = import_pyarrow().schema([self._schema.field(column) for column in column_names])
-        for source_file in self.files:
+        for source_file in self.source_files:
             for batch in self._batches_of(source_file, column_names=column_names):
                 try:
                     alike = batch.cast(schema)

@@ -55,7 +55,7 @@ class TableSource:
         self._settings = settings
 
     @cached_property
-    def files(self) -> dict[str, TableFile]:
+    def table_of_split(self) -> dict[str, TableFile]:
         """The table of each split that settings name, by split: a file of its own, or its rows in the common file."""
         settings = self._settings
         if settings.path is not None:
@@ -66,7 +66,7 @@ class TableSource:
                 split: replace(common_file, split_column=settings.split, split_name=split)
                 for split in SPLITS
             }
-        files = {}
+        table_of_split = {}
         for split in SPLITS:
             path = getattr(settings, split)
             if not path:
@@ -74,15 +74,17 @@ class TableSource:
             encoding = settings.encoding
             if isinstance(encoding, Mapping):
                 encoding = encoding.get(split, UTF_8)
-            files[split] = self._file(Path(path), setting_name=f"data.{split}", encoding=encoding)
-        return files
+            table_of_split[split] = self._file(
+                Path(path), setting_name=f"data.{split}", encoding=encoding
+            )
+        return table_of_split
 
     @property
     def public_file(self) -> TableFile:
         """The file of the public records; raises `InvalidValue` if settings name none."""
-        if "public" not in self.files:
+        if "public" not in self.table_of_split:
             raise InvalidValue("data.public", None, rule="the file of the public records")
-        return self.files["public"]
+        return self.table_of_split["public"]
 
     @cached_property
     def label_form(self) -> Labels:
@@ -94,14 +96,14 @@ class TableSource:
         if settings.label_separator is None or not settings.labels:
             return labels_with_columns(
                 label_names=settings.labels,
-                table_files=self.files.values(),
+                table_files=self.table_of_split.values(),
                 word_for_yes=settings.true,
                 reading_of_uncertain_cells=settings.reading_of_uncertain_cells,
             )
         return labels_in_one_column(
             label_setting=settings.labels,
-            table_files=self.files.values(),
-            public_file=self.files.get("public"),
+            table_files=self.table_of_split.values(),
+            public_file=self.table_of_split.get("public"),
             separator=settings.label_separator,
         )
 
@@ -130,8 +132,10 @@ class TableSource:
 
     def require_columns(self) -> None:
         """Raises `InvalidValue` if a file lacks a column that settings name, or a feature that another file has."""
-        names_of_split = {split: file.names for split, file in self.files.items()}
-        all_names = dict.fromkeys(name for names in names_of_split.values() for name in names)
+        column_names_of_split = {split: file.names for split, file in self.table_of_split.items()}
+        all_names = dict.fromkeys(
+            name for column_names in column_names_of_split.values() for name in column_names
+        )
         for column in self._settings.drop:
             require_column(
                 "data.drop",
@@ -139,14 +143,14 @@ class TableSource:
                 column_names=list(all_names),
                 table_description="a file",
             )
-        for split, file in self.files.items():
+        for split, file in self.table_of_split.items():
             self._columns_with_role(
                 split_name=split
             )  # refuses a column that settings name and the file lacks
             for name in file.names:
                 if name in self.columns_without_features:
                     continue
-                lacking = [other for other in SPLITS if name not in names_of_split[other]]
+                lacking = [other for other in SPLITS if name not in column_names_of_split[other]]
                 if lacking:
                     remedy = ways_out(
                         column_names=[name], owner_columns_in_words=self.owner_columns_in_words
@@ -274,7 +278,7 @@ class TableSource:
             cell_hasher: receives all cells of the split, with columns that become no features; None if no digest is
                 needed.
         """
-        file = self.files[split_name]
+        file = self.table_of_split[split_name]
         columns = list(dict.fromkeys((*schema.names, *self._columns_with_role(split_name))))
         require_columns(file.setting, column_names=file.names, required=columns)
         if self.label_form.column_name is not None and file.kind == "json":
@@ -284,14 +288,14 @@ class TableSource:
                 cell_hasher.add_all(file.rows())
                 cell_hasher = None
             file = replace(file, columns_with_whole_lists=(self.label_form.column_name,))
-        batches = file.rows(columns if cell_hasher is None else None)
+        numbered_batches = file.rows(columns if cell_hasher is None else None)
         if schema.texts and cell_hasher is not None:
             # The digest depends on the batches of the file, which are joined below.
-            batches = cell_hasher.pass_through(batches)
+            numbered_batches = cell_hasher.pass_through(numbered_batches)
             cell_hasher = None
         budget_column = self._settings.budget if split_name == "private" else None
         with _with_progress(
-            batches,
+            numbered_batches,
             table_file=file,
             split_name=split_name,
             has_texts=bool(schema.texts),
@@ -344,7 +348,7 @@ class TableSource:
         Raises:
             InvalidValue: the file lacks one of these columns.
         """
-        file = self.files[split_name]
+        file = self.table_of_split[split_name]
         columns_of_role = {}
         labels = self.label_form.columns
         # A label in other letters is a mistake, and not a sign of a file without labels.
@@ -373,7 +377,7 @@ class TableSource:
 
 @contextmanager
 def _with_progress(
-    batches: Iterable[NumberedBatch],
+    numbered_batches: Iterable[NumberedBatch],
     *,
     table_file: TableFile,
     split_name: str,
@@ -385,7 +389,7 @@ def _with_progress(
     A small file without texts reports nothing.
 
     Args:
-        batches: pairs of row numbers and a pyarrow table, in the order of the file.
+        numbered_batches: pairs of row numbers and a pyarrow table, in the order of the file.
         table_file: the file, whose size is the end of the stage.
         split_name: the split that is read, for the name of the stage.
         has_texts: whether columns of text are encoded. Then batches are joined to larger ones.
@@ -395,9 +399,9 @@ def _with_progress(
     if has_texts:
         size_kb = table_file.num_bytes // _KILOBYTE
         with open_stage(f"texts of {split_name} records, kB", size_kb) as advance:
-            yield gather_batches(batches, file_size_kb=size_kb, report_progress=advance)
+            yield gather_batches(numbered_batches, file_size_kb=size_kb, report_progress=advance)
     elif size_mb < _LARGE_MB:
-        yield batches
+        yield numbered_batches
     else:
         with open_stage(f"reading {split_name} rows, MB", size_mb) as advance:
-            yield report_batches(batches, file_size_mb=size_mb, report_progress=advance)
+            yield report_batches(numbered_batches, file_size_mb=size_mb, report_progress=advance)

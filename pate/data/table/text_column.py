@@ -25,10 +25,12 @@ class TextColumn(Column):
     `weight`, or as 0 if all its words are unknown. A missing text is encoded like an empty text.
 
     Attributes:
+        missing: always False, as no feature marks missing texts.
         text_transform: the transform from texts to vectors of length 1; None if there is none yet.
         weight: the length of the vector of a text, above 0.
     """
 
+    missing: bool = False
     text_transform: TextVectors | None = None
     weight: float = 1.0
 
@@ -48,12 +50,12 @@ class TextColumn(Column):
             f"{self.name}[{dimension}]" for dimension in range(self.text_transform.dimension)
         )
 
-    def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
+    def encode(self, cells: Any, cell_notation: CellSpelling = USUAL) -> Encoded:
         """Returns texts as vectors `[num_cells, dimension]` of length `weight`; `[num_cells, 0]` without a transform.
 
         A text without a known word has the vector 0. It counts as unknown, unless it is missing.
         """
-        encoded = super().encode(cells, spelling=spelling)
+        encoded = super().encode(cells, cell_notation=cell_notation)
         if self.text_transform is None:
             return encoded
         features = self.text_transform.vectors(as_strings(as_texts(cells))) * np.float32(
@@ -93,7 +95,7 @@ class TextColumn(Column):
         `Column.read`.
         """
         if "file" not in schema_entry or schema_folder is None:
-            return cls(name, missing=False)
+            return cls(name)
         weight = float(schema_entry["weight"])
         require(0 < weight < np.inf, f"{name}.weight", weight, "a number > 0")
         # The file is one of this folder, whatever the entry says.
@@ -103,4 +105,4 @@ class TextColumn(Column):
             sha256=str(schema_entry["sha256"]),
             remedy="copy it from where the schema comes from; it stands beside it",
         )
-        return cls(name, missing=False, text_transform=text_transform, weight=weight)
+        return cls(name, text_transform=text_transform, weight=weight)

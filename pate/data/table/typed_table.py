@@ -64,18 +64,15 @@ def common_schema(source_files: Sequence[SourceFile], schemas: Sequence[Any]) ->
     fields = {field.name: pa.field(field.name, field.type) for field in schemas[0]}
     for file, schema in zip(source_files, schemas, strict=True):
         for name, field in fields.items():
-            schemas_of_field = [
-                pa.schema([field]),
-                pa.schema([pa.field(name, schema.field(name).type)]),
-            ]
+            field_of_file = pa.field(name, schema.field(name).type)
             try:
                 fields[name] = pa.unify_schemas(
-                    schemas_of_field, promote_options="permissive"
+                    [pa.schema([field]), pa.schema([field_of_file])], promote_options="permissive"
                 ).field(0)
             except (pa.ArrowTypeError, pa.ArrowInvalid):
                 raise file.refusal(
                     f"one type in each file for the column {name}, it has "
-                    f"{schemas_of_field[1].field(0).type} and "
+                    f"{field_of_file.type} and "
                     f"{source_files[0].path.name} {field.type}"
                 ) from None
     return pa.schema(list(fields.values()))

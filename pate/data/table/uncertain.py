@@ -18,7 +18,7 @@ YES = 1
 UNKNOWN = -1
 """The codes of a cell of a label: the label does not hold, it holds, or the cell does not tell."""
 
-READINGS = MappingProxyType({"missing": UNKNOWN, "positive": YES, "negative": NO})
+UNCERTAIN_READINGS = MappingProxyType({"missing": UNKNOWN, "positive": YES, "negative": NO})
 """The values of `data.uncertain`, and the code that uncertain cells get."""
 
 # The words that are uncertain in every column.
@@ -53,8 +53,8 @@ class UncertainLabels:
         Args:
             separator: the mark between the labels in one cell; None if each label has a column.
         """
-        readings_in_words = ", ".join(READINGS)
-        is_reading = isinstance(self.reading, str) and self.reading in READINGS
+        readings_in_words = ", ".join(UNCERTAIN_READINGS)
+        is_reading = isinstance(self.reading, str) and self.reading in UNCERTAIN_READINGS
         if self.reading is not None and not is_reading:
             rule = f"one of {readings_in_words}: a label holds, does not hold or is unknown, and never by half"
             raise InvalidValue("data.uncertain", self.reading, rule=rule)
@@ -84,21 +84,24 @@ class UncertainLabels:
     @cached_property
     def codes_of_numbers(self) -> Mapping[float, int]:
         """The code `YES`, `NO` or `UNKNOWN` of each number that means uncertain; empty if `reading` is None."""
-        codes = {}
-        for word, code in self.codes.items():
+        code_of_number = {}
+        for uncertain_word, code in self.codes_of_words.items():
             with suppress(ValueError):
-                codes[float(word)] = code
-        return codes
+                code_of_number[float(uncertain_word)] = code
+        return code_of_number
 
     @cached_property
-    def codes(self) -> Mapping[str, int]:
+    def codes_of_words(self) -> Mapping[str, int]:
         """The code `YES`, `NO` or `UNKNOWN` of each word that means uncertain; empty if `reading` is None.
 
         The words are in the form of `label_word`.
         """
         if self.reading is None:
             return {}
-        return {label_word(word): READINGS[self.reading] for word in (*_USUAL_WORDS, *self.words)}
+        return {
+            label_word(word): UNCERTAIN_READINGS[self.reading]
+            for word in (*_USUAL_WORDS, *self.words)
+        }
 
 
 def as_words(words: Any) -> Any:

@@ -210,7 +210,7 @@ def test_files_of_programs_beside_the_data_are_left_out(tmp_path: Path) -> None:
     for name in ("_SUCCESS", ".part-0.parquet.crc"):
         (folder / name).write_text("other")
     (folder / "_log").mkdir()
-    files = TableFile(folder, setting="data.private").files
+    files = TableFile(folder, setting="data.private").source_files
     assert [file.path.name for file in files] == ["part-0.parquet", "part-1.parquet"]
 
 
