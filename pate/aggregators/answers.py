@@ -41,10 +41,10 @@ class Answers(NamedTuple):
         """
         rule = "a tuple of labels and answered, arrays of bool"
         require(isinstance(drawn_answers, tuple), method_name, type(drawn_answers).__name__, rule)
-        arrays = [np.asarray(array) for array in drawn_answers]
-        dtypes = [str(array.dtype) for array in arrays]
+        labels_and_answered = [np.asarray(array) for array in drawn_answers]
+        dtypes = [str(array.dtype) for array in labels_and_answered]
         require(dtypes == ["bool", "bool"], method_name, dtypes, rule)
-        labels, answered = arrays
+        labels, answered = labels_and_answered
         priced_labels_shape = (vote_shape.num_queries, vote_shape.num_labels)
         _require_shape("labels.shape", labels.shape, priced_labels_shape)
         _require_shape("answered.shape", answered.shape, (vote_shape.num_queries,))

@@ -53,14 +53,14 @@ class Calls:
     Every query has the same n possible outcomes. The boundary is one more outcome, which is a hit.
 
     Attributes:
-        distributions: float64 `[Q, n]`, the probability of each outcome of each query; a row sums to 1.
+        outcome_probs_of_queries: float64 `[Q, n]`, the probability of each outcome of each query; a row sums to 1.
         make_encloser: takes the index of a query, and returns the function that encloses the weights of its n
             outcomes, from which the outcome is drawn exactly.
         answers_to: a function that takes one outcome for each query, int `[Q]`, and returns the `Answers`. Outcome n,
             the boundary, is no answer.
     """
 
-    distributions: FloatArray
+    outcome_probs_of_queries: FloatArray
     make_encloser: Callable[[int], WeightEncloser]
     answers_to: Callable[[IntArray], Answers]
 
@@ -92,7 +92,9 @@ class BoundaryAggregator(TargetChargedAggregator):
             num_teachers: the number of teachers.
             prior: not read.
         """
-        return np.asarray(self._outcome_probs(counts=votes, num_teachers=num_teachers)[:, -1])
+        outcome_probs = self._outcome_probs(counts=votes, num_teachers=num_teachers)
+        boundary_probs = outcome_probs[:, -1]
+        return np.asarray(boundary_probs)
 
     def _outcome_probs(self, counts: NDArray[np.integer], *, num_teachers: int) -> FloatArray:
         """Returns the probability of each outcome, with the boundary last, `[num_queries, num_outcomes + 1]`.
@@ -102,7 +104,7 @@ class BoundaryAggregator(TargetChargedAggregator):
             num_teachers: the number of teachers.
         """
         calls = self._calls(np.asarray(counts, dtype=np.int64), num_teachers)
-        return charging.boundary_distribution(calls.distributions)
+        return charging.boundary_distribution(calls.outcome_probs_of_queries)
 
     def _ask(
         self,
@@ -115,14 +117,14 @@ class BoundaryAggregator(TargetChargedAggregator):
     ) -> Round:
         """Draws one outcome for each query of a round; see `TargetChargedAggregator._ask`."""
         calls = self._calls(counts, num_teachers)
-        boundary_index = calls.distributions.shape[1]
+        boundary_index = calls.outcome_probs_of_queries.shape[1]
 
         def make_encloser_with_boundary(query_index: int) -> WeightEncloser:
             return boundary_encloser(enclose_weights=calls.make_encloser(query_index))
 
-        outcome_probs = charging.boundary_distribution(calls.distributions)
+        outcome_probs_with_boundary = charging.boundary_distribution(calls.outcome_probs_of_queries)
         outcome_indices = draw_index(
-            float_weights=outcome_probs,
+            float_weights=outcome_probs_with_boundary,
             lazy_uniforms=lazy_uniforms[:, 0],
             make_encloser=make_encloser_with_boundary,
         )
@@ -137,7 +139,7 @@ class BoundaryAggregator(TargetChargedAggregator):
         num_calls: int,
         *,
         has_bounded_range: bool,
-        failure_prob: float = 0.0,
+        failure_prob_of_all_queries: float = 0.0,
     ) -> Event:
         """Returns the price of a session that halts after `target_hits` queries have ended at the boundary.
 
@@ -145,7 +147,7 @@ class BoundaryAggregator(TargetChargedAggregator):
             call_epsilon: the pure-DP epsilon of the mechanism on one query, before the boundary is added.
             num_calls: the largest number of queries.
             has_bounded_range: whether the log-likelihood ratios of one query span at most `call_epsilon`.
-            failure_prob: the sum of the failure probabilities of all queries, which is taken from delta.
+            failure_prob_of_all_queries: the sum of the failure probabilities of all queries, which is taken from delta.
         """
         return session_event(
             make_q_target=charging.tight_boundary,
@@ -153,7 +155,7 @@ class BoundaryAggregator(TargetChargedAggregator):
             num_calls=num_calls,
             target_hits=self.target_hits,
             session_delta=self.session_delta,
-            failure_prob=failure_prob,
+            failure_prob_of_all_queries=failure_prob_of_all_queries,
             has_bounded_range=has_bounded_range,
         )
 
@@ -224,7 +226,7 @@ class BoundaryMax(BoundaryAggregator):
             )
 
         return Calls(
-            distributions=softmax(counts / self.selection_scale, axis=1),
+            outcome_probs_of_queries=softmax(counts / self.selection_scale, axis=1),
             make_encloser=make_encloser,
             answers_to=answers_to,
         )
@@ -307,12 +309,12 @@ class BoundaryTopK(BoundaryAggregator):
         call_epsilon = self.call_epsilon_for(
             num_labels=shape.num_labels, num_teachers=shape.num_teachers
         )
-        failure_prob = shape.num_queries * failure_prob_of(self)
+        failure_prob_of_all_queries = shape.num_queries * failure_prob_of(aggregator=self)
         return self._session_event(
             call_epsilon,
             num_calls=shape.num_queries,
             has_bounded_range=False,
-            failure_prob=failure_prob,
+            failure_prob_of_all_queries=failure_prob_of_all_queries,
         )
 
     def plain_event(self, shape: VoteShape) -> Event:
@@ -327,10 +329,10 @@ class BoundaryTopK(BoundaryAggregator):
         The outcomes are the sets of labels that may be released, "refused", and "boundary".
         """
         vote_ranking = VoteRanking.from_counts(np.asarray(votes, dtype=np.int64)[None])
-        outcome_probs = self._outcome_probs(
+        outcome_probs_with_boundary = self._outcome_probs(
             counts=np.asarray(votes)[None], num_teachers=num_teachers
         )
-        probabilities_of_outcomes = outcome_probs[0].tolist()
+        probabilities_of_outcomes = outcome_probs_with_boundary[0].tolist()
         distribution: dict[tuple[int, ...] | str, float] = {
             "refused": probabilities_of_outcomes[-2],
             "boundary": probabilities_of_outcomes[-1],
@@ -376,18 +378,18 @@ class BoundaryTopK(BoundaryAggregator):
             pass_units = (pass_probs_of_candidates[query_index] * _GRID).astype(np.int64).tolist()
 
             def enclose_weights(digits: int) -> list[Interval]:
-                released_intervals = []
+                intervals_of_candidates = []
                 refused_low = 0
                 refused_high = 0
                 for (low_weight, high_weight), num_pass_units in zip(
                     enclose_selection_weights(digits), pass_units, strict=True
                 ):
-                    released_intervals.append(
+                    intervals_of_candidates.append(
                         (low_weight * num_pass_units, high_weight * num_pass_units)
                     )
                     refused_low += low_weight * (_GRID - num_pass_units)
                     refused_high += high_weight * (_GRID - num_pass_units)
-                return [*released_intervals, (refused_low, refused_high)]
+                return [*intervals_of_candidates, (refused_low, refused_high)]
 
             return enclose_weights
 
@@ -398,7 +400,7 @@ class BoundaryTopK(BoundaryAggregator):
             return Answers(labels=vote_ranking.top(selected_k), answered=answered)
 
         return Calls(
-            distributions=np.concatenate(
+            outcome_probs_of_queries=np.concatenate(
                 [selection_probs * pass_probs_of_candidates, refusal_probs], axis=1
             ),
             make_encloser=make_encloser,

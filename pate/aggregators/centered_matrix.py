@@ -167,20 +167,24 @@ class CenteredMatrix:
         )
         value_of_step = self.clipped_sum(matrix_shape).step / total_weight
         center = self._broadcast_center(matrix_shape)
-        residual = np.asarray(noisy_sum * value_of_step, dtype=np.float64)
-        low_rank_residual = self._low_rank_part(residual, noise_std=std_in_steps * value_of_step)
+        noisy_query_residuals = np.asarray(noisy_sum * value_of_step, dtype=np.float64)
+        low_rank_residual = self._low_rank_part(
+            noisy_query_residuals, noise_std=std_in_steps * value_of_step
+        )
         denoised_scores = low_rank_residual + center
         # A label goes to as many queries as the center expects: those with the largest denoised scores.
         num_expected_queries = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
         labels = _highest_scores(
-            denoised_scores, num_chosen_by_label=num_expected_queries, tie_breakers=residual
+            denoised_scores,
+            num_chosen_by_label=num_expected_queries,
+            tie_breakers=noisy_query_residuals,
         )
         return CenteredRelease(
             labels=labels,
             answered=np.ones(len(denoised_scores), dtype=np.bool_),
             event=event,
             adjacency=self.adjacency,
-            scores=center + residual,
+            scores=center + noisy_query_residuals,
             noise_std=std_in_steps * value_of_step,
             center=center,
             num_directions=self.num_directions,
@@ -213,19 +217,20 @@ class CenteredMatrix:
             rule = f"{matrix_shape}, its last axis, or a number"
             raise InvalidValue("center.shape", self.center.shape, rule=rule) from error
 
-    def _low_rank_part(self, residual: FloatArray, *, noise_std: float) -> FloatArray:
+    def _low_rank_part(self, noisy_query_residuals: FloatArray, *, noise_std: float) -> FloatArray:
         """Returns a low-rank estimate of the mean vote minus the center without noise, `[num_queries, num_labels]`.
 
         If there is a public span, the estimate lies in it.
 
         Args:
-            residual: `[num_queries, num_labels]`, the noisy mean over teachers of clipped votes minus the center.
+            noisy_query_residuals: `[num_queries, num_labels]`, the noisy mean over teachers of clipped votes minus the
+                center.
             noise_std: standard deviation of the noise in each entry.
         """
         if self.span_basis is None:
-            return shrink_singular_values(noisy_matrix=residual, noise_std=noise_std)
+            return shrink_singular_values(noisy_matrix=noisy_query_residuals, noise_std=noise_std)
         coordinates_in_span = shrink_singular_values(
-            noisy_matrix=self.span_basis.T @ residual, noise_std=noise_std
+            noisy_matrix=self.span_basis.T @ noisy_query_residuals, noise_std=noise_std
         )
         return np.asarray(self.span_basis @ coordinates_in_span)
 

@@ -57,7 +57,7 @@ class CenteredRelease(Release):
             values=self.scores - self.center,
             noise_std=self.noise_std,
             prevalence=self.center.mean(axis=0),
-            num_directions=self.num_directions,
+            num_directions=self.num_directions,  # of the span in which all votes lie
             center=None if self.probabilities is None else self.center,
         )
         return replace(super().training_set(inputs), scores=noisy_scores, recipe=self.recipe)
@@ -94,7 +94,7 @@ class RoundsRelease(Release):
     }
     _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
         "scores": ArrayForm(dtype_kinds="f", shape=(None, None)),
-        "student": ArrayForm(dtype_kinds="f", shape=(None, None)),
+        "student": ArrayForm(dtype_kinds="f", shape=(None, None)),  # weights of features and labels
     }
 
     def training_set(self, inputs: Float32Array) -> TrainingSet:

@@ -147,7 +147,7 @@ class RoundsOutcome:
 
     Attributes:
         weights: float64 `[num_features, num_labels]`, the student's weights after the last round.
-        label_noise_rates: `[num_labels]`, the variance of the noise in each label's mean gradient of the last round,
+        noise_variance_rates: `[num_labels]`, the variance of the noise in each label's mean gradient of the last round,
             divided by the number of rounds; 0 without noise.
         suggested_prevalence: `[num_labels]`, the mean over rounds of the prevalence that each suggests.
         mean_noisy_products: `[num_features, num_labels]`, the mean over rounds of the noisy mean products of features
@@ -157,7 +157,7 @@ class RoundsOutcome:
     """
 
     weights: FloatArray
-    label_noise_rates: FloatArray
+    noise_variance_rates: FloatArray
     suggested_prevalence: FloatArray
     mean_noisy_products: FloatArray
     descent_rules: Descent
@@ -202,9 +202,11 @@ class CenteredRounds:
         finest_clip = ClippedMoments(
             clip=math.nextafter(2.0, 0.0), num_teachers=num_teachers, adjacency=self.adjacency
         )
-        largest_multiplier = LARGEST_STD / finest_clip.l2_sensitivity / math.sqrt(self.num_rounds)
-        if self.noise_multiplier > largest_multiplier:
-            limit = f"{floor_to_digits(largest_multiplier)} in {self.num_rounds} rounds"
+        largest_allowed_multiplier = (
+            LARGEST_STD / finest_clip.l2_sensitivity / math.sqrt(self.num_rounds)
+        )
+        if self.noise_multiplier > largest_allowed_multiplier:
+            limit = f"{floor_to_digits(largest_allowed_multiplier)} in {self.num_rounds} rounds"
             rule = f"at most {limit}: a larger epsilon, or aggregator.rounds=1"
             raise InvalidValue("noise_multiplier", self.noise_multiplier, rule=rule)
 
@@ -246,12 +248,12 @@ class CenteredRounds:
             public_start=public_start,
         )
         student_weights = rounds_student.weights
-        probabilities = np.asarray(
+        public_row_probabilities = np.asarray(
             expit(votes_of_all_rounds.public_features @ student_weights), dtype=np.float64
         )
-        scores = probabilities[:num_queries]
+        scores = public_row_probabilities[:num_queries]
         return RoundsRelease(
-            labels=scores >= expected_f1_threshold(probabilities),
+            labels=scores >= expected_f1_threshold(public_row_probabilities),
             answered=np.ones(len(scores), dtype=np.bool_),
             event=event,
             adjacency=self.adjacency,
@@ -302,10 +304,12 @@ class CenteredRounds:
         record_of_rounds = MemoryRecord() if record is None else record
         known_shares = prevalence_with_variance.known_shares
         # The variance of a residual around the prevalence. A residual is 0 where the label is unknown.
-        label_variance = (
+        variance_around_prevalence = (
             prevalence_with_variance.values * (1 - prevalence_with_variance.values) * known_shares
         )
-        label_scale = (label_variance / label_variance.mean()) ** self.recipe.label_scale_power
+        label_scale = (
+            variance_around_prevalence / variance_around_prevalence.mean()
+        ) ** self.recipe.label_scale_power
         descent_rules = self._descent(votes_of_all_rounds, prevalence_with_variance)
         descent, student_weights = self._begin_descent(
             descent_rules, prevalence=prevalence_with_variance.values, public_start=public_start
@@ -314,13 +318,13 @@ class CenteredRounds:
         suggested_prevalence = np.zeros_like(prevalence_with_variance.values)
         mean_noisy_products = np.zeros_like(student_weights)
         for round_number in range(self.num_rounds):
-            probabilities = descent_rules.probabilities(student_weights)
-            residual_variance = (probabilities * (1 - probabilities)).mean(
-                axis=0, dtype=np.float64
-            ) * known_shares
+            public_row_probabilities = descent_rules.probabilities(student_weights)
+            variance_under_student = (
+                public_row_probabilities * (1 - public_row_probabilities)
+            ).mean(axis=0, dtype=np.float64) * known_shares
             moment_clipping = self._clip_against(
-                residual_variance=residual_variance,
-                label_variance=label_variance,
+                variance_under_student=variance_under_student,
+                variance_around_prevalence=variance_around_prevalence,
                 label_scale=label_scale,
                 votes_of_all_rounds=votes_of_all_rounds,
             )
@@ -340,12 +344,15 @@ class CenteredRounds:
             gradient_of_step = (
                 moment_clipping.step / votes_of_all_rounds.total_weight / label_scale / known_shares
             )
-            label_noise_rates = (noise_std * gradient_of_step) ** 2 / self.num_rounds
+            noise_variance_rates = (noise_std * gradient_of_step) ** 2 / self.num_rounds
             mean_gradient = noisy_total * gradient_of_step
-            suggestion = descent_rules.suggested_prevalence(probabilities, gradient=mean_gradient)
+            suggestion = descent_rules.suggested_prevalence(
+                public_row_probabilities, gradient=mean_gradient
+            )
             suggested_prevalence += suggestion / self.num_rounds
             noiseless_products = mean_products(
-                public_features=votes_of_all_rounds.public_features, probabilities=probabilities
+                public_features=votes_of_all_rounds.public_features,
+                probabilities=public_row_probabilities,
             )
             # The clip has left only `unclipped_share` of the gradient.
             mean_noisy_products += (
@@ -353,13 +360,13 @@ class CenteredRounds:
             ) / self.num_rounds
             student_weights = descent.take_step(
                 student_weights,
-                probabilities=probabilities,
+                probabilities=public_row_probabilities,
                 gradient=mean_gradient,
-                label_noise_rates=label_noise_rates,
+                noise_variance_rates=noise_variance_rates,
             )
         return RoundsOutcome(
             weights=student_weights,
-            label_noise_rates=label_noise_rates,
+            noise_variance_rates=noise_variance_rates,
             suggested_prevalence=suggested_prevalence,
             mean_noisy_products=mean_noisy_products,
             descent_rules=descent_rules,
@@ -435,7 +442,7 @@ class CenteredRounds:
         prevalence = descent_rules.average_prevalence(
             released_variance=prevalence_variance,
             suggested_prevalence=rounds_outcome.suggested_prevalence,
-            label_noise_rates=rounds_outcome.label_noise_rates,
+            noise_variance_rates=rounds_outcome.noise_variance_rates,
         )
         moment_student = MomentStudent(
             public_features=votes_of_all_rounds.public_features,
@@ -445,7 +452,7 @@ class CenteredRounds:
         noisy_feature_label_moments = moment_student.moments_from_products(
             rounds_outcome.mean_noisy_products,
             prevalence=prevalence,
-            noise_variance=rounds_outcome.label_noise_rates / descent_rules.unclipped_share**2,
+            noise_variance=rounds_outcome.noise_variance_rates / descent_rules.unclipped_share**2,
             num_records=votes_of_all_rounds.total_weight
             * max(votes_of_all_rounds.records_per_teacher, 1.0),
         )
@@ -458,7 +465,7 @@ class CenteredRounds:
             return RoundsStudent(weights=weights, feature_label_moments=noisy_feature_label_moments)
         descent_weights = rounds_outcome.descent.final_weights(
             rounds_outcome.weights,
-            label_noise_rates=rounds_outcome.label_noise_rates,
+            noise_variance_rates=rounds_outcome.noise_variance_rates,
             prevalence=prevalence,
         )
         moment_weights = moment_student.fit(
@@ -468,11 +475,11 @@ class CenteredRounds:
         )
         moment_share = self.recipe.moment_share
         # The last row holds the constants, which `with_constants` computes from the prevalence.
-        mean_feature_weights = (1 - moment_share) * descent_weights[
+        mean_weights_of_both_students = (1 - moment_share) * descent_weights[
             :-1
         ] + moment_share * moment_weights[:-1]
         weights = descent_rules.with_constants(
-            feature_weights=mean_feature_weights, prevalence=prevalence
+            feature_weights=mean_weights_of_both_students, prevalence=prevalence
         )
         return RoundsStudent(weights=weights, feature_label_moments=noisy_feature_label_moments)
 
@@ -498,7 +505,8 @@ class CenteredRounds:
             record: charges and stores the round, or returns the stored round.
         """
         if rng is None:
-            return votes_of_all_rounds.total(round_question), 0.0
+            noise_std = 0.0
+            return votes_of_all_rounds.total(round_question), noise_std
         noise_multiplier = self.noise_multiplier * math.sqrt(self.num_rounds)
         noise_std = noise_multiplier * round_question.clipped_moments.l2_sensitivity
         # Noise is drawn also if the round is read from the record, so that a seeded run that is continued draws the
@@ -541,8 +549,8 @@ class CenteredRounds:
     def _clip_against(
         self,
         *,
-        residual_variance: FloatArray,
-        label_variance: FloatArray,
+        variance_under_student: FloatArray,
+        variance_around_prevalence: FloatArray,
         label_scale: FloatArray,
         votes_of_all_rounds: RoundVotes,
     ) -> ClippedMoments:
@@ -550,20 +558,21 @@ class CenteredRounds:
 
         The votes are on residuals: label minus the student's probability. The clip is a multiple of the usual length
         of a vote, its length if the labels of a teacher's records were drawn by the student's probabilities. No
-        variance counts as less than a tiny share of `label_variance`, so a sure student does not make the clip 0.
+        variance counts as less than a tiny share of `variance_around_prevalence`, so a sure student does not make the
+        clip 0.
 
         Args:
-            residual_variance: `[num_labels]`, the variance of a residual if labels were drawn by the student.
-            label_variance: `[num_labels]`, the variance of a residual around the prevalence.
+            variance_under_student: `[num_labels]`, the variance of a residual if labels were drawn by the student.
+            variance_around_prevalence: `[num_labels]`, the variance of a residual around the prevalence.
             label_scale: `[num_labels]`, the factor that residuals of each label are multiplied by.
             votes_of_all_rounds: the votes in rounds, of which the number of teachers and `records_per_teacher` are
                 read.
         """
         # A student that is sure of everything would have no variance, so a share of the label's variance is the least.
-        floored_residual_variance = np.maximum(
-            residual_variance, self.recipe.least_round_variance * label_variance
+        floored_variance_under_student = np.maximum(
+            variance_under_student, self.recipe.least_round_variance * variance_around_prevalence
         )
-        squared_residual_length = float((floored_residual_variance * label_scale**2).sum())
+        squared_residual_length = float((floored_variance_under_student * label_scale**2).sum())
         usual_vote_length = math.sqrt(
             squared_residual_length / max(votes_of_all_rounds.records_per_teacher, 1.0)
         )

@@ -257,9 +257,9 @@ class CenteredVotes(Aggregator):
                 pass  # each block is checked as it is read
         vote_source = VoteBlocks(votes, num_teachers=num_teachers, weights=self.weights)
         warn_if_useless(self, vote_shape=vote_source.shape)
-        release_record = self._memory_record(vote_shape=vote_source.shape, ledger=ledger)
+        memory_record = self._memory_record(vote_shape=vote_source.shape, ledger=ledger)
         # One generator for both: the new record holds nothing, so both are drawn, the prevalence first.
-        return self._release_once(vote_source, release_record, prevalence_rng=rng, votes_rng=rng)
+        return self._release_once(vote_source, memory_record, prevalence_rng=rng, votes_rng=rng)
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
         """Returns the release without the noise of the votes, around a public or an already released center.

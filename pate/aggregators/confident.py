@@ -168,8 +168,8 @@ class ConfidentVotes(ScreenedAggregator):
 
     def statistic(self, counts: IntArray, *, num_teachers: int) -> IntArray:
         """Returns the smallest majority over the labels of each query, int `[num_queries]`."""
-        majorities = np.maximum(counts, num_teachers - counts)
-        return np.asarray(majorities.min(axis=1))
+        majority_sizes = np.maximum(counts, num_teachers - counts)
+        return np.asarray(majority_sizes.min(axis=1))
 
 
 @expected_from_votes.register(ScreenedAggregator)

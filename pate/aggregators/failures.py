@@ -128,8 +128,8 @@ def _suitable_failure_prob(aggregator: Aggregator, *, delta: float, num_queries:
     # A session's accesses are counted for a delta of its own.
     smaller_delta = min(delta, getattr(aggregator, "session_delta", 1.0))
     num_tests = max(aggregator.num_tests(num_queries), 1)
-    affordable_failure_prob = _two_digits(_SHARE_OF_DELTA * smaller_delta / num_tests)
-    return max(min(aggregator.usual_failure_prob, affordable_failure_prob), _MIN_FAILURE_PROB)
+    failure_prob_within_delta = _two_digits(_SHARE_OF_DELTA * smaller_delta / num_tests)
+    return max(min(aggregator.usual_failure_prob, failure_prob_within_delta), _MIN_FAILURE_PROB)
 
 
 def _with_failure_prob(aggregator: A, failure_prob: float) -> A:

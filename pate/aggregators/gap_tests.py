@@ -228,12 +228,12 @@ def noise_of_rdp(
 
     orders = np.array([renyi_order])
 
-    def log_rdp_excess(log_noise: float) -> float:
+    def compute_log_rdp_ratio(log_noise: float) -> float:
         event = event_at_noise(math.exp(log_noise))
         rdp_at_order = float(rdp_curve(count_leaves(event), orders)[0])
         # A divergence of 0 has no logarithm, so it is raised to a tiny number.
         return math.log(max(rdp_at_order, 1e-300) / rdp)
 
-    if log_rdp_excess(_LOWEST_LOG_NOISE) <= 0:
+    if compute_log_rdp_ratio(_LOWEST_LOG_NOISE) <= 0:
         return math.exp(_LOWEST_LOG_NOISE)
-    return math.exp(brentq(log_rdp_excess, a=_LOWEST_LOG_NOISE, b=_HIGHEST_LOG_NOISE))
+    return math.exp(brentq(compute_log_rdp_ratio, a=_LOWEST_LOG_NOISE, b=_HIGHEST_LOG_NOISE))

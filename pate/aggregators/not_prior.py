@@ -160,8 +160,8 @@ class NotPriorTopK(TargetChargedAggregator):
         above R has the probability of R, and one below -R has that of -R.
         """
         require_count("num_teachers", num_teachers)
-        certain_margin = abs(self.prior_margin) + _CERTAIN_SCALES * self.prior_scale
-        table_margin = max(math.ceil(min(certain_margin, 1e300)), _MIN_TABLE_MARGIN)
+        certain_margin_in_votes = abs(self.prior_margin) + _CERTAIN_SCALES * self.prior_scale
+        table_margin = max(math.ceil(min(certain_margin_in_votes, 1e300)), _MIN_TABLE_MARGIN)
         return _table_of_check_probabilities(
             self.prior_scale,
             self.prior_margin,
@@ -182,12 +182,12 @@ class NotPriorTopK(TargetChargedAggregator):
         """
         if predicted_labels is None:
             return np.zeros(len(counts))
-        pass_probs_by_margin = self.check_probabilities(num_teachers=num_teachers)
-        largest_margin = len(pass_probs_by_margin) // 2
-        prior_margins = margins(counts, label_sets=predicted_labels)
-        table_margins = np.clip(prior_margins, -largest_margin, largest_margin)
-        pass_probs = pass_probs_by_margin[table_margins + largest_margin]
-        return np.where(predicted_labels.any(axis=1), pass_probs, 0.0)
+        check_probs_by_margin = self.check_probabilities(num_teachers=num_teachers)
+        largest_margin = len(check_probs_by_margin) // 2
+        vote_margins_of_priors = margins(counts, label_set_of_query=predicted_labels)
+        table_margins = np.clip(vote_margins_of_priors, -largest_margin, largest_margin)
+        check_pass_probs = check_probs_by_margin[table_margins + largest_margin]
+        return np.where(predicted_labels.any(axis=1), check_pass_probs, 0.0)
 
     def num_tests(self, num_queries: int) -> int:
         """Returns the largest number of queries that stable top-k releases: the first queries and the hits."""
@@ -247,8 +247,8 @@ class NotPriorTopK(TargetChargedAggregator):
         if not has_checks:
             return aggregator_with_releases
 
-        def event_at_prior_scale(prior_scale: float) -> Event:
-            return replace(aggregator_with_releases, prior_scale=prior_scale).event(shape)
+        def event_at_prior_scale(check_noise_scale: float) -> Event:
+            return replace(aggregator_with_releases, prior_scale=check_noise_scale).event(shape)
 
         prior_scale = least_noise(event_at_prior_scale, budget, start_noise=self.prior_scale)
         return replace(aggregator_with_releases, prior_scale=prior_scale)
@@ -266,11 +266,11 @@ class NotPriorTopK(TargetChargedAggregator):
             num_teachers: the number of teachers.
             prior: bool `[num_queries, num_labels]`, the predicted labels; None without a prior.
         """
-        is_checked = np.arange(len(votes)) >= self.first_queries
-        check_probs = self._pass_probabilities(
+        has_check = np.arange(len(votes)) >= self.first_queries
+        confirm_probs = self._pass_probabilities(
             counts=votes, predicted_labels=prior, num_teachers=num_teachers
         )
-        return np.where(is_checked, 1 - check_probs, 0.0)
+        return np.where(has_check, 1 - confirm_probs, 0.0)
 
     def _with_noise_of(self, release_step: StableTopK) -> NotPriorTopK:
         """Returns a copy with the selection noise, the table and the failure probability of a `StableTopK`.
@@ -313,11 +313,11 @@ class NotPriorTopK(TargetChargedAggregator):
         num_teachers: int,
     ) -> Round:
         """Draws the check and the release of each query of a round; see `TargetChargedAggregator._ask`."""
-        is_checked = first_query + np.arange(len(counts)) >= self.first_queries
-        check_probs = self._pass_probabilities(
+        has_check = first_query + np.arange(len(counts)) >= self.first_queries
+        confirm_probs = self._pass_probabilities(
             counts, predicted_labels=predicted_labels, num_teachers=num_teachers
         )
-        agrees = is_checked & (lazy_uniforms[:, 0].rounded_down() < check_probs)
+        agrees = has_check & (lazy_uniforms[:, 0].rounded_down() < confirm_probs)
         release_step = self.release_step
         vote_ranking = VoteRanking.from_counts(counts)
         selection = release_step.steps(
@@ -332,7 +332,7 @@ class NotPriorTopK(TargetChargedAggregator):
         )
         if predicted_labels is not None:
             released_labels = np.where(agrees[:, None], predicted_labels, released_labels)
-        return Round(labels=released_labels, answered=agrees | answered, hits=is_checked & ~agrees)
+        return Round(labels=released_labels, answered=agrees | answered, hits=has_check & ~agrees)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -372,7 +372,7 @@ class NotPriorSession(NotPriorTopK):
         return super().release(votes, rng, record)
 
 
-def margins(counts: NDArray[np.integer], label_sets: BoolArray) -> IntArray:
+def margins(counts: NDArray[np.integer], label_set_of_query: BoolArray) -> IntArray:
     """Returns the margin of a set of labels of each query, int `[num_queries]`.
 
     The margin is the smallest count inside the set minus the largest count outside. For the set of all labels, the
@@ -380,12 +380,12 @@ def margins(counts: NDArray[np.integer], label_sets: BoolArray) -> IntArray:
 
     Args:
         counts: `[num_queries, num_labels]`.
-        label_sets: bool `[num_queries, num_labels]`, the set of labels of each query.
+        label_set_of_query: bool `[num_queries, num_labels]`, the set of labels of each query.
     """
-    smallest_inside = np.where(label_sets, counts, np.iinfo(np.int64).max).min(axis=1)
-    largest_outside = np.where(label_sets, 0, counts).max(axis=1)
+    smallest_inside = np.where(label_set_of_query, counts, np.iinfo(np.int64).max).min(axis=1)
+    largest_outside = np.where(label_set_of_query, 0, counts).max(axis=1)
     differences = smallest_inside.astype(np.int64) - largest_outside.astype(np.int64)
-    return np.where(label_sets.any(axis=1), differences, 0)
+    return np.where(label_set_of_query.any(axis=1), differences, 0)
 
 
 # The price and each round of a session ask for the same table.
@@ -403,11 +403,11 @@ def _table_of_check_probabilities(
     tails = np.exp(-np.abs(excess_in_scales)) / 2
     # Probabilities above 1/2 are 1 - tail, computed by expm1, which loses no digits.
     complements = 0.5 - np.expm1(-np.abs(excess_in_scales)) / 2
-    pass_probs = np.where(excess_in_scales < 0, tails, complements)
-    clipped_pass_probs = np.clip(pass_probs, _SMALLEST_PROB, 1 - _SMALLEST_PROB)
-    rounded_pass_probs = np.floor(clipped_pass_probs * float(_GRID)) / float(_GRID)
-    rounded_pass_probs.setflags(write=False)  # all callers share the array in the cache
-    return np.asarray(rounded_pass_probs)
+    probs_by_margin = np.where(excess_in_scales < 0, tails, complements)
+    clipped_probs_by_margin = np.clip(probs_by_margin, _SMALLEST_PROB, 1 - _SMALLEST_PROB)
+    rounded_probs_by_margin = np.floor(clipped_probs_by_margin * float(_GRID)) / float(_GRID)
+    rounded_probs_by_margin.setflags(write=False)  # all callers share the array in the cache
+    return np.asarray(rounded_probs_by_margin)
 
 
 @expected_from_votes.register(NotPriorTopK)

@@ -84,8 +84,8 @@ class PowersetGNMax(Aggregator):
         teachers who voted for it. The order of the rows does not depend on the order of the teachers.
         """
         max_size = self.max_size or votes.num_labels
-        confidences = votes.require_type(TeacherVotes).confidences()
-        checked_blocks = self.checked_blocks(confidences, vote_shape=votes.shape)
+        blocks_of_confidences = votes.require_type(TeacherVotes).confidences()
+        checked_blocks = self.checked_blocks(blocks_of_confidences, vote_shape=votes.shape)
         votes_of_first_block = limit_votes(next(checked_blocks), max_votes=max_size)
         set_rows = _merge_rows(_rows_of_votes(votes_of_first_block))
         for block in checked_blocks:
@@ -100,30 +100,30 @@ class PowersetGNMax(Aggregator):
         num_labels = shape.num_labels
         # The row of the first set of each query, and the number of sets with votes of each query: [num_queries].
         first_row_of_query = np.searchsorted(summary["query"], np.arange(num_queries))
-        num_seen_sets = np.diff(np.append(first_row_of_query, len(summary)))
+        num_voted_sets = np.diff(np.append(first_row_of_query, len(summary)))
         max_size = num_labels if self.max_size is None else min(self.max_size, num_labels)
         num_sets_by_size = [math.comb(num_labels, size) for size in range(max_size + 1)]
         labels = np.empty((num_queries, num_labels), dtype=np.bool_)
-        queries_per_block = max(1, _SETS_PER_BLOCK // int(num_seen_sets.max()))
+        queries_per_block = max(1, _SETS_PER_BLOCK // int(num_voted_sets.max()))
         for start in range(0, num_queries, queries_per_block):
             query_range = slice(start, start + queries_per_block)
             winner_columns = self._draw_winners(
                 summary["count"],
                 first_row_of_query=first_row_of_query[query_range],
-                num_seen_sets=num_seen_sets[query_range],
+                num_voted_sets=num_voted_sets[query_range],
                 num_all_sets=sum(num_sets_by_size),
                 rng=rng,
             )
-            winner_is_unseen = winner_columns == num_seen_sets[query_range]
+            winner_has_no_votes = winner_columns == num_voted_sets[query_range]
             winner_rows = first_row_of_query[query_range] + np.minimum(
-                winner_columns, num_seen_sets[query_range] - 1
+                winner_columns, num_voted_sets[query_range] - 1
             )
             labels[query_range] = summary["labels"][winner_rows]
-            for query in (start + np.flatnonzero(winner_is_unseen)).tolist():
+            for query in (start + np.flatnonzero(winner_has_no_votes)).tolist():
                 first_row = first_row_of_query[query]
-                seen_sets = summary["labels"][first_row : first_row + num_seen_sets[query]]
-                labels[query] = _draw_unseen_set(
-                    seen_sets, num_sets_by_size=num_sets_by_size, rng=rng
+                voted_sets = summary["labels"][first_row : first_row + num_voted_sets[query]]
+                labels[query] = _draw_unvoted_set(
+                    voted_sets, num_sets_by_size=num_sets_by_size, rng=rng
                 )
         return Answers.to_all(labels=labels)
 
@@ -132,50 +132,58 @@ class PowersetGNMax(Aggregator):
         counts_of_rows: IntArray,
         *,
         first_row_of_query: IntArray,
-        num_seen_sets: IntArray,
+        num_voted_sets: IntArray,
         num_all_sets: int,
         rng: Rng,
     ) -> IntArray:
         """Draws, for each query, the index of the set with the largest noisy count.
 
-        The result is int `[num_queries]`. An index below `num_seen_sets` is a set with votes; `num_seen_sets` stands
+        The result is int `[num_queries]`. An index below `num_voted_sets` is a set with votes; `num_voted_sets` stands
         for the sets without votes.
 
         Args:
             counts_of_rows: `[num_rows]`, the number of teachers for each row of the summary.
             first_row_of_query: `[num_queries]`, the first row of each query.
-            num_seen_sets: `[num_queries]`, the number of sets with votes of each query.
+            num_voted_sets: `[num_queries]`, the number of sets with votes of each query.
             num_all_sets: the number of all sets that compete.
             rng: the source of all noise.
         """
         # A row for each query: its sets with votes, and behind them one column for all sets without votes.
-        set_columns = np.arange(int(num_seen_sets.max()) + 1)
-        is_seen_set = set_columns < num_seen_sets[:, None]
+        set_columns = np.arange(int(num_voted_sets.max()) + 1)
+        is_voted_set = set_columns < num_voted_sets[:, None]
         summary_rows = np.minimum(
             first_row_of_query[:, None] + set_columns, len(counts_of_rows) - 1
         )
-        set_counts = np.where(is_seen_set, counts_of_rows[summary_rows], 0)
+        set_counts = np.where(is_voted_set, counts_of_rows[summary_rows], 0)
         # Python's whole numbers, as there may be 2**L sets.
-        num_unseen_sets: list[int] = [num_all_sets - number for number in num_seen_sets.tolist()]
-        log_num_unseen_sets = np.array([[math.log(max(number, 1))] for number in num_unseen_sets])
+        num_unvoted_by_query: list[int] = [
+            num_all_sets - number for number in num_voted_sets.tolist()
+        ]
+        log_num_unvoted_by_query = np.array(
+            [[math.log(max(number, 1))] for number in num_unvoted_by_query]
+        )
 
-        def count_unseen_sets_at(row: int, column: int) -> int:
-            return num_unseen_sets[row]
+        def count_unvoted_sets_of_query(row: int, column: int) -> int:
+            return num_unvoted_by_query[row]
 
-        largest_noise_of_unseen = draw_largest(
+        largest_noise_of_unvoted = draw_largest(
             noise_kind="gaussian",
-            log_num_noises=log_num_unseen_sets,
-            count_noises=count_unseen_sets_at,
+            log_num_noises=log_num_unvoted_by_query,
+            count_noises=count_unvoted_sets_of_query,
             rng=rng,
         )
-        noise_of_seen_sets = draw_noise(noise_kind="gaussian", shape=set_counts.shape, rng=rng)
-        drawn_noise = noise_of_seen_sets.with_replaced_columns(
-            new_noise=largest_noise_of_unseen, column_of_row=num_seen_sets
+        noise_of_voted_sets = draw_noise(noise_kind="gaussian", shape=set_counts.shape, rng=rng)
+        drawn_noise = noise_of_voted_sets.with_replaced_columns(
+            new_noise=largest_noise_of_unvoted, column_of_row=num_voted_sets
         )
-        competes = is_seen_set
-        competes[np.arange(len(num_seen_sets)), num_seen_sets] = np.array(num_unseen_sets) > 0
-        values_in_scales = ExactValues.scaled(set_counts, noise_scale=self.noise_std)
-        return largest_noisy(values_in_scales, drawn_noise, k=1, candidate_mask=competes)[:, 0]
+        set_competes = is_voted_set
+        set_competes[np.arange(len(num_voted_sets)), num_voted_sets] = (
+            np.array(num_unvoted_by_query) > 0
+        )
+        set_counts_in_scales = ExactValues.scaled(set_counts, noise_scale=self.noise_std)
+        return largest_noisy(set_counts_in_scales, drawn_noise, k=1, candidate_mask=set_competes)[
+            :, 0
+        ]
 
 
 def _rows_of_votes(vote_bits: BoolArray) -> Summary:
@@ -201,8 +209,10 @@ def _right_sets(made_up_votes: MadeUpVotes) -> Summary:
     """Returns one row for each made-up query: its set of present labels, and how many teachers vote for exactly it."""
     rows = _rows_of_votes(made_up_votes.labels[None])
     # No teacher misses two labels of a query, so all who miss one are counted once.
-    num_missing = (made_up_votes.num_teachers - made_up_votes.counts()) * made_up_votes.labels
-    rows["count"] = np.maximum(made_up_votes.num_teachers - num_missing.sum(axis=1), 0)
+    missing_votes_by_label = (
+        made_up_votes.num_teachers - made_up_votes.counts()
+    ) * made_up_votes.labels
+    rows["count"] = np.maximum(made_up_votes.num_teachers - missing_votes_by_label.sum(axis=1), 0)
     return rows
 
 
@@ -225,17 +235,17 @@ def _merge_rows(set_rows: Summary) -> Summary:
     return merged
 
 
-def _draw_unseen_set(seen_sets: BoolArray, *, num_sets_by_size: list[int], rng: Rng) -> BoolArray:
-    """Draws a set of labels, bool `[num_labels]`, uniformly from all competing sets but those in `seen_sets`.
+def _draw_unvoted_set(voted_sets: BoolArray, *, num_sets_by_size: list[int], rng: Rng) -> BoolArray:
+    """Draws a set of labels, bool `[num_labels]`, uniformly from all competing sets but those in `voted_sets`.
 
-    Sets are drawn until one is not among the seen ones, so at least one competing set must be unseen.
+    Sets are drawn until one has no votes, so at least one competing set must have none.
 
     Args:
-        seen_sets: bool `[num_seen, num_labels]`, the sets with votes.
+        voted_sets: bool `[num_voted_sets, num_labels]`, the sets with votes.
         num_sets_by_size: the number of competing sets with 0, 1, ... labels.
         rng: the source of the draw.
     """
-    seen = {row.tobytes() for row in seen_sets}
+    voted = {row.tobytes() for row in voted_sets}
     size_intervals = [(number, number) for number in num_sets_by_size]
 
     def enclose_size_weights(digits: int) -> list[tuple[int, int]]:
@@ -245,9 +255,9 @@ def _draw_unseen_set(seen_sets: BoolArray, *, num_sets_by_size: list[int], rng: 
     while True:
         lazy_uniform = LazyUniforms.draw((1,), rng).entry((0,))
         size = index_of(lazy_uniform, enclose_weights=enclose_size_weights)
-        candidate_set = np.zeros(seen_sets.shape[1], dtype=np.bool_)
+        candidate_set = np.zeros(voted_sets.shape[1], dtype=np.bool_)
         candidate_set[rng.permutation(len(candidate_set))[:size]] = True
-        if candidate_set.tobytes() not in seen:
+        if candidate_set.tobytes() not in voted:
             return candidate_set
 
 

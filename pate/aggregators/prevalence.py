@@ -148,7 +148,7 @@ class Prevalence(Parameters):
     @property
     def event(self) -> GaussianEvent:
         """The price of all three steps, one Gaussian event."""
-        return GaussianEvent.composed(self._multipliers)
+        return GaussianEvent.composed(self._multipliers_of_steps)
 
     def release(
         self,
@@ -197,11 +197,11 @@ class Prevalence(Parameters):
         require_positive("records_per_teacher", records_per_teacher)
         is_at_least_one = records_per_teacher >= 1
         require(is_at_least_one, "records_per_teacher", records_per_teacher, "a number >= 1")
-        source_of_share_sums = (
+        share_sums_of_teachers = (
             label_shares if isinstance(label_shares, ShareSums) else TeacherShares(label_shares)
         )
-        self._require_teachers(source_of_share_sums, num_teachers)
-        self._require_exact_noise(num_entries=len(source_of_share_sums.largest_shares))
+        self._require_teachers(share_sums_of_teachers, num_teachers)
+        self._require_exact_noise(num_entries=len(share_sums_of_teachers.largest_shares))
         if record is None:
             if ledger is not None:
                 require_ledger(ledger).charge(
@@ -209,13 +209,13 @@ class Prevalence(Parameters):
                 )
             record = MemoryRecord()
         steps = _Steps(
-            multipliers=self._multipliers,
+            multipliers=self._multipliers_of_steps,
             adjacency=self.adjacency,
             recipe=self.recipe,
-            source_of_share_sums=source_of_share_sums,
+            share_sums_of_teachers=share_sums_of_teachers,
             total_weight=num_teachers
-            if source_of_share_sums.weights is None
-            else source_of_share_sums.total_weight,
+            if share_sums_of_teachers.weights is None
+            else share_sums_of_teachers.total_weight,
             records_per_teacher=records_per_teacher,
             rng=rng,
             record=record,
@@ -225,24 +225,24 @@ class Prevalence(Parameters):
     @property
     def last_multiplier(self) -> float:
         """The noise multiplier of the third step alone."""
-        return self._multipliers[-1]
+        return self._multipliers_of_steps[-1]
 
     @property
-    def _multipliers(self) -> list[float]:
+    def _multipliers_of_steps(self) -> list[float]:
         """The noise multiplier of each step.
 
         The values 1 / multiplier**2 of the steps add up to 1 / noise_multiplier**2.
         """
         return [self.noise_multiplier / math.sqrt(share) for share in self.recipe.prevalence_split]
 
-    def _require_teachers(self, source_of_share_sums: ShareSums, num_teachers: int) -> None:
+    def _require_teachers(self, share_sums_of_teachers: ShareSums, num_teachers: int) -> None:
         """Raises `InvalidValue` unless the shares are those of `num_teachers` teachers.
 
         Under add/remove they may be of fewer teachers, if teachers have no weights.
         """
-        num_rows = source_of_share_sums.num_teachers
+        num_rows = share_sums_of_teachers.num_teachers
         may_be_fewer = (
-            self.adjacency == Adjacency.ADD_REMOVE and source_of_share_sums.weights is None
+            self.adjacency == Adjacency.ADD_REMOVE and share_sums_of_teachers.weights is None
         )
         fits = num_rows == num_teachers or (may_be_fewer and num_rows < num_teachers)
         require(fits, "num_teachers", num_teachers, f"{num_rows}, the shares' rows")
@@ -259,14 +259,17 @@ class Prevalence(Parameters):
         )
         max_sensitivity_in_steps = 2 * clipping_mechanism.l2_sensitivity
         largest_multiplier = (
-            LARGEST_STD / max_sensitivity_in_steps / max(self._multipliers) * self.noise_multiplier
+            LARGEST_STD
+            / max_sensitivity_in_steps
+            / max(self._multipliers_of_steps)
+            * self.noise_multiplier
         )
         if self.noise_multiplier > largest_multiplier:
             rule = f"at most {floor_to_digits(largest_multiplier, num_digits=3)}"
             raise InvalidValue("noise_multiplier", self.noise_multiplier, rule=rule)
 
 
-# A generated __eq__ would fail on the arrays in `source_of_share_sums`.
+# A generated __eq__ would fail on the arrays in `share_sums_of_teachers`.
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Steps:
     """The computation of one release in three steps; see `Prevalence`.
@@ -275,7 +278,7 @@ class _Steps:
         multipliers: the noise multiplier of each step.
         adjacency: the adjacency of the aggregator.
         recipe: the tuned constants.
-        source_of_share_sums: the private sums of label shares.
+        share_sums_of_teachers: the private sums of label shares.
         total_weight: the sum of the weights of all declared teachers.
         records_per_teacher: the approximate number of records of each teacher.
         rng: the source of all noise.
@@ -285,7 +288,7 @@ class _Steps:
     multipliers: list[float]
     adjacency: Adjacency
     recipe: Recipe
-    source_of_share_sums: ShareSums
+    share_sums_of_teachers: ShareSums
     total_weight: float
     records_per_teacher: float
     rng: Rng
@@ -297,15 +300,17 @@ class _Steps:
         The three steps are a length and two means; each is stored in the record.
         """
         usual_length = self._release_length()
-        middle_shares, length_around_middle = self._middle()
+        middles_of_share_ranges, length_around_middle = self._middle()
         is_around_middle = length_around_middle < usual_length
-        first_center = middle_shares if is_around_middle else np.zeros_like(middle_shares)
+        first_center = (
+            middles_of_share_ranges if is_around_middle else np.zeros_like(middles_of_share_ranges)
+        )
         first_noisy_mean = self._release_mean(
-            step_number=1, center=first_center, clip=min(usual_length, length_around_middle)
+            step_number=1, center=first_center, teacher_clip=min(usual_length, length_around_middle)
         )
         second_step = self._second_step(first_noisy_mean)
         second_noisy_mean = self._release_mean(
-            step_number=2, center=second_step.center, clip=second_step.clip
+            step_number=2, center=second_step.center, teacher_clip=second_step.clip
         )
         mean_share_vector = second_noisy_mean.shares
         if is_around_middle:
@@ -317,7 +322,7 @@ class _Steps:
                 / both_errors
             )
         floor = self.recipe.prevalence_floor
-        if not self.source_of_share_sums.have_gaps:
+        if not self.share_sums_of_teachers.have_gaps:
             return ReleasedShares(prevalence=mean_share_vector.clip(floor, 1 - floor))
         label_shares, weighted_known_shares = np.split(mean_share_vector, 2)
         known_shares = _shrink_known_shares(
@@ -332,8 +337,8 @@ class _Steps:
 
         The range of an entry is from 0 to its largest value, `ShareSums.largest_shares`.
         """
-        middle_shares = 0.5 * self.source_of_share_sums.largest_shares
-        return middle_shares, float(np.linalg.norm(middle_shares))
+        middles_of_share_ranges = 0.5 * self.share_sums_of_teachers.largest_shares
+        return middles_of_share_ranges, float(np.linalg.norm(middles_of_share_ranges))
 
     def _release_length(self) -> float:
         """Releases the most common length of a teacher's vector of shares, by the largest of the noisy counts.
@@ -341,46 +346,50 @@ class _Steps:
         Each length is rounded upwards to the next of the numbers a / 2**(i / 2), i = 0, 1, 2, …, where a is the largest
         possible length (`ShareSums.longest`). Noise is drawn for the count of teachers at each of these numbers.
         """
-        longest = self.source_of_share_sums.longest
+        longest = self.share_sums_of_teachers.longest
         # The shortest length is that of one label of one record. Teachers have up to twice the usual number of records,
         # unless each has a single one.
         usual_num_records = self.records_per_teacher
         max_num_records = usual_num_records if usual_num_records == 1 else 2 * usual_num_records
-        shortest = float(self.source_of_share_sums.largest_shares.min()) / max_num_records
+        shortest = float(self.share_sums_of_teachers.largest_shares.min()) / max_num_records
         last_power = math.ceil(2 * math.log2(longest / shortest))
         # Noise is drawn also if the part is read from the record, so that a seeded run that is continued draws the same
         # numbers in later parts.
         std_of_counts = (
             math.sqrt(self.adjacency.num_moved)
             * self.multipliers[0]
-            * self.source_of_share_sums.parts_of_a_teacher
+            * self.share_sums_of_teachers.parts_of_a_teacher
         )
         noise_in_counts = RoundedGaussian(std=std_of_counts).sample((NUM_LENGTH_CLASSES,), self.rng)
 
         def draw_part() -> Arrays:
-            return {"noisy": self.source_of_share_sums.lengths() + noise_in_counts}
+            return {"noisy": self.share_sums_of_teachers.lengths() + noise_in_counts}
 
-        noisy_counts_of_powers = self.record.part("lengths", draw_part)["noisy"]
-        power = int(np.argmax(noisy_counts_of_powers[: 1 + last_power]))
-        return longest / 2 ** (power / 2)
+        noisy_num_teachers_by_length = self.record.part("lengths", draw_part)["noisy"]
+        power_of_length = int(np.argmax(noisy_num_teachers_by_length[: 1 + last_power]))
+        return longest / 2 ** (power_of_length / 2)
 
-    def _release_mean(self, step_number: int, center: FloatArray, clip: float) -> _NoisyMean:
+    def _release_mean(
+        self, step_number: int, center: FloatArray, teacher_clip: float
+    ) -> _NoisyMean:
         """Releases the mean of the shares minus a center, each difference clipped, plus the center.
 
         Args:
             step_number: 1 for the first mean and 2 for the second.
             center: `[num_entries]`, subtracted from the shares of each teacher.
-            clip: the largest length of a difference.
+            teacher_clip: the largest length of the difference of a teacher.
         """
-        sum_shape = (1, len(self.source_of_share_sums.largest_shares))
-        clipping_mechanism = ClippedSum(clip=clip, sum_shape=sum_shape, adjacency=self.adjacency)
+        sum_shape = (1, len(self.share_sums_of_teachers.largest_shares))
+        clipping_mechanism = ClippedSum(
+            clip=teacher_clip, sum_shape=sum_shape, adjacency=self.adjacency
+        )
         std_in_steps = self.multipliers[step_number] * clipping_mechanism.l2_sensitivity
         # Drawn also if the part is read from the record; see `_release_length`.
         noise_in_steps = RoundedGaussian(std=std_in_steps).sample(sum_shape, self.rng)
 
         def draw_part() -> Arrays:
             return {
-                "noisy": self.source_of_share_sums.total(clipping_mechanism, center)
+                "noisy": self.share_sums_of_teachers.total(clipping_mechanism, center)
                 + noise_in_steps
             }
 
@@ -396,32 +405,32 @@ class _Steps:
         The center 1/2 is taken if its error is below `Recipe.unbiased_error` times the least error of the others. No
         private data are read, as the first mean is released.
         """
-        center = first_noisy_mean.shares.clip(0, self.source_of_share_sums.largest_shares)
+        center = first_noisy_mean.shares.clip(0, self.share_sums_of_teachers.largest_shares)
         # Differences of simulated teachers, by the two signs s of the error of the center, teacher t and entry l.
         differences_by_sign_and_teacher = self._simulated_differences(
             center, noise_std=first_noisy_mean.noise_std
         )  # [2, T, L]
-        lengths_of_differences = np.maximum(
+        lengths_by_sign_and_teacher = np.maximum(
             np.linalg.norm(differences_by_sign_and_teacher, axis=2), np.finfo(np.float64).tiny
         )
-        candidate_clips = lengths_of_differences.max() / 2 ** (
+        candidate_clips = lengths_by_sign_and_teacher.max() / 2 ** (
             np.arange(2 * NUM_LENGTH_CLASSES) / 4
         )
         # The part of a difference that a clip cuts off, whose mean over the teachers is the bias of the clip.
-        cut_parts = 1 - np.minimum(1, candidate_clips[:, None, None] / lengths_of_differences)
-        biases_of_clips = (
+        cut_parts = 1 - np.minimum(1, candidate_clips[:, None, None] / lengths_by_sign_and_teacher)
+        biases_by_clip_sign_and_entry = (
             np.einsum("cst,stl->csl", cut_parts, differences_by_sign_and_teacher)
-            / lengths_of_differences.shape[1]
+            / lengths_by_sign_and_teacher.shape[1]
         )
         noise_per_clip = self.adjacency.num_moved * self.multipliers[2] / self.total_weight
-        squared_errors_of_clips = (biases_of_clips**2).mean(axis=(1, 2)) + (
+        squared_errors_of_clips = (biases_by_clip_sign_and_entry**2).mean(axis=(1, 2)) + (
             noise_per_clip * candidate_clips
         ) ** 2
-        middle_shares, length_around_middle = self._middle()
+        middles_of_share_ranges, length_around_middle = self._middle()
         squared_error_around_middle = (noise_per_clip * length_around_middle) ** 2
         if squared_error_around_middle < self.recipe.unbiased_error * squared_errors_of_clips.min():
             return _SecondStep(
-                center=middle_shares,
+                center=middles_of_share_ranges,
                 clip=length_around_middle,
                 squared_error=squared_error_around_middle,
             )
@@ -444,7 +453,7 @@ class _Steps:
         # The simulation uses public numbers alone, so its seed need not be secret. A fixed one makes it reproducible.
         rng = np.random.default_rng(0)
         num_entries = len(center)
-        largest_shares = self.source_of_share_sums.largest_shares
+        largest_shares = self.share_sums_of_teachers.largest_shares
         max_teachers = max(_MAX_SIMULATED_SHARES // num_entries, 1)
         num_teachers = min(_MAX_SIMULATED_TEACHERS, max_teachers)
         # Noise may have moved a share of the center to 0 or to the largest value, so it is moved back by one deviation.
@@ -456,8 +465,8 @@ class _Steps:
         )
         simulated_shares = simulated_counts / num_records * largest_shares
         errors_of_center = noise_std * rng.choice([-1.0, 1.0], num_entries)
-        both_errors = np.stack([errors_of_center, -errors_of_center])[:, None]
-        return np.asarray(simulated_shares - likely_shares + both_errors)
+        errors_by_sign = np.stack([errors_of_center, -errors_of_center])[:, None]
+        return np.asarray(simulated_shares - likely_shares + errors_by_sign)
 
 
 def _shrink_known_shares(noisy_known: FloatArray, *, noise_std: float) -> FloatArray:

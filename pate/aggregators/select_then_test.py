@@ -57,12 +57,18 @@ class SelectThenTest:
         pass_prob = float(self.test.pass_probabilities(np.array(gap)))
         if self.selection.event == NoOpEvent():
             return pass_prob
-        counts = np.zeros(len(self.selection.candidates) + 1, dtype=np.int64)
-        counts[0] = gap
+        # n gaps lie between n + 1 counts.
+        counts_of_labels = np.zeros(len(self.selection.candidates) + 1, dtype=np.int64)
+        counts_of_labels[0] = gap
         plain_selection = replace(
-            self.selection, padded=False, regularizer=None, max_k=None, num_labels=len(counts)
+            self.selection,
+            padded=False,
+            regularizer=None,
+            max_k=None,
+            num_labels=len(counts_of_labels),
         )
-        selection_prob = float(plain_selection.probabilities(counts)[0])
+        selection_probs_of_gaps = plain_selection.probabilities(counts_of_labels)
+        selection_prob = float(selection_probs_of_gaps[0])
         return selection_prob * pass_prob
 
     def gap_to_release(self, probability: float) -> int | None:

@@ -76,8 +76,13 @@ class Round(NamedTuple):
         array_shapes = [array.shape for array in self]
         has_shape = array_shapes == [labels_shape, labels_shape[:1], labels_shape[:1]]
         require(has_shape, "round", self.labels.shape, f"a round of {labels_shape}")
-        num_hits = int(self.hits.sum())
-        require(num_hits <= hits_left, "round", f"{num_hits} hits", f"at most {hits_left} hits")
+        num_hit_queries = int(self.hits.sum())
+        require(
+            num_hit_queries <= hits_left,
+            "round",
+            f"{num_hit_queries} hits",
+            f"at most {hits_left} hits",
+        )
 
 
 class _SessionUniforms:
@@ -252,7 +257,7 @@ class TargetChargedAggregator(Aggregator):
             answered=session_outcome.answered,
             event=self.event(vote_shape),
             adjacency=self.adjacency,
-            hits=session_outcome.hits,
+            hits=session_outcome.hits,  # True for each query that was a hit
             num_asked=num_asked,
             target_hits=self.target_hits,
         )
@@ -304,10 +309,12 @@ class TargetChargedAggregator(Aggregator):
             answered: bool `[num_released]`.
             labels_shape: (num_queries, num_labels) of the round.
         """
-        expected = self.expected_labels(released_labels, answered, num_queries=labels_shape[0])
-        if expected is None:
+        unchecked_prediction = self.expected_labels(
+            released_labels, answered, num_queries=labels_shape[0]
+        )
+        if unchecked_prediction is None:
             return None
-        predicted_labels = np.asarray(expected)
+        predicted_labels = np.asarray(unchecked_prediction)
         is_valid = predicted_labels.dtype == np.bool_ and predicted_labels.shape == labels_shape
         require(
             is_valid,

@@ -89,17 +89,24 @@ class StableAggregator(Aggregator):
         """
         if isinstance(self.table, (CertifiedTable, StabilityTable)):
             return ReadyTableTest(self.table)
-        failure_prob = failure_prob_of(self)
+        failure_prob = failure_prob_of(aggregator=self)
         if self.test == "table":
-            table_budget = self._needed_by_test(
+            table_rdp_budget = self._needed_by_test(
                 field_name="table_budget", field_value=self.table_budget
             )
-            table_order = self._needed_by_test(
+            table_renyi_order = self._needed_by_test(
                 field_name="table_order", field_value=self.table_order
             )
-            require(1 < table_order < math.inf, "table_order", table_order, "a finite number > 1")
+            require(
+                1 < table_renyi_order < math.inf,
+                "table_order",
+                table_renyi_order,
+                "a finite number > 1",
+            )
             return TableTest(
-                renyi_order=table_order, rdp_budget=table_budget, failure_prob=failure_prob
+                renyi_order=table_renyi_order,
+                rdp_budget=table_rdp_budget,
+                failure_prob=failure_prob,
             )
         test_std = self._needed_by_test(field_name="test_std", field_value=self.test_std)
         if self.test == "laplace":

@@ -132,7 +132,7 @@ class StableFixedTopK(StableAggregator):
             planned_aggregator.stable_top_k,
             budget,
             vote_shape=shape,
-            selection_share=self.selection_share,
+            k_selection_share=self.selection_share,
             budget_share=1 - self.peel_share,
         )
         steps = stable_top_k.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
@@ -169,8 +169,8 @@ class StableFixedTopK(StableAggregator):
         )
         for stable_set, set_probability in set_distribution.items():
             is_in_stable_set = np.isin(np.arange(num_labels), stable_set or ())
-            peel = Peel.from_stable(stable_sets=is_in_stable_set[None], k=self.k)
-            kept_labels = np.flatnonzero(peel.is_kept[0]).tolist()
+            peel = Peel.from_stable(is_stable_label=is_in_stable_set[None], k=self.k)
+            kept_labels = np.flatnonzero(peel.is_kept_label[0]).tolist()
             num_picks = int(peel.num_picks[0])
             pick_distribution = self.peeling.distribution_of(
                 counts_of_query, candidate_mask=peel.candidates[0], num_picks=num_picks
@@ -187,12 +187,12 @@ class StableFixedTopK(StableAggregator):
         """Draws a stable set for each query, and picks k labels from it, or labels to add to it, by peeling."""
         if self.k == shape.num_labels:
             return Answers.to_all(labels=np.ones(summary.shape, dtype=np.bool_))
-        stable_sets = self.stable_top_k.draw(summary, shape, rng).labels
-        peel = Peel.from_stable(stable_sets, k=self.k)
+        is_stable_label = self.stable_top_k.draw(summary, shape, rng).labels
+        peel = Peel.from_stable(is_stable_label, k=self.k)
         picked_labels = self.peeling.draw(
             summary, candidate_masks=peel.candidates, pick_counts=peel.num_picks, rng=rng
         )
-        return Answers.to_all(labels=peel.is_kept | picked_labels)
+        return Answers.to_all(labels=peel.is_kept_label | picked_labels)
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
@@ -200,26 +200,26 @@ class Peel:
     """The picks that turn the stable sets of queries into sets of k labels; an empty stable set is a refusal.
 
     Attributes:
-        is_kept: bool `[num_queries, num_labels]`, labels of the stable set that are released without a pick.
+        is_kept_label: bool `[num_queries, num_labels]`, labels of the stable set that are released without a pick.
         candidates: bool `[num_queries, num_labels]`, labels among which the peel picks.
         num_picks: int `[num_queries]`, the number of labels that the peel picks.
     """
 
-    is_kept: BoolArray
+    is_kept_label: BoolArray
     candidates: BoolArray
     num_picks: IntArray
 
     @classmethod
-    def from_stable(cls, stable_sets: BoolArray, k: int) -> Self:
-        """Returns the picks for stable sets, bool `[num_queries, num_labels]`.
+    def from_stable(cls, is_stable_label: BoolArray, k: int) -> Self:
+        """Returns the picks for the stable sets of queries, from which labels are in them, `[num_queries, num_labels]`.
 
         A set of k labels needs no pick. Of a set with more labels, k are picked. To a smaller set, labels from outside
         of it are added until there are k. So all k labels are picked where the set is empty.
         """
-        set_sizes = stable_sets.sum(axis=1)
-        is_large = (set_sizes > k)[:, None]
+        set_sizes = is_stable_label.sum(axis=1)
+        is_large_set = (set_sizes > k)[:, None]
         return cls(
-            is_kept=stable_sets & ~is_large,
-            candidates=np.where(is_large, stable_sets, ~stable_sets),
+            is_kept_label=is_stable_label & ~is_large_set,
+            candidates=np.where(is_large_set, is_stable_label, ~is_stable_label),
             num_picks=np.where(set_sizes > k, k, k - set_sizes),
         )

@@ -55,7 +55,7 @@ def split_budget(
     budget: Budget,
     vote_shape: VoteShape,
     *,
-    selection_share: float | None,
+    k_selection_share: float | None,
     budget_share: float = 1.0,
 ) -> StableTopK:
     """Returns a copy of the aggregator whose selection and test share a budget in a given or in the best proportion.
@@ -75,13 +75,13 @@ def split_budget(
         r_selection(a) = s r(a),    r_test(a) = (1 - s) r(a).
 
     Given a and s, each equation has one unknown, the noise of its step, which `_with_noise_for` solves for. The order a
-    is chosen by `_best_order`. If `selection_share` is None, `_with_best_order_and_share` chooses both a and s.
+    is chosen by `_best_order`. If `k_selection_share` is None, `_with_best_order_and_share` chooses both a and s.
 
     Args:
         aggregator: the aggregator with its kinds of noise, failure probability and adjacency.
         budget: epsilon and delta of the whole release.
         vote_shape: the number of queries, labels and teachers.
-        selection_share: s, in (0, 1); None for the best value.
+        k_selection_share: s, in (0, 1); None for the best value.
         budget_share: the part of the Renyi budget for these two steps; less than 1 for `StableFixedTopK`, which has a
             third step.
 
@@ -93,10 +93,12 @@ def split_budget(
     if not rdp_budgets:
         rule = "an epsilon that some noise can reach"
         raise InvalidValue("target_epsilon", budget.epsilon, rule=rule)
-    if selection_share is None:
+    if k_selection_share is None:
         return _with_best_order_and_share(aggregator, rdp_budgets, vote_shape)
-    rdp_budget = _best_order(aggregator, rdp_budgets, vote_shape, selection_share=selection_share)
-    return _with_noise_for(aggregator, rdp_budget, vote_shape, selection_share=selection_share)
+    rdp_budget = _best_order(
+        aggregator, rdp_budgets, vote_shape, k_selection_share=k_selection_share
+    )
+    return _with_noise_for(aggregator, rdp_budget, vote_shape, k_selection_share=k_selection_share)
 
 
 def _rdp_budgets(
@@ -115,7 +117,11 @@ def _rdp_budgets(
 
 
 def _with_noise_for(
-    aggregator: StableTopK, rdp_budget: RdpBudget, vote_shape: VoteShape, *, selection_share: float
+    aggregator: StableTopK,
+    rdp_budget: RdpBudget,
+    vote_shape: VoteShape,
+    *,
+    k_selection_share: float,
 ) -> StableTopK:
     """Returns a copy of the aggregator whose selection and test each cost their share of a query's budget.
 
@@ -125,29 +131,29 @@ def _with_noise_for(
         aggregator: the aggregator to copy.
         rdp_budget: the Renyi divergence that one query may cost.
         vote_shape: the number of queries, labels and teachers.
-        selection_share: the part of the budget for the selection; the test gets the rest.
+        k_selection_share: the part of the budget for the selection; the test gets the rest.
     """
     gap_test = aggregator.gap_test.tuned(
         renyi_order=rdp_budget.renyi_order,
-        rdp=(1 - selection_share) * rdp_budget.rdp,
+        rdp=(1 - k_selection_share) * rdp_budget.rdp,
         num_teachers=vote_shape.num_teachers,
         adjacency=aggregator.adjacency,
     )
     aggregator_with_test = aggregator.with_gap_test(gap_test)
-    selection = aggregator.gap_selection(
+    k_selection = aggregator.gap_selection(
         num_labels=vote_shape.num_labels, num_teachers=vote_shape.num_teachers
     )
-    if selection.event == NoOpEvent():
+    if k_selection.event == NoOpEvent():
         # There is a single candidate, so the selection has no noise.
         return aggregator_with_test
 
     def selection_event_at_scale(noise_scale: float) -> Event:
-        return replace(selection, noise_scale=noise_scale).event
+        return replace(k_selection, noise_scale=noise_scale).event
 
     selection_scale = noise_of_rdp(
         selection_event_at_scale,
         renyi_order=rdp_budget.renyi_order,
-        rdp=selection_share * rdp_budget.rdp,
+        rdp=k_selection_share * rdp_budget.rdp,
     )
     return replace(aggregator_with_test, selection_scale=selection_scale)
 
@@ -157,7 +163,7 @@ def _best_order(
     rdp_budgets: list[RdpBudget],
     vote_shape: VoteShape,
     *,
-    selection_share: float,
+    k_selection_share: float,
 ) -> RdpBudget:
     """Returns the budget at the best Renyi order, for a given share of the selection.
 
@@ -170,22 +176,22 @@ def _best_order(
         aggregator: the aggregator with the failure probability and the adjacency.
         rdp_budgets: the budget of one query at each order.
         vote_shape: the number of queries, labels and teachers.
-        selection_share: the part of the budget for the selection.
+        k_selection_share: the part of the budget for the selection.
     """
-    num_levels = min(
+    num_gap_levels = min(
         vote_shape.num_teachers // aggregator.adjacency.gap_sensitivity + 2, _MAX_LEVELS
     )
     sort_key_of_budget = partial(
         _sort_key_of_order,
-        test_share=1 - selection_share,
+        test_share=1 - k_selection_share,
         failure_prob=failure_prob_of(aggregator),
-        num_levels=num_levels,
+        num_gap_levels=num_gap_levels,
     )
     return min(_near_the_best(rdp_budgets, sort_key_of_budget), key=sort_key_of_budget)
 
 
 def _sort_key_of_order(
-    rdp_budget: RdpBudget, *, test_share: float, failure_prob: float, num_levels: int
+    rdp_budget: RdpBudget, *, test_share: float, failure_prob: float, num_gap_levels: int
 ) -> tuple[float, float]:
     """Returns the level of a stability table that passes with probability 0.95, and a number that breaks ties.
 
@@ -197,14 +203,14 @@ def _sort_key_of_order(
         rdp_budget: the budget of one query at one Renyi order.
         test_share: the part of the budget for the test.
         failure_prob: the probability that the test fails.
-        num_levels: the number of levels of the table.
+        num_gap_levels: the number of levels of the table.
     """
     stand_in_test = TableTest(
         renyi_order=rdp_budget.renyi_order,
         rdp_budget=test_share * rdp_budget.rdp,
         failure_prob=failure_prob,
     )
-    logits_of_levels = stand_in_test.table(num_levels=num_levels).logits
+    logits_of_levels = stand_in_test.table(num_levels=num_gap_levels).logits
     levels_to_95 = math.inf
     if logits_of_levels[-1] >= _LOGIT_OF_95:
         # In fractions of a level, so that neighboring orders differ.
@@ -238,7 +244,7 @@ def _with_best_order_and_share(
     order hardly depends on the share. Both searches are coarse first and then fine.
     """
     noise_search = _NoiseSearch(aggregator=aggregator, vote_shape=vote_shape)
-    gap_key_at_even_share = partial(noise_search.released_gap_key, selection_share=EVEN_SHARE)
+    gap_key_at_even_share = partial(noise_search.released_gap_key, k_selection_share=EVEN_SHARE)
     near_rdp_budgets = _near_the_best(rdp_budgets, gap_key_at_even_share)
     best_budget_at_even = min(near_rdp_budgets, key=gap_key_at_even_share)
 
@@ -247,9 +253,9 @@ def _with_best_order_and_share(
     best_share = noise_search.best_share(fine_shares, rdp_budget=best_budget_at_even)
 
     best_rdp_budget = min(
-        near_rdp_budgets, key=partial(noise_search.released_gap_key, selection_share=best_share)
+        near_rdp_budgets, key=partial(noise_search.released_gap_key, k_selection_share=best_share)
     )
-    return _with_noise_for(aggregator, best_rdp_budget, vote_shape, selection_share=best_share)
+    return _with_noise_for(aggregator, best_rdp_budget, vote_shape, k_selection_share=best_share)
 
 
 @dataclass(frozen=True)
@@ -265,7 +271,7 @@ class _NoiseSearch:
     vote_shape: VoteShape
 
     def released_gap_key(
-        self, rdp_budget: RdpBudget, selection_share: float
+        self, rdp_budget: RdpBudget, k_selection_share: float
     ) -> tuple[float, float]:
         """Returns a pair that is smaller, the smaller the gap is that a copy with this budget and share releases.
 
@@ -273,15 +279,15 @@ class _NoiseSearch:
 
         Args:
             rdp_budget: the budget of one query at one Renyi order.
-            selection_share: the part of the budget for the selection.
+            k_selection_share: the part of the budget for the selection.
         """
-        candidate = _with_noise_for(
-            self.aggregator, rdp_budget, self.vote_shape, selection_share=selection_share
+        tried_aggregator = _with_noise_for(
+            self.aggregator, rdp_budget, self.vote_shape, k_selection_share=k_selection_share
         )
-        steps = candidate.steps(
+        selection_and_test = tried_aggregator.steps(
             num_labels=self.vote_shape.num_labels, num_teachers=self.vote_shape.num_teachers
         )
-        return steps.released_gap_key()
+        return selection_and_test.released_gap_key()
 
     def best_share(self, selection_shares: Sequence[float], *, rdp_budget: RdpBudget) -> float:
         """Returns the one of some shares of the selection whose copy of the aggregator releases the smallest gap."""

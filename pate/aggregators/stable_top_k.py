@@ -97,7 +97,7 @@ class StableTopK(StableAggregator):
             noise=self.selection_noise,
             num_labels=num_labels,
             num_teachers=num_teachers,
-            padded=self.padded,
+            padded=self.padded,  # whether k = 0 and k = num_labels are candidates
             regularizer=self.regularizer,
             max_k=self.max_k,
             adjacency=self.adjacency,
@@ -142,14 +142,14 @@ class StableTopK(StableAggregator):
         keeps_proportion = self.test != "table" and self.selection_share is not None
         if self.table is not None or keeps_proportion:
             return planned_aggregator.scaled_to(budget, vote_shape=shape)
-        selection_shares = (
+        k_selection_shares = (
             (None, EVEN_SHARE) if self.selection_share is None else (self.selection_share,)
         )
         split_aggregators = [
             split_budget(
-                planned_aggregator, budget, vote_shape=shape, selection_share=selection_share
+                planned_aggregator, budget, vote_shape=shape, k_selection_share=k_selection_share
             )
-            for selection_share in selection_shares
+            for k_selection_share in k_selection_shares
         ]
         fitted_candidates = [
             split_aggregator.scaled_to(budget, vote_shape=shape)
@@ -247,11 +247,11 @@ class StableTopK(StableAggregator):
         # The gaps begin with k = 0 if padded, and with k = 1 otherwise.
         columns_of_gaps = selected_k if self.padded else selected_k - 1
         selected_gaps = gaps[np.arange(len(selected_k)), columns_of_gaps]
-        pass_probs = stability_test.pass_probabilities(selected_gaps)
+        gap_pass_probs = stability_test.pass_probabilities(selected_gaps)
         if not self.padded:
-            return pass_probs
-        is_constant = (selected_k == 0) | (selected_k == vote_ranking.num_labels)
-        return np.where(is_constant, 1.0, pass_probs)
+            return gap_pass_probs
+        needs_no_test = (selected_k == 0) | (selected_k == vote_ranking.num_labels)
+        return np.where(needs_no_test, 1.0, gap_pass_probs)
 
 
 def _make_steps(aggregator: StableTopK, num_labels: int, num_teachers: int) -> SelectThenTest:

@@ -78,12 +78,12 @@ class Descent:
         return np.asarray(expit(self.public_features @ weights.astype(np.float32)))
 
     def learning_times(
-        self, label_noise_rates: FloatArray, *, weight_variances: FloatArray | None = None
+        self, noise_variance_rates: FloatArray, *, weight_variances: FloatArray | None = None
     ) -> LearningTimes:
         """Returns the learning time of each label, times `recipe.longer`, at most what `num_steps` steps can take.
 
         Args:
-            label_noise_rates: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the
+            noise_variance_rates: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the
                 number of steps.
             weight_variances: `[num_features - 1, num_labels]`, the variance that is expected of what each weight still
                 has to learn; None for a descent that begins at the prevalence, with all other weights 0.
@@ -96,7 +96,7 @@ class Descent:
             feature_mean_squares=self.feature_mean_squares,
             signal_variances=signal_variances,
             prevalence=self.prevalence,
-            noise_rate=label_noise_rates,
+            noise_rate=noise_variance_rates,
             clip_factor=self.unclipped_share,
         )
         return replace(
@@ -147,7 +147,7 @@ class Descent:
         *,
         released_variance: FloatArray | float,
         suggested_prevalence: FloatArray,
-        label_noise_rates: FloatArray,
+        noise_variance_rates: FloatArray,
     ) -> FloatArray:
         """Returns the average of `prevalence` and of the prevalence that the steps suggest, `[num_labels]`.
 
@@ -158,9 +158,9 @@ class Descent:
             released_variance: the variance of the noise in the released prevalence, one number or `[num_labels]`; 0
                 where it is public.
             suggested_prevalence: `[num_labels]`, the mean of `suggested_prevalence` over all steps.
-            label_noise_rates: `[num_labels]`, as in `learning_times`.
+            noise_variance_rates: `[num_labels]`, as in `learning_times`.
         """
-        noise_variance = label_noise_rates / (self._constant_feature * self.unclipped_share) ** 2
+        noise_variance = noise_variance_rates / (self._constant_feature * self.unclipped_share) ** 2
         suggested_variance = noise_variance + self.recipe.clip_bias**2
         weighted = self.prevalence * suggested_variance + suggested_prevalence * released_variance
         average_prevalence = weighted / (suggested_variance + released_variance)
@@ -172,7 +172,7 @@ class Descent:
         weights: FloatArray,
         *,
         times_and_speeds: LearningTimes,
-        label_noise_rates: FloatArray,
+        noise_variance_rates: FloatArray,
         prevalence: FloatArray,
     ) -> FloatArray:
         """Returns the weights at the end of the descent, `[num_features, num_labels]`, from those after the last step.
@@ -184,16 +184,16 @@ class Descent:
         Args:
             weights: `[num_features, num_labels]`, after the last step.
             times_and_speeds: how long the descent learned each label, as returned by the method `learning_times`.
-            label_noise_rates: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the
+            noise_variance_rates: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the
                 number of steps; 0 without noise.
             prevalence: `[num_labels]`, in (0, 1), to which the mean probabilities are matched.
         """
         feature_weights = weights[:-1]
-        if label_noise_rates.all():
+        if noise_variance_rates.all():
             feature_weights = self._posterior_mean(
                 feature_weights,
                 times_and_speeds=times_and_speeds,
-                label_noise_rates=label_noise_rates,
+                noise_variance_rates=noise_variance_rates,
             )
         return self.with_constants(feature_weights, prevalence=prevalence)
 
@@ -212,7 +212,7 @@ class Descent:
         feature_weights: FloatArray,
         *,
         times_and_speeds: LearningTimes,
-        label_noise_rates: FloatArray,
+        noise_variance_rates: FloatArray,
     ) -> FloatArray:
         """Returns the posterior mean of the weights of all features but the constant, `[num_features - 1, num_labels]`.
 
@@ -223,13 +223,15 @@ class Descent:
         Args:
             feature_weights: `[num_features - 1, num_labels]`, after the last step.
             times_and_speeds: the learning time of each label.
-            label_noise_rates: `[num_labels]`, the noise that `learning_times` was computed for, > 0.
+            noise_variance_rates: `[num_labels]`, the noise that `learning_times` was computed for, > 0.
         """
         speeds = times_and_speeds.speeds.T  # [num_features - 1, num_labels]
         times = times_and_speeds.times  # [num_labels]
         learned_shares = -np.expm1(-speeds * times)
         # The variance of the noise in each weight; `LearningTimes` has the formula.
-        noise_variance = label_noise_rates * times * -np.expm1(-2 * speeds * times) / (2 * speeds)
+        noise_variance = (
+            noise_variance_rates * times * -np.expm1(-2 * speeds * times) / (2 * speeds)
+        )
         relative_signals = self.feature_variances**self.recipe.signal_power
         weight_variances = (relative_signals / self.feature_mean_squares)[
             :, None

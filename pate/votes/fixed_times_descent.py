@@ -36,7 +36,7 @@ class FixedTimesDescent:
         *,
         probabilities: Float32Array,
         gradient: FloatArray,
-        label_noise_rates: FloatArray,
+        noise_variance_rates: FloatArray,
     ) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` after one step.
 
@@ -44,17 +44,17 @@ class FixedTimesDescent:
             weights: `[num_features, num_labels]`, before the step.
             probabilities: not read.
             gradient: `[num_features, num_labels]`, the noisy mean gradient.
-            label_noise_rates: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the
+            noise_variance_rates: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the
                 number of steps; 0 without noise.
         """
         return self._descent.take_step(
             weights,
             gradient=gradient,
-            times_and_speeds=self._times_and_speeds_at(label_noise_rates),
+            times_and_speeds=self._times_and_speeds_at(noise_variance_rates),
         )
 
     def final_weights(
-        self, weights: FloatArray, *, label_noise_rates: FloatArray, prevalence: FloatArray
+        self, weights: FloatArray, *, noise_variance_rates: FloatArray, prevalence: FloatArray
     ) -> FloatArray:
         """Returns the weights at the end of the descent, `[num_features, num_labels]`, from those after the last step.
 
@@ -62,22 +62,22 @@ class FixedTimesDescent:
 
         Args:
             weights: `[num_features, num_labels]`, after the last step.
-            label_noise_rates: `[num_labels]`, as in `take_step`.
+            noise_variance_rates: `[num_labels]`, as in `take_step`.
             prevalence: `[num_labels]`, to which the mean probabilities are matched.
         """
         return self._descent.final_weights(
             weights,
-            times_and_speeds=self._times_and_speeds_at(label_noise_rates),
-            label_noise_rates=label_noise_rates,
+            times_and_speeds=self._times_and_speeds_at(noise_variance_rates),
+            noise_variance_rates=noise_variance_rates,
             prevalence=prevalence,
         )
 
-    def _times_and_speeds_at(self, label_noise_rates: FloatArray) -> LearningTimes:
-        """Returns the learning times of the labels for the `label_noise_rates` of the first call, in later calls too.
+    def _times_and_speeds_at(self, noise_variance_rates: FloatArray) -> LearningTimes:
+        """Returns the labels' learning times for the `noise_variance_rates` of the first call, in later calls too.
 
         Args:
-            label_noise_rates: `[num_labels]`, as in `take_step`.
+            noise_variance_rates: `[num_labels]`, as in `take_step`.
         """
         if self._times_and_speeds is None:
-            self._times_and_speeds = self._descent.learning_times(label_noise_rates)
+            self._times_and_speeds = self._descent.learning_times(noise_variance_rates)
         return self._times_and_speeds

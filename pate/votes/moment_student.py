@@ -68,14 +68,14 @@ class MomentStudent:
         """
         descent = self._descent(prevalence)
         # The mean is the harmonic one, as features without any information may have variances beyond all bounds.
-        label_noise_rates = 1 / (1 / noisy_moments.variances).mean(axis=0)
+        noise_variance_rates = 1 / (1 / noisy_moments.variances).mean(axis=0)
         if public_start is None:
-            times_and_speeds = descent.learning_times(label_noise_rates)
+            times_and_speeds = descent.learning_times(noise_variance_rates)
             start_weights = np.zeros_like(noisy_moments.values)
             weights = descent.initial_weights()
         else:
             times_and_speeds = descent.learning_times(
-                label_noise_rates, weight_variances=public_start.variances
+                noise_variance_rates, weight_variances=public_start.variances
             )
             start_weights = public_start.weights
             weights = descent.with_constants(start_weights, prevalence=prevalence)

@@ -83,7 +83,7 @@ class StartedDescent:
         *,
         probabilities: Float32Array,
         gradient: FloatArray,
-        label_noise_rates: FloatArray,
+        noise_variance_rates: FloatArray,
     ) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` after one step.
 
@@ -91,25 +91,25 @@ class StartedDescent:
             weights: `[num_features, num_labels]`, before the step.
             probabilities: `[num_public, num_labels]`, of the model before the step.
             gradient: `[num_features, num_labels]`, the noisy mean gradient.
-            label_noise_rates: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the
+            noise_variance_rates: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the
                 number of steps; 0 without noise.
         """
         num_steps = self._descent.num_steps
         self._num_steps_taken += 1
         self._gradient_sum += gradient[:-1] + self._gradient_from_prevalence(probabilities)
         trust_before = self.trust
-        if label_noise_rates.all():
-            noise_variance_by_label = label_noise_rates * num_steps / self._num_steps_taken
+        if noise_variance_rates.all():
+            noise_variance_by_label = noise_variance_rates * num_steps / self._num_steps_taken
             self.trust = self._estimate_trust(noise_variance_by_label)
         times_and_speeds = self._descent.learning_times(
-            label_noise_rates, weight_variances=self._remainder_variances
+            noise_variance_rates, weight_variances=self._remainder_variances
         )
         next_weights = self._descent.take_step(
             weights, gradient=gradient, times_and_speeds=times_and_speeds
         )
         step_times = times_and_speeds.times / num_steps
         remaining_share = np.exp(-self._speeds * step_times)
-        step_noise_variance = label_noise_rates * num_steps * step_times**2
+        step_noise_variance = noise_variance_rates * num_steps * step_times**2
         self._noise_variances = self._noise_variances * remaining_share**2 + step_noise_variance
         self._elapsed_times = self._elapsed_times + step_times
         change_of_trust = self.trust - trust_before
@@ -117,7 +117,7 @@ class StartedDescent:
         return next_weights
 
     def final_weights(
-        self, weights: FloatArray, *, label_noise_rates: FloatArray, prevalence: FloatArray
+        self, weights: FloatArray, *, noise_variance_rates: FloatArray, prevalence: FloatArray
     ) -> FloatArray:
         """Returns the weights at the end of the descent, `[num_features, num_labels]`, from those after the last step.
 
@@ -127,11 +127,11 @@ class StartedDescent:
 
         Args:
             weights: `[num_features, num_labels]`, after the last step.
-            label_noise_rates: `[num_labels]`, as in `take_step`.
+            noise_variance_rates: `[num_labels]`, as in `take_step`.
             prevalence: `[num_labels]`, to which the mean probabilities are matched.
         """
         feature_weights = weights[:-1]
-        if label_noise_rates.all():
+        if noise_variance_rates.all():
             trusted_weights = self.trusted_start.weights
             feature_weights = trusted_weights + self._posterior_mean(
                 feature_weights - trusted_weights

@@ -364,7 +364,7 @@ def test_a_whole_session_with_its_release_is_covered(
     prior_set = np.array([[True, False, False]])
 
     def session_law(counts: IntArray) -> dict[object, float]:
-        margin = margins(counts[None], label_sets=prior_set)[0]
+        margin = margins(counts[None], label_set_of_query=prior_set)[0]
         return session_distribution(
             keep_prob=float(keep_probs[margin + 6]),
             release_distribution=aggregator.release_step.distribution(counts, num_teachers=6),

@@ -41,7 +41,7 @@ def descended_weights(
     labels = rng.random(size=(len(rows), 2)) < expit(rows @ true_weights)
     gradient_noise_variances = np.full(2, gradient_noise_std**2)
     step_noise_std = gradient_noise_std * np.sqrt(descent.num_steps)
-    times_and_speeds = descent.learning_times(label_noise_rates=gradient_noise_variances)
+    times_and_speeds = descent.learning_times(noise_variance_rates=gradient_noise_variances)
     weights = descent.initial_weights()
     for _ in range(descent.num_steps):
         gradient = descent.clip_factor * rows.T @ (labels - expit(rows @ weights)) / len(rows)
@@ -50,7 +50,7 @@ def descended_weights(
     return descent.final_weights(
         weights,
         times_and_speeds=times_and_speeds,
-        label_noise_rates=gradient_noise_variances,
+        noise_variance_rates=gradient_noise_variances,
         prevalence=descent.prevalence,
     )
 
@@ -128,7 +128,7 @@ def test_learning_times_fall_with_the_noise(descent: Descent) -> None:
     Weights that are learned from noise alone stay small.
     """
     times = [
-        descent.learning_times(label_noise_rates=np.full(2, noise_std**2)).times
+        descent.learning_times(noise_variance_rates=np.full(2, noise_std**2)).times
         for noise_std in (1e-4, 1e-2, 1.0)
     ]
     assert (times[0] > times[1]).all() and (times[1] > times[2]).all()
@@ -161,19 +161,19 @@ def test_steps_correct_a_noisy_prevalence(descent: Descent) -> None:
     corrected_prevalence = noisy_descent.average_prevalence(
         released_variance=0.02,
         suggested_prevalence=suggested_prevalence,
-        label_noise_rates=small_noise_variances,
+        noise_variance_rates=small_noise_variances,
     )
     assert np.abs(corrected_prevalence - true_prevalence).max() < 0.02
     prevalence_with_exact_release = noisy_descent.average_prevalence(
         released_variance=0.0,
         suggested_prevalence=suggested_prevalence,
-        label_noise_rates=small_noise_variances,
+        noise_variance_rates=small_noise_variances,
     )
     np.testing.assert_array_equal(prevalence_with_exact_release, noisy_descent.prevalence)
     prevalence_with_noisy_gradients = noisy_descent.average_prevalence(
         released_variance=0.02,
         suggested_prevalence=suggested_prevalence,
-        label_noise_rates=large_noise_variances,
+        noise_variance_rates=large_noise_variances,
     )
     assert np.abs(prevalence_with_noisy_gradients - noisy_descent.prevalence).max() < 1e-3
 
@@ -183,9 +183,9 @@ def test_each_label_learns_by_its_own_noise(descent: Descent) -> None:
     small_noise_variances = np.full(2, 1e-6)
     large_noise_variances = np.full(2, 1e-3)
     both_noise_variances = np.array([1e-6, 1e-3])
-    times_of_both = descent.learning_times(label_noise_rates=both_noise_variances).times
-    times_of_small_noise = descent.learning_times(label_noise_rates=small_noise_variances).times
-    times_of_large_noise = descent.learning_times(label_noise_rates=large_noise_variances).times
+    times_of_both = descent.learning_times(noise_variance_rates=both_noise_variances).times
+    times_of_small_noise = descent.learning_times(noise_variance_rates=small_noise_variances).times
+    times_of_large_noise = descent.learning_times(noise_variance_rates=large_noise_variances).times
     np.testing.assert_array_equal(times_of_both, [times_of_small_noise[0], times_of_large_noise[1]])
 
 

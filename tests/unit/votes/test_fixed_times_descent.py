@@ -28,7 +28,7 @@ def test_learning_times_of_the_first_step_stay() -> None:
     """
     plain_descent = descent()
     fixed_times_descent = FixedTimesDescent(plain_descent)
-    times_and_speeds = plain_descent.learning_times(label_noise_rates=GRADIENT_NOISE_VARIANCES)
+    times_and_speeds = plain_descent.learning_times(noise_variance_rates=GRADIENT_NOISE_VARIANCES)
     weights = expected_weights = plain_descent.initial_weights()
     gradient = np.full(weights.shape, 0.01)
     for gradient_noise_variances in (GRADIENT_NOISE_VARIANCES, 100 * GRADIENT_NOISE_VARIANCES):
@@ -36,7 +36,7 @@ def test_learning_times_of_the_first_step_stay() -> None:
             weights,
             probabilities=plain_descent.probabilities(weights),
             gradient=gradient,
-            label_noise_rates=gradient_noise_variances,
+            noise_variance_rates=gradient_noise_variances,
         )
         expected_weights = plain_descent.take_step(
             expected_weights, gradient=gradient, times_and_speeds=times_and_speeds
@@ -44,12 +44,14 @@ def test_learning_times_of_the_first_step_stay() -> None:
     np.testing.assert_array_equal(weights, expected_weights)
     np.testing.assert_array_equal(
         fixed_times_descent.final_weights(
-            weights, label_noise_rates=GRADIENT_NOISE_VARIANCES, prevalence=plain_descent.prevalence
+            weights,
+            noise_variance_rates=GRADIENT_NOISE_VARIANCES,
+            prevalence=plain_descent.prevalence,
         ),
         plain_descent.final_weights(
             weights,
             times_and_speeds=times_and_speeds,
-            label_noise_rates=GRADIENT_NOISE_VARIANCES,
+            noise_variance_rates=GRADIENT_NOISE_VARIANCES,
             prevalence=plain_descent.prevalence,
         ),
     )
@@ -66,7 +68,7 @@ def test_a_step_at_another_first_noise_differs() -> None:
             weights,
             probabilities=plain_descent.probabilities(weights),
             gradient=gradient,
-            label_noise_rates=gradient_noise_variances,
+            noise_variance_rates=gradient_noise_variances,
         )
         changes.append(np.abs(next_weights - weights)[:-1].max(axis=0))
     assert (changes[1] < changes[0]).all()

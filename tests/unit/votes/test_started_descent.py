@@ -74,18 +74,20 @@ def error_after(start: PublicStart | None, noise_std: float) -> float:
                 weights,
                 probabilities=plain_descent.probabilities(weights),
                 gradient=gradient,
-                label_noise_rates=gradient_noise_variances,
+                noise_variance_rates=gradient_noise_variances,
             )
     if started is None:
         weights = plain_descent.final_weights(
             weights,
             times_and_speeds=times_and_speeds,
-            label_noise_rates=gradient_noise_variances,
+            noise_variance_rates=gradient_noise_variances,
             prevalence=plain_descent.prevalence,
         )
     else:
         weights = started.final_weights(
-            weights, label_noise_rates=gradient_noise_variances, prevalence=plain_descent.prevalence
+            weights,
+            noise_variance_rates=gradient_noise_variances,
+            prevalence=plain_descent.prevalence,
         )
     return error_of_weights(weights=weights[:-1])
 
@@ -149,7 +151,7 @@ def test_trust_is_low_for_the_wrong_labels_of_a_start() -> None:
         student_weights,
         probabilities=descent().probabilities(student_weights),
         gradient=gradient,
-        label_noise_rates=gradient_noise_variances,
+        noise_variance_rates=gradient_noise_variances,
     )
     assert started.trust[:4].max() < 0.5 < 0.8 < started.trust[4:].min()
 
@@ -167,7 +169,7 @@ def test_gradients_of_noise_alone_leave_the_trust_in_a_start(seed: int) -> None:
         student_weights,
         probabilities=descent().probabilities(student_weights),
         gradient=gradient,
-        label_noise_rates=noise_std**2,
+        noise_variance_rates=noise_std**2,
     )
     assert started.trust.min() > 0.7
 
@@ -187,11 +189,11 @@ def test_a_start_of_zeros_begins_at_the_prevalence() -> None:
         initial_weights,
         probabilities=probabilities,
         gradient=gradient,
-        label_noise_rates=gradient_noise_variances,
+        noise_variance_rates=gradient_noise_variances,
     )
     final_weights = started.final_weights(
         weights_after_step,
-        label_noise_rates=gradient_noise_variances,
+        noise_variance_rates=gradient_noise_variances,
         prevalence=descent().prevalence,
     )
     assert np.isfinite(final_weights).all()
@@ -208,9 +210,11 @@ def test_without_noise_the_student_is_the_one_after_the_last_step() -> None:
         initial_weights,
         probabilities=descent().probabilities(initial_weights),
         gradient=gradient,
-        label_noise_rates=zero_noise_variances,
+        noise_variance_rates=zero_noise_variances,
     )
     final_weights = started.final_weights(
-        weights_after_step, label_noise_rates=zero_noise_variances, prevalence=descent().prevalence
+        weights_after_step,
+        noise_variance_rates=zero_noise_variances,
+        prevalence=descent().prevalence,
     )
     np.testing.assert_array_equal(final_weights[:-1], weights_after_step[:-1])
