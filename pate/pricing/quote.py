@@ -129,10 +129,11 @@ class Quote:
             ("teachers", str(self.num_teachers)),
         ]
         if self.paper_epsilon is not None:
-            epsilon = format_epsilon(self.paper_epsilon)
-            rows.append(("by the formula of the paper, no guarantee", epsilon))
-        if self.attacks is not None:
-            rows.append(("attacks", self.attacks.sentence))
+            formula_epsilon = format_epsilon(self.paper_epsilon)
+            rows.append(("by the formula of the paper, no guarantee", formula_epsilon))
+        attack_bounds = self.attacks
+        if attack_bounds is not None:
+            rows.append(("attacks", attack_bounds.sentence))
         rows += [(f"solved for: {name}", str(value)) for name, value in self.solved_for.items()]
         rows += [("doubt", doubt) for doubt in self.doubts]
         return html_table(title=f"Quote of {self.aggregator['name']}", rows=rows)
@@ -177,7 +178,7 @@ def quote_release(
     vote_shape = release.shape
     delta = budget.delta
     winner_name = release.won_by
-    accountant_price = _price_with_orders(priced_release=release, budget=budget)
+    accountant_price = _price_by_budget_accountant(priced_release=release, budget=budget)
     aggregator_parameters = _parameters_of_aggregator(aggregator)
     plain_composition_event = aggregator.plain_event(vote_shape)
     return Quote(
@@ -245,10 +246,10 @@ def _prices_side_by_side(
     if not other_accountants:
         return ()
     accountant_prices = [accountant_price]
-    for accountant_name, make_accountant in other_accountants.items():
+    for other_name, make_other_accountant in other_accountants.items():
         other_price = price_by(
-            accountant_name,
-            make_accountant=make_accountant,
+            other_name,
+            make_accountant=make_other_accountant,
             event=priced_release.event,
             delta=delta,
         )
@@ -276,7 +277,7 @@ def _expectation_or_none(aggregator: Aggregator, vote_shape: VoteShape) -> Expec
         return None
 
 
-def _price_with_orders(priced_release: PricedRelease, budget: Budget) -> AccountantPrice:
+def _price_by_budget_accountant(priced_release: PricedRelease, budget: Budget) -> AccountantPrice:
     """Returns the release's price by the budget's accountant, with the orders if that is the Renyi accountant."""
     accountant = budget.accountant()
     winner_name = priced_release.won_by

@@ -69,9 +69,9 @@ def search_with_progress(monitor: Monitor, *, spelling: Spelling) -> RemedySearc
 
     def report_refusal(refusal: InvalidValue, max_seconds: float) -> None:
         """Shows a refusal in one line, with the time limit of the search for other settings that follows."""
-        refusal_line = spelling.error_line(refusal)
+        refusal_of_useless_release = spelling.error_line(refusal)
         monitor.say(
-            f"{refusal_line}; settings that work are searched for, {max_seconds:g} s at most"
+            f"{refusal_of_useless_release}; settings that work are searched for, {max_seconds:g} s at most"
         )
 
     return RemedySearch(report_refusal=report_refusal, open_stage=monitor.stage)
@@ -210,7 +210,7 @@ class _RunningSearch:
         more_teachers_kind = MoreTeachers.from_release(
             release_priced_by_renyi=release_priced_by_renyi, num_groups=self._num_groups
         )
-        self._search_by_renyi(change_kind_name="teachers", change_kind=more_teachers_kind)
+        self._search_by_renyi(change_kind_name="teachers", kind_with_candidates=more_teachers_kind)
         if has_given_noise(planner.budget):
             self._try_less_noise()
         else:
@@ -245,45 +245,57 @@ class _RunningSearch:
         """
         budget = self._planner.budget_with_renyi_accountant
         vote_shape = release_priced_by_renyi.shape
-        useful_aggregator = less_noisy_aggregator(release_priced_by_renyi)
-        if useful_aggregator is not None and is_solved_for_noise(self._planner.budget):
+        aggregator_of_useful_noise = less_noisy_aggregator(release_priced_by_renyi)
+        if aggregator_of_useful_noise is not None and is_solved_for_noise(self._planner.budget):
             larger_epsilon_kind = LargerEpsilon.from_aggregator(
-                useful_aggregator, vote_shape=vote_shape, budget_with_renyi_accountant=budget
+                aggregator_of_useful_noise,
+                vote_shape=vote_shape,
+                budget_with_renyi_accountant=budget,
             )
-            self._search_by_renyi(change_kind_name="epsilon", change_kind=larger_epsilon_kind)
-        if useful_aggregator is not None:
+            self._search_by_renyi(
+                change_kind_name="epsilon", kind_with_candidates=larger_epsilon_kind
+            )
+        if aggregator_of_useful_noise is not None:
             fewer_queries_kind = FewerQueries.from_aggregator(
-                useful_aggregator, vote_shape=vote_shape, budget_with_renyi_accountant=budget
+                aggregator_of_useful_noise,
+                vote_shape=vote_shape,
+                budget_with_renyi_accountant=budget,
             )
-            self._search_by_renyi(change_kind_name="queries", change_kind=fewer_queries_kind)
+            self._search_by_renyi(
+                change_kind_name="queries", kind_with_candidates=fewer_queries_kind
+            )
         numbers_of_teachers = self._kind_of_name["teachers"].candidates
         if not numbers_of_teachers or "teachers" in self.changes or "queries" in self.changes:
             return
         most_teachers = int(numbers_of_teachers[-1])
         shape_of_most_teachers = replace(vote_shape, num_teachers=most_teachers)
-        useful_aggregator = less_noisy_aggregator(
+        aggregator_of_useful_noise = less_noisy_aggregator(
             replace(release_priced_by_renyi, shape=shape_of_most_teachers)
         )
-        if useful_aggregator is not None:
-            kind_of_both_changes = FewerQueries.from_aggregator(
-                useful_aggregator,
+        if aggregator_of_useful_noise is not None:
+            teachers_and_queries_kind = FewerQueries.from_aggregator(
+                aggregator_of_useful_noise,
                 vote_shape=shape_of_most_teachers,
                 budget_with_renyi_accountant=budget,
                 new_num_teachers=most_teachers,
             )
-            self._search_by_renyi(change_kind_name="both", change_kind=kind_of_both_changes)
+            self._search_by_renyi(
+                change_kind_name="both", kind_with_candidates=teachers_and_queries_kind
+            )
 
     def _try_less_noise(self) -> None:
         """Adds a change to less noise, if the budget pays for enough queries with it and the release is useful.
 
         Enough are 20 queries, or all queries of a release with fewer.
         """
-        useful_aggregator = less_noisy_aggregator(self._refused_release)
-        if useful_aggregator is None:
+        aggregator_of_useful_noise = less_noisy_aggregator(self._refused_release)
+        if aggregator_of_useful_noise is None:
             return
         shape = self._planner.shape
         planned_release = plan_or_none(
-            useful_aggregator, vote_shape=shape, budget=self._planner.budget_with_renyi_accountant
+            aggregator_of_useful_noise,
+            vote_shape=shape,
+            budget=self._planner.budget_with_renyi_accountant,
         )
         if planned_release is None or not is_plan_useful(planned_release):
             return
@@ -294,23 +306,26 @@ class _RunningSearch:
             )
             self.changes["noise"] = Change(noise=tuple(changed_noise_fields.items()))
 
-    def _search_by_renyi(self, change_kind_name: str, change_kind: ChangeKind) -> None:
+    def _search_by_renyi(self, change_kind_name: str, kind_with_candidates: ChangeKind) -> None:
         """Finds the first candidate of a kind that makes the release useful, by plans of the Renyi accountant.
 
         Args:
             change_kind_name: the name of the kind, a key of `changes`.
-            change_kind: the kind of change with its candidates.
+            kind_with_candidates: the kind of change with its candidates.
         """
-        self._kind_of_name[change_kind_name] = change_kind
+        self._kind_of_name[change_kind_name] = kind_with_candidates
         likely_index = bisect_left(
-            change_kind.candidates, x=True, key=change_kind.is_useful_by_renyi
+            # the values of the changed setting, from the smallest change to the largest
+            kind_with_candidates.candidates,
+            x=True,
+            key=kind_with_candidates.is_useful_by_renyi,
         )
         self._find_smallest(
             change_kind_name,
             make_plan_of_change=self._planner.plan_by_renyi,
             start_index=likely_index,
             first_index=0,
-            last_index=len(change_kind.candidates) - 1,
+            last_index=len(kind_with_candidates.candidates) - 1,
         )
 
     def _confirm(self, change_kind_name: str) -> None:

@@ -75,7 +75,7 @@ def suggest(
     budget_with_renyi_accountant = replace(budget, accountant=RdpAccountant)
     teacher_counts = [count for count in _TEACHER_COUNTS if count <= max_teachers]
     middle_of_teacher_counts = teacher_counts[len(teacher_counts) // 2]
-    settings_suggestions: list[Suggestion] = []
+    suggestions_of_numbers: list[Suggestion] = []
     for num_queries in _QUERY_COUNTS:
         if max_queries is not None and num_queries > max_queries:
             continue
@@ -89,14 +89,14 @@ def suggest(
             continue
         # The noise hardly depends on the number of teachers, so one plan serves for all of them.
         for num_teachers in teacher_counts:
-            settings_suggestion = _suggestion_of(
+            suggestion_of_numbers = _suggestion_of(
                 planned_release.aggregator,
                 vote_shape=replace(planned_release.shape, num_teachers=num_teachers),
                 num_private_groups=num_private,
             )
-            settings_suggestions.append(settings_suggestion)
-    settings_suggestions.sort(key=attrgetter("clear_queries"), reverse=True)
-    for best_suggestion in settings_suggestions:
+            suggestions_of_numbers.append(suggestion_of_numbers)
+    suggestions_of_numbers.sort(key=attrgetter("clear_queries"), reverse=True)
+    for best_suggestion in suggestions_of_numbers:
         best_vote_shape = replace(
             shape,
             num_teachers=best_suggestion.num_teachers,
