@@ -109,14 +109,14 @@ class AttackReport:
         )
 
     def require_publishable(
-        self, privacy_statement: PrivacyStatement, *, rehearsed_on: str | None
+        self, privacy_statement: PrivacyStatement, *, stated_kind_of_records: str | None
     ) -> None:
         """Raises `InvalidValue` unless the attack was on a release of this kind, and publishing it costs no privacy.
 
         Args:
             privacy_statement: the price of the release.
-            rehearsed_on: "public" if the publisher states that the attack ran on public records in place of the private
-                ones; None without a statement.
+            stated_kind_of_records: "public" if the publisher states that the attack ran on public records in place of
+                the private ones; None without a statement.
         """
         if self.aggregator != privacy_statement.mechanism:
             rule = f"an attack on {privacy_statement.mechanism}, as released"
@@ -132,9 +132,9 @@ class AttackReport:
         if not 1 / _MAX_EPSILON_RATIO <= ratio <= _MAX_EPSILON_RATIO:
             rule = f"an attack at target_epsilon={privacy_statement.epsilon:g}, as released"
             raise InvalidValue(_NAME_IN_ERRORS, self.epsilon, rule=rule)
-        if self.unit != "teacher" and rehearsed_on != "public":
+        if self.unit != "teacher" and stated_kind_of_records != "public":
             rule = (
                 "public: where canaries lie among private records, no epsilon covers what the attack finds. Run "
                 "pate-attack with public records as data.private=, and say so"
             )
-            raise InvalidValue("rehearsed_on", rehearsed_on, rule=rule)
+            raise InvalidValue("rehearsed_on", stated_kind_of_records, rule=rule)

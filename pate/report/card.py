@@ -308,10 +308,10 @@ def privacy_card(
         ),
         reading=_epsilon_explanation(privacy),
         num_queries=privacy.num_queries,
-        paper=_paper_line(privacy),
-        coverage_section=_coverage_section(coverage_sentences=places),
-        classes=_classes_line(privacy),
-        start=_start_line(privacy),
+        paper=_paper_epsilon_line(privacy),
+        coverage_section=_covered_people_section(sentences_on_people=places),
+        classes=_public_budget_classes_line(privacy),
+        start=_student_start_line(privacy),
         scores=_scores_line(privacy),
         stated=_stated_public_lines(fact_names=stated_public)
         + _public_labels_line(privacy)
@@ -330,7 +330,8 @@ def _promise_text(privacy: Privacy) -> str:
         f"the unit of privacy is {markdown_cell(privacy.unit)}."
     )
     if privacy.classes:
-        promise += f" By budget class epsilon is {markdown_cell(privacy.class_epsilons)}."
+        class_epsilons_text = privacy.class_epsilons
+        promise += f" By budget class epsilon is {markdown_cell(class_epsilons_text)}."
     if privacy.weak_epsilon_warning:
         promise += f" An {privacy.weak_epsilon_warning}."
     if privacy.noise_seeded:
@@ -357,7 +358,7 @@ def _epsilon_explanation(privacy: Privacy) -> str:
     return explanation
 
 
-def _paper_line(privacy: Privacy) -> str:
+def _paper_epsilon_line(privacy: Privacy) -> str:
     """Returns a line with the epsilon that the accounting of the mechanism's paper gives, which is no bound.
 
     The line is empty if the paper has no accounting.
@@ -368,26 +369,26 @@ def _paper_line(privacy: Privacy) -> str:
     return f"\n- The accounting of the paper that the mechanism comes from gives epsilon {epsilon_text}: {PAPER_LABEL}."
 
 
-def _coverage_section(coverage_sentences: Sequence[str]) -> str:
+def _covered_people_section(sentences_on_people: Sequence[str]) -> str:
     """Returns a section of the card on whom the price covers if votes come from several holders; empty without holders.
 
     Args:
-        coverage_sentences: the sentences of the section, of which each is on a line (`Places.promises`).
+        sentences_on_people: the sentences of the section, of which each is on a line (`Places.promises`).
     """
-    if not coverage_sentences:
+    if not sentences_on_people:
         return ""
-    lines = "".join(f"\n- {sentence}" for sentence in coverage_sentences)
+    lines = "".join(f"\n- {sentence}" for sentence in sentences_on_people)
     return f"\n## Whom it covers, as votes come from several places\n{lines}\n"
 
 
-def _classes_line(privacy: Privacy) -> str:
+def _public_budget_classes_line(privacy: Privacy) -> str:
     """Returns the line that who is in which budget class is taken as public; empty without budget classes."""
     if not privacy.classes:
         return ""
     return "\n- Who is in which budget class: that is taken as public."
 
 
-def _start_line(privacy: Privacy) -> str:
+def _student_start_line(privacy: Privacy) -> str:
     """Returns a line on the earlier release that the student started from; empty without an earlier release."""
     return "" if privacy.start is None else f"\n- {privacy.start.sentence}"
 
@@ -405,11 +406,11 @@ def _stated_public_lines(fact_names: Sequence[str]) -> str:
     Args:
         fact_names: the kinds of names, such as "classes".
     """
-    lines = [
+    bullets = [
         f"\n- The names of the {markdown_cell(fact_name)}: they are public by the statement of the data owner."
         for fact_name in fact_names
     ]
-    return "".join(lines)
+    return "".join(bullets)
 
 
 def _public_labels_line(privacy: Privacy) -> str:

@@ -29,12 +29,12 @@ from pate.validation import printable
 # A width of the terminal, in characters, that no table reaches.
 _UNLIMITED_WIDTH = 10_000
 # The separator of cells in a line of a template. No printed value contains it.
-_CELL_SEPARATOR = "\N{BROKEN BAR}"
+_TEMPLATE_CELL_SEPARATOR = "\N{BROKEN BAR}"
 # A line break within a cell of a template. No printed value contains it.
-_LINE_BREAK = "\v"
+_VERTICAL_TAB = "\v"
 # The beginnings of a line of a template that is the heading of a table, and of one whose table is wrapped.
 _HEADING_MARK = "="
-_WRAPPED_HEADING_MARK = "=="
+_WRAPPED_TABLE_MARK = "=="
 
 
 class PlainConsole(Console):
@@ -60,7 +60,7 @@ class PlainConsole(Console):
 
 
 def print_page(
-    template_path: str,
+    text_template_path: str,
     *,
     console: Console | None = None,
     package_name: str = "pate",
@@ -74,22 +74,23 @@ def print_page(
     line with `%`, a statement of Jinja, `{##}` makes an empty line.
 
     Args:
-        template_path: the path of the template in the package.
+        text_template_path: the path of the template in the package.
         console: the console; None prints on standard output.
         package_name: the name of the package with the template.
         **template_values: the values for the template, by name.
     """
     console = console or PlainConsole()
-    page_text = (
+    page_in_rich_markup = (
         _environment(package_name)
-        .get_template(template_path)
+        .get_template(text_template_path)
         .render(template_values)
         .removesuffix("\n")
     )
-    for is_table, page_lines in groupby(page_text.split("\n"), key=_is_table_row):
+    for is_table, page_lines in groupby(page_in_rich_markup.split("\n"), key=_is_table_row):
         if is_table:
             _print_table(
-                console, cell_rows=[page_line.split(_CELL_SEPARATOR) for page_line in page_lines]
+                console,
+                cell_rows=[page_line.split(_TEMPLATE_CELL_SEPARATOR) for page_line in page_lines],
             )
         else:
             for page_line in page_lines:
@@ -98,30 +99,30 @@ def print_page(
 
 def _is_table_row(line: str) -> bool:
     """Returns True if a line of a page is a row of a table, that is, has the separator of cells."""
-    return _CELL_SEPARATOR in line
+    return _TEMPLATE_CELL_SEPARATOR in line
 
 
 def _print_table(console: Console, cell_rows: list[list[str]]) -> None:
     """Prints rows of cells as a table; the first row may be a heading, as `print_page` describes."""
     console_width = console.width
     first_cell = cell_rows[0][0]
-    is_wrapped = first_cell.startswith(_WRAPPED_HEADING_MARK)
+    is_table_wrapped = first_cell.startswith(_WRAPPED_TABLE_MARK)
     if first_cell.startswith(_HEADING_MARK):
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
-        for column_index, cell in enumerate(cell_rows.pop(0)):
-            heading_text = _styled_text(cell.lstrip(_HEADING_MARK).removeprefix(">"))
+        for column_index, heading_cell in enumerate(cell_rows.pop(0)):
+            heading_text = _styled_text(heading_cell.lstrip(_HEADING_MARK).removeprefix(">"))
             table.add_column(
                 heading_text,
                 no_wrap=column_index == 0,
-                vertical="bottom" if is_wrapped else "top",
-                justify="right" if cell.startswith(">") else "left",
+                vertical="bottom" if is_table_wrapped else "top",
+                justify="right" if heading_cell.startswith(">") else "left",
             )
     else:
         table = Table.grid(padding=(0, 0, 0, 2), pad_edge=True)
         table.add_column(style="dim", no_wrap=True)
     for cells in cell_rows:
         table.add_row(*[_styled_text(cell) for cell in cells])
-    if is_wrapped:
+    if is_table_wrapped:
         options = console.options.update(max_width=_UNLIMITED_WIDTH)
         console.width = max(console_width, console.measure(table, options=options).maximum)
     console.print(table)
@@ -130,12 +131,12 @@ def _print_table(console: Console, cell_rows: list[list[str]]) -> None:
 
 def _styled_text(cell: str) -> Text:
     """Returns a cell of a table, or another line of a page, as text with the styles that its rich markup names."""
-    return Text.from_markup(cell.replace(_LINE_BREAK, "\n"), emoji=False)
+    return Text.from_markup(cell.replace(_VERTICAL_TAB, "\n"), emoji=False)
 
 
 def _escaped_for_terminal(value: Any) -> str:
     """Returns a value as text in which markup, control codes and cell separators have no effect."""
-    return escape(printable(str(value)).replace(_CELL_SEPARATOR, "|"))
+    return escape(printable(str(value)).replace(_TEMPLATE_CELL_SEPARATOR, "|"))
 
 
 @cache  # each template is compiled once
@@ -156,7 +157,7 @@ def _environment(package_name: str) -> Environment:
         "up": ceil_to_digits,
         "small": _small,
     }
-    environment.globals |= {"br": Markup(_LINE_BREAK)}
+    environment.globals |= {"br": Markup(_VERTICAL_TAB)}
     return environment
 
 
@@ -170,13 +171,15 @@ def _finalize(value: Any) -> str:
 
 def _broken_at_spaces(heading: str) -> Markup:
     """Returns a heading with each word on a line of its own."""
-    return Markup(_escaped_for_terminal(heading).replace(" ", _LINE_BREAK))
+    return Markup(_escaped_for_terminal(heading).replace(" ", _VERTICAL_TAB))
 
 
 def _cells(values: Iterable[Any], prefix: str = "") -> Markup:
     """Returns values as cells of a table row, each with the separator of cells and then the text `prefix` before it."""
     return Markup(
-        "".join(f"{_CELL_SEPARATOR}{prefix}{_escaped_for_terminal(value)}" for value in values)
+        "".join(
+            f"{_TEMPLATE_CELL_SEPARATOR}{prefix}{_escaped_for_terminal(value)}" for value in values
+        )
     )
 
 
@@ -193,20 +196,20 @@ def print_lines(*lines: str, stderr: bool = False) -> None:
 
 
 def print_result(
-    output_format: str, result: Any, template_path: str, /, **template_values: Any
+    output_format: str, result: Any, text_template_path: str, /, **template_values: Any
 ) -> None:
     """Prints the result of a command, as JSON for programs or as a page for people.
 
     Args:
         output_format: "json" for JSON; any other text for the page.
         result: the result, which is printed as JSON.
-        template_path: the path of the page's template in the package.
+        text_template_path: the path of the page's template in the package.
         **template_values: the values for the template, by name.
     """
     if output_format == "json":
         print_json(result)
     else:
-        print_page(template_path, **template_values)
+        print_page(text_template_path, **template_values)
 
 
 def print_json(value: object) -> None:

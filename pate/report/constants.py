@@ -28,7 +28,8 @@ class Constant:
         No prediction that is the same for all samples has a better accuracy. `frequencies` is the share of samples with
         each label, `[num_labels]`.
         """
-        return cls(labels=frequencies > 0.5, frequencies=frequencies)
+        label_frequencies = frequencies
+        return cls(labels=label_frequencies > 0.5, frequencies=label_frequencies)
 
     @classmethod
     def best(cls, frequencies: FloatArray) -> Self:
@@ -39,19 +40,22 @@ class Constant:
         """
         # On one sample, the expected number of hits of k labels is the sum of their frequencies, among k predicted
         # labels. The expected number of true labels is the sum of all frequencies.
-        labels_by_frequency = np.argsort(-frequencies, kind="stable")
-        num_hits = np.cumsum(frequencies[labels_by_frequency])
+        label_frequencies = frequencies
+        labels_by_frequency = np.argsort(-label_frequencies, kind="stable")
+        num_hits = np.cumsum(label_frequencies[labels_by_frequency])
         num_predicted = np.arange(1, len(labels_by_frequency) + 1)
         num_true = num_hits[-1]
         micro_f1_of_top_k = 2 * num_hits / (num_predicted + num_true)
         best_k = int(np.argmax(micro_f1_of_top_k)) + 1
         predicted_labels = np.zeros(len(labels_by_frequency), dtype=np.bool_)
         predicted_labels[labels_by_frequency[:best_k]] = True
-        return cls(labels=predicted_labels, frequencies=frequencies)
+        return cls(labels=predicted_labels, frequencies=label_frequencies)
 
     def for_samples(self, num_samples: int) -> tuple[BoolArray, FloatArray]:
         """Returns the labels and the scores for `num_samples` samples, both `[num_samples, num_labels]`."""
-        return np.tile(self.labels, (num_samples, 1)), np.tile(self.frequencies, (num_samples, 1))
+        predicted_labels = np.tile(self.labels, (num_samples, 1))
+        label_scores = np.tile(self.frequencies, (num_samples, 1))
+        return predicted_labels, label_scores
 
     def metrics(self, true_labels: BoolArray) -> Scores:
         """Returns the metrics of the constant for true labels, bool `[num_samples, num_labels]`."""

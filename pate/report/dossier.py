@@ -29,7 +29,7 @@ from pate.files.strict_json import plain
 from pate.pricing.guard import WEAK_EPSILON
 from pate.report.attack_report import AttackReport
 from pate.report.card import PRIVACY_FILE, PrivacyStatement
-from pate.report.registry_entry import ONLY_SEEDED, TO_FILL, registry_entry
+from pate.report.registry_entry import LIMIT_IF_SEEDED, TO_FILL, registry_entry
 from pate.report.released_scores import ReleasedScores
 from pate.report.trade_off_svg import trade_off_svg
 from pate.report.wording import ADJACENCY_NAMES
@@ -125,15 +125,18 @@ class Dossier:
             InvalidValue: the folder is no release, or a file was altered; or the result of the attack belongs to
                 another release, or it may not be published without a price.
         """
-        file_digests = _checked_digests(release_folder=folder)
-        privacy_statement = PrivacyStatement.read(folder, remedy=_REMEDY)
+        release_folder = folder
+        file_digests = _checked_digests(release_folder=release_folder)
+        privacy_statement = PrivacyStatement.read(release_folder, remedy=_REMEDY)
         model_schema: Mapping[str, Any] = {}
         if "schema.json" in file_digests:
-            model_schema = read_json(folder / "schema.json", remedy=_REMEDY)
+            model_schema = read_json(release_folder / "schema.json", remedy=_REMEDY)
         attack_report = None
         if attack_file is not None:
             attack_report = AttackReport.read(attack_file)
-            attack_report.require_publishable(privacy_statement, rehearsed_on=rehearsed_on)
+            attack_report.require_publishable(
+                privacy_statement, stated_kind_of_records=rehearsed_on
+            )
         return cls(
             statement=privacy_statement,
             labels=tuple(map(str, model_schema.get("labels", ()))),
@@ -195,13 +198,13 @@ class Dossier:
         if self.statement.attacks is None:
             return []
         guesses = [
-            (float(guess_rate), share_found)
-            for guess_rate, share_found in self.statement.attacks.guessed.items()
+            (float(prob_without_release), max_prob_with_release)
+            for prob_without_release, max_prob_with_release in self.statement.attacks.guessed.items()
         ]
         return [
-            (guess_rate, share_found)
-            for guess_rate, share_found in guesses
-            if guess_rate < _MAX_RARE_GUESS
+            (prob_without_release, max_prob_with_release)
+            for prob_without_release, max_prob_with_release in guesses
+            if prob_without_release < _MAX_RARE_GUESS
         ]
 
     @property
@@ -296,9 +299,9 @@ class Dossier:
             mu=math.inf if attack_bounds is None else attack_bounds.gdp_mu,
         )
         if attack_bounds is not None:
-            for rate_in_statement, max_share_in_statement in attack_bounds.found.items():
-                if float(rate_in_statement) == false_alarm_rate:
-                    max_share = min(max_share, max_share_in_statement)
+            for stated_false_alarm_rate, stated_max_share in attack_bounds.found.items():
+                if float(stated_false_alarm_rate) == false_alarm_rate:
+                    max_share = min(max_share, stated_max_share)
         return max_share
 
     def max_share_found_in_scores(self, false_alarm_rate: float) -> float:
@@ -367,7 +370,7 @@ class Dossier:
     @property
     def svg(self) -> str:
         """The trade-off curve as an `<svg>` element, in the colors of the page."""
-        return trade_off_svg(curve_points=self.curve)
+        return trade_off_svg(found_share_curve=self.curve)
 
     @property
     def proofs(self) -> tuple[str, ...]:
@@ -385,7 +388,7 @@ class Dossier:
     @cached_property
     def registry(self) -> dict[str, dict[str, Any]]:
         """The entry for a public registry of deployments of differential privacy, as `registry_entry` returns it."""
-        return registry_entry(self)
+        return registry_entry(dossier=self)
 
     def to_json(self) -> dict[str, Any]:
         """Returns all facts of the dossier for JSON."""
@@ -436,7 +439,7 @@ class Dossier:
         return environment.get_template("report/dossier.html").render(
             dossier=self,
             statement=self.statement,
-            only_seeded=ONLY_SEEDED,
+            limit_if_seeded=LIMIT_IF_SEEDED,
             to_fill=TO_FILL,
             weak_epsilon=WEAK_EPSILON,
             version=VERSION,
@@ -501,6 +504,7 @@ def _max_share_found(false_alarm_rate: float, *, epsilon: float, delta: float, m
         mu: the release is mu-GDP; infinity if no mu is known.
     """
     if false_alarm_rate <= 0:
+        # Without false alarms, the bound by epsilon and delta is the release's delta.
         return min(delta, 1.0)
     if false_alarm_rate >= 1:
         return false_alarm_rate

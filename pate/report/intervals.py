@@ -86,6 +86,7 @@ def metric_intervals(
             scores=float_scores,
             true_labels=true_bits,
             known=known,
+            # in blocks [n, b]: how often each of n samples is in each of b resamples
             weight_blocks=_resample_weights(
                 num_samples=num_samples, num_resamples=num_resamples, seed=seed
             ),
@@ -156,7 +157,8 @@ def _extrapolated_metrics(
         known=known,
         weight_blocks=[np.ones((len(true_labels), 1), np.float32)],
     )
-    deviation_ratio = math.sqrt(len(sample_indices) / len(true_labels))
+    share_of_samples_in_part = len(sample_indices) / len(true_labels)
+    deviation_ratio = math.sqrt(share_of_samples_in_part)
     metrics_of_resamples: dict[str, FloatArray] = {}
     for metric_name, values_of_resamples in metrics_of_part_resamples.items():
         scaled_deviations = deviation_ratio * (values_of_resamples - metrics_of_part[metric_name])
@@ -199,13 +201,13 @@ def _metrics_of_resamples(
         predicted_labels = predicted_labels & known
     resample_metrics_by_block = [
         _metrics_of_block(
-            resample_weights,
+            weights_by_sample_and_resample,
             predicted_labels=predicted_labels,
             true_labels=true_labels,
             precision_functions=precision_functions,
             known=known,
         )
-        for resample_weights in weight_blocks
+        for weights_by_sample_and_resample in weight_blocks
     ]
     return {
         metric_name: np.concatenate(
@@ -231,16 +233,18 @@ def _resample_weights(num_samples: int, num_resamples: int, seed: int) -> Iterat
     max_resamples_per_block = max(1, min(num_resamples, _BLOCK_BYTES // bytes_per_resample))
     for first_resample in range(0, num_resamples, max_resamples_per_block):
         num_resamples_in_block = min(max_resamples_per_block, num_resamples - first_resample)
-        resample_weights = np.empty((num_samples, num_resamples_in_block), dtype=np.float32)
-        for weights_of_resample in resample_weights.T:
+        weights_by_sample_and_resample = np.empty(
+            (num_samples, num_resamples_in_block), dtype=np.float32
+        )
+        for weights_of_resample in weights_by_sample_and_resample.T:
             weights_of_resample[:] = np.bincount(
                 rng.integers(num_samples, size=num_samples), minlength=num_samples
             )
-        yield resample_weights
+        yield weights_by_sample_and_resample
 
 
 def _metrics_of_block(
-    resample_weights: Float32Array,
+    weights_by_sample_and_resample: Float32Array,
     *,
     predicted_labels: BoolArray,
     true_labels: BoolArray,
@@ -250,14 +254,16 @@ def _metrics_of_block(
     """Returns the metrics of each of b resamples by name, `[b]` each; NaN if a metric is undefined.
 
     Args:
-        resample_weights: how often each resample has each test sample, `[n, b]`.
+        weights_by_sample_and_resample: how often each resample has each test sample, `[n, b]`.
         predicted_labels: the predicted labels, `[n, num_labels]`; False where the true label is unknown.
         true_labels: the true labels, `[n, num_labels]`.
-        precision_functions: for each label, the function of `resample_weights` that returns its average precision in
-            each resample.
+        precision_functions: for each label, the function of `weights_by_sample_and_resample` that returns its average
+            precision in each resample.
         known: which true labels are known, `[n, num_labels]`; None where all are.
     """
-    weights_by_resample = np.ascontiguousarray(resample_weights.T)  # [b, n]
+    weights_by_resample_and_sample = np.ascontiguousarray(
+        weights_by_sample_and_resample.T
+    )  # [b, n]
 
     def counts_of_resamples(sample_label_flags: BoolArray) -> FloatArray:
         """Returns the number of samples in each of b resamples for which a flag is true, `[b, L]`.
@@ -265,7 +271,9 @@ def _metrics_of_block(
         Args:
             sample_label_flags: a flag for each sample and label, bool `[n, L]`.
         """
-        return np.asarray(weights_by_resample @ sample_label_flags.astype(np.float32), np.float64)
+        return np.asarray(
+            weights_by_resample_and_sample @ sample_label_flags.astype(np.float32), np.float64
+        )
 
     num_hits = counts_of_resamples(predicted_labels & true_labels)
     num_predicted = counts_of_resamples(predicted_labels)
@@ -286,7 +294,7 @@ def _metrics_of_block(
         accuracy_of_resamples = num_right_bits.sum(axis=1) / num_known.sum(axis=1)
     # [L, b]
     precision_by_label_and_resample = np.stack(
-        [precision_of(resample_weights) for precision_of in precision_functions]
+        [precision_of(weights_by_sample_and_resample) for precision_of in precision_functions]
     )
     return {
         "accuracy": accuracy_of_resamples,
@@ -339,59 +347,66 @@ def _precision_function(
     num_samples = len(scores_of_samples)
     group_has_positive = num_positives_up_to_end > np.append(0, num_positives_up_to_end[:-1])
     have_equal_scores = len(group_ends) == 1 and is_label_known is None
+    num_samples_before_cut = group_ends[group_has_positive]
+    num_positives_before_cut = num_positives_up_to_end[group_has_positive]
     # [num_cuts, n], 1 for the samples between the cut before and each cut, and for the positive ones among them.
     samples_between_cuts = _segment_matrix(
         sorted_sample_indices=samples_by_score,
-        cut_positions=group_ends[group_has_positive],
+        num_listed_up_to_cut=num_samples_before_cut,
         num_samples=num_samples,
     )
     positives_between_cuts = _segment_matrix(
         sorted_sample_indices=samples_by_score[has_label[samples_by_score]],
-        cut_positions=num_positives_up_to_end[group_has_positive],
+        num_listed_up_to_cut=num_positives_before_cut,
         num_samples=num_samples,
     )
 
-    def average_precision(resample_weights: Float32Array) -> FloatArray:
+    def average_precision(weights_by_sample_and_resample: Float32Array) -> FloatArray:
         """Returns the average precision of the label in each of b resamples, `[b]`; NaN without a positive sample.
 
         Args:
-            resample_weights: how often each resample has each sample, `[n, b]`.
+            weights_by_sample_and_resample: how often each resample has each sample, `[n, b]`.
         """
-        _, num_resamples = resample_weights.shape
+        _, num_resamples = weights_by_sample_and_resample.shape
         if not positives_between_cuts.shape[0]:
             return np.full(num_resamples, np.nan)
-        num_hits_between_cuts = positives_between_cuts @ resample_weights
+        num_hits_between_cuts = positives_between_cuts @ weights_by_sample_and_resample
         num_hits_up_to_cut = np.cumsum(num_hits_between_cuts, axis=0)
+        num_hits_of_resamples = num_hits_up_to_cut[-1]
         if have_equal_scores:
             # The only cut is after all n samples, and every resample has n samples: no product has to count them.
-            num_hits_of_resamples = num_hits_up_to_cut[0]
-            positive_share = num_hits_of_resamples / len(resample_weights)
+            positive_share = num_hits_of_resamples / len(weights_by_sample_and_resample)
             return np.asarray(
                 np.where(num_hits_of_resamples > 0, positive_share, np.nan), dtype=np.float64
             )
-        num_samples_up_to_cut = np.cumsum(samples_between_cuts @ resample_weights, axis=0)
+        num_samples_up_to_cut = np.cumsum(
+            samples_between_cuts @ weights_by_sample_and_resample, axis=0
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
             precision_at_cuts = np.where(
                 num_samples_up_to_cut > 0,
                 num_hits_up_to_cut / np.maximum(num_samples_up_to_cut, 1),
                 0.0,
             )
-            precision_sums = (num_hits_between_cuts * precision_at_cuts).sum(
+            precision_sums_of_resamples = (num_hits_between_cuts * precision_at_cuts).sum(
                 axis=0, dtype=np.float64
             )
-            return np.asarray(precision_sums / num_hits_up_to_cut[-1])
+            return np.asarray(precision_sums_of_resamples / num_hits_of_resamples)
 
     return average_precision
 
 
-def _undefined_precision(resample_weights: Float32Array) -> FloatArray:
+def _undefined_precision(weights_by_sample_and_resample: Float32Array) -> FloatArray:
     """Returns NaN for each of b resamples, `[b]`: the average precision of a label that is known for no sample."""
-    _, num_resamples = resample_weights.shape
+    _, num_resamples = weights_by_sample_and_resample.shape
     return np.full(num_resamples, np.nan)
 
 
 def _segment_matrix(
-    *, sorted_sample_indices: NDArray[np.intp], cut_positions: NDArray[np.intp], num_samples: int
+    *,
+    sorted_sample_indices: NDArray[np.intp],
+    num_listed_up_to_cut: NDArray[np.intp],
+    num_samples: int,
 ) -> Any:
     """Returns a sparse matrix `[num_cuts, num_samples]` of 0 and 1, whose rows are segments of a list of samples.
 
@@ -399,14 +414,13 @@ def _segment_matrix(
 
     Args:
         sorted_sample_indices: the list: indices of samples, some or all of them.
-        cut_positions: the number of samples of the list before each cut, rising.
+        num_listed_up_to_cut: the number of samples of the list before each cut, rising.
         num_samples: the number of all samples.
     """
     from scipy.sparse import csr_array  # loads slowly
 
-    row_starts = np.append(0, cut_positions)
+    num_cuts = len(num_listed_up_to_cut)
+    row_starts = np.append(0, num_listed_up_to_cut)
     used_sample_indices = sorted_sample_indices[: row_starts[-1]]
     ones = np.ones(len(used_sample_indices), np.float32)
-    return csr_array(
-        (ones, used_sample_indices, row_starts), shape=(len(cut_positions), num_samples)
-    )
+    return csr_array((ones, used_sample_indices, row_starts), shape=(num_cuts, num_samples))

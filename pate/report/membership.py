@@ -71,29 +71,29 @@ class Membership:
         if num_private_records == 0 or num_test_records < 2:
             return None
         # The numbers of false positives at the rates of the curve, and at the stated rates.
-        spaced_false_positive_counts = np.geomspace(1, num_test_records - 1, _NUM_SPACED_RATES)
+        geometric_false_positive_counts = np.geomspace(1, num_test_records - 1, _NUM_SPACED_RATES)
         stated_false_positive_counts = np.multiply(_STATED_FALSE_POSITIVE_RATES, num_test_records)
         # The margin covers rounding errors just below a whole number.
         rounded_counts = (
-            np.append(spaced_false_positive_counts, stated_false_positive_counts) + 1e-9
+            np.append(geometric_false_positive_counts, stated_false_positive_counts) + 1e-9
         )
-        false_positive_counts = np.unique(
+        curve_false_positive_counts = np.unique(
             np.clip(rounded_counts, 1, num_test_records - 1).astype(np.int64)
         )
         chance_low, chance_high = _chance_interval(
-            false_positive_counts, num_private=num_private_records, num_test=num_test_records
+            curve_false_positive_counts, num_private=num_private_records, num_test=num_test_records
         )
         reference_attack_rates: tuple[float, ...] = ()
         if private_log_odds_deviations is not None and test_log_odds_deviations is not None:
             reference_attack_rates = _true_positive_rates(
                 private_losses=private_log_odds_deviations,
                 test_losses=test_log_odds_deviations,
-                num_false_positives=false_positive_counts,
+                num_false_positives=curve_false_positive_counts,
             )
         return cls(
-            fpr=tuple((false_positive_counts / num_test_records).tolist()),
+            fpr=tuple((curve_false_positive_counts / num_test_records).tolist()),
             tpr=_true_positive_rates(
-                private_losses, test_losses, num_false_positives=false_positive_counts
+                private_losses, test_losses, num_false_positives=curve_false_positive_counts
             ),
             low=tuple(chance_low.tolist()),
             high=tuple(chance_high.tolist()),
@@ -105,33 +105,32 @@ class Membership:
     @property
     def text(self) -> str:
         """A sentence on the shares of private records that attacks find, at false positive rates near 0.1% and 1%."""
-        indices_nearest_stated_rates = {
+        fpr_indices_nearest_stated = {
             int(np.abs(np.array(self.fpr) - stated_rate).argmin())
             for stated_rate in _STATED_FALSE_POSITIVE_RATES
         }
         lines = [
-            self._line_at(rate_index=rate_index)
-            for rate_index in sorted(indices_nearest_stated_rates)
+            self._line_at(fpr_index=fpr_index) for fpr_index in sorted(fpr_indices_nearest_stated)
         ]
         return f"What an attacker sees of a training record: {'; '.join(lines)}."
 
-    def _line_at(self, rate_index: int) -> str:
+    def _line_at(self, fpr_index: int) -> str:
         """Returns a phrase on the share of private records that each attack finds at one false positive rate.
 
         The phrase also says if the larger share is beyond chance, the upper end `chance_high` of the interval.
 
         Args:
-            rate_index: the index of the rate in `fpr`.
+            fpr_index: the index of the rate in `fpr`.
         """
-        largest_share = self.tpr[rate_index]
+        largest_share = self.tpr[fpr_index]
         share_texts = [f"{_percent(rate=largest_share)} of them"]
         if self.tpr_by_reference:
-            share_by_reference = self.tpr_by_reference[rate_index]
+            share_by_reference = self.tpr_by_reference[fpr_index]
             share_texts.append(f"{_percent(rate=share_by_reference)} by reference models")
             largest_share = max(largest_share, share_by_reference)
-        chance_high = self.high[rate_index]
+        chance_high = self.high[fpr_index]
         chance = "beyond" if largest_share > chance_high else "nothing beyond"
-        fpr = _percent(rate=self.fpr[rate_index])
+        fpr = _percent(rate=self.fpr[fpr_index])
         return (
             f"at a false positive rate of {fpr} it finds {' or '.join(share_texts)}, "
             f"{chance} chance (up to {_percent(rate=chance_high)})"
@@ -159,20 +158,23 @@ def _true_positive_rates(
     """
     # The numbers of private and test records with a loss up to each level, and 0 before the first level.
     loss_levels = np.unique(np.append(private_losses, test_losses))
-    num_private_up_to_level = np.append(
+    num_private_up_to_loss_level = np.append(
         0, np.searchsorted(np.sort(private_losses), loss_levels, side="right")
     )
-    num_test_up_to_level = np.append(
+    num_test_up_to_loss_level = np.append(
         0, np.searchsorted(np.sort(test_losses), loss_levels, side="right")
     )
     # All records up to the last level with no more than the given false positives are called private, and of the
     # records at the next level a share.
-    last_full_level = np.searchsorted(num_test_up_to_level, num_false_positives, side="right") - 1
-    share = (num_false_positives - num_test_up_to_level[last_full_level]) / (
-        num_test_up_to_level[last_full_level + 1] - num_test_up_to_level[last_full_level]
+    last_full_level = (
+        np.searchsorted(num_test_up_to_loss_level, num_false_positives, side="right") - 1
     )
-    num_hits = num_private_up_to_level[last_full_level] + share * (
-        num_private_up_to_level[last_full_level + 1] - num_private_up_to_level[last_full_level]
+    share = (num_false_positives - num_test_up_to_loss_level[last_full_level]) / (
+        num_test_up_to_loss_level[last_full_level + 1] - num_test_up_to_loss_level[last_full_level]
+    )
+    num_hits = num_private_up_to_loss_level[last_full_level] + share * (
+        num_private_up_to_loss_level[last_full_level + 1]
+        - num_private_up_to_loss_level[last_full_level]
     )
     return tuple((num_hits / len(private_losses)).tolist())
 
@@ -212,7 +214,7 @@ def log_odds(
 
 
 def deviations_from_references(
-    sample_log_odds: FloatArray, reference_log_odds: FloatArray
+    student_log_odds: FloatArray, reference_log_odds: FloatArray
 ) -> FloatArray:
     """Returns by how many standard deviations the student's log-odds are below those of reference models.
 
@@ -221,12 +223,13 @@ def deviations_from_references(
     of these variances over all samples. Few models do not determine the variance of one sample.
 
     Args:
-        sample_log_odds: the log-odds of the student, `[num_samples]`.
+        student_log_odds: the log-odds of the student, `[num_samples]`.
         reference_log_odds: the log-odds of models that have never used a private record, `[num_models, num_samples]`.
     """
     variance_over_models = reference_log_odds.var(axis=0)
     std_over_models = np.sqrt((variance_over_models + variance_over_models.mean()) / 2)
-    deviations = reference_log_odds.mean(axis=0) - sample_log_odds
+    mean_over_models = reference_log_odds.mean(axis=0)
+    deviations = mean_over_models - student_log_odds
     return np.asarray(deviations / np.where(std_over_models > 0, std_over_models, 1))
 
 
@@ -250,14 +253,18 @@ def _chance_interval(
     n = num_private
     m = num_test
     k = false_positive_counts[:, None]
-    i = np.arange(n)
+    i = np.arange(n)  # numbers of private records before the (k + 1)-th test record
     log_ratios = np.log((n - i) * (i + k + 1.0) / ((i + 1.0) * (m - k + n - 1 - i)))
     # [num_counts, n + 1], up to a constant summand of each row
-    log_probs_by_num_hits = np.cumsum(np.pad(log_ratios, ((0, 0), (1, 0))), axis=1)
-    cumulative_probs_by_num_hits = np.cumsum(
-        np.exp(log_probs_by_num_hits - log_probs_by_num_hits.max(axis=1, keepdims=True)), axis=1
+    log_probs_by_count_and_hits = np.cumsum(np.pad(log_ratios, ((0, 0), (1, 0))), axis=1)
+    cumulative_probs_by_count_and_hits = np.cumsum(
+        np.exp(
+            log_probs_by_count_and_hits - log_probs_by_count_and_hits.max(axis=1, keepdims=True)
+        ),
+        axis=1,
     )
-    cumulative_probs_by_num_hits /= cumulative_probs_by_num_hits[:, -1:]
-    low = (cumulative_probs_by_num_hits < 0.025).sum(axis=1) / n
-    high = (cumulative_probs_by_num_hits < 0.975).sum(axis=1) / n
+    cumulative_probs_by_count_and_hits /= cumulative_probs_by_count_and_hits[:, -1:]
+    # For each number of false positives, the ends as shares of the private records.
+    low = (cumulative_probs_by_count_and_hits < 0.025).sum(axis=1) / n
+    high = (cumulative_probs_by_count_and_hits < 0.975).sum(axis=1) / n
     return low, high

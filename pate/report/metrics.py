@@ -230,15 +230,15 @@ def average_precisions(
     precision_of_labels = np.full(scores.shape[1], np.nan)
     for label_index, is_positive in enumerate(np.ascontiguousarray(true_labels.T)):
         if is_positive.any():
-            positive_scores = np.sort(scores[is_positive, label_index])
-            num_positives_at_score = len(positive_scores) - np.searchsorted(
-                positive_scores, positive_scores
+            scores_of_samples_with_label = np.sort(scores[is_positive, label_index])
+            num_positives_from_score_on = len(scores_of_samples_with_label) - np.searchsorted(
+                scores_of_samples_with_label, scores_of_samples_with_label
             )
-            num_samples_at_score = len(is_positive) - np.searchsorted(
-                sorted_scores[label_index], positive_scores
+            num_samples_from_score_on = len(is_positive) - np.searchsorted(
+                sorted_scores[label_index], scores_of_samples_with_label
             )
             precision_of_labels[label_index] = np.mean(
-                num_positives_at_score / num_samples_at_score
+                num_positives_from_score_on / num_samples_from_score_on
             )
     return precision_of_labels
 

@@ -43,7 +43,7 @@ def log_release(release_folder: Path, report: Report, *, folder: Path) -> str:
     manifest_digest = file_digest(release_folder / MANIFEST, remedy="the same command writes it")
     release_settings = yaml.safe_load((release_folder / "config.yaml").read_text(encoding="utf-8"))
     release_summary = report.release
-    metrics = {
+    price_and_counts = {
         "epsilon": report.privacy.epsilon,
         "delta": report.privacy.delta,
         "answer_rate": release_summary.answer_rate,
@@ -66,8 +66,8 @@ def log_release(release_folder: Path, report: Report, *, folder: Path) -> str:
         run_id = str(mlflow_run.info.run_id)
         for setting_name, setting in _dotted_settings(release_settings):
             client.log_param(run_id, key=setting_name, value=str(setting)[:_MAX_LENGTH])
-        for metric_name, metric_value in metrics.items():
-            client.log_metric(run_id, key=metric_name, value=metric_value)
+        for number_name, number in price_and_counts.items():
+            client.log_metric(run_id, key=number_name, value=number)
         client.log_artifacts(run_id, str(release_folder), artifact_path="release")
         client.set_terminated(run_id)
     except MlflowException as error:

@@ -57,20 +57,22 @@ class PrecisionRecall:
         is_counted = np.ones(true_labels.shape, np.bool_) if known is None else known
         if not true_labels.any():
             return None
-        true_scores = np.sort(scores[true_labels])
-        counted_scores = np.sort(scores[is_counted])
-        num_true_labels = len(true_scores)
+        pooled_true_scores = np.sort(scores[true_labels])
+        pooled_counted_scores = np.sort(scores[is_counted])
+        num_true_labels = len(pooled_true_scores)
         # A point of the curve is a threshold: the score of the true label with some rank from above.
         num_points = min(_MAX_POINTS, num_true_labels)
         ranks_from_above = np.unique(
             np.linspace(1, num_true_labels, num_points).round().astype(int)
         )
-        thresholds = true_scores[-ranks_from_above]
-        num_hits = num_true_labels - np.searchsorted(true_scores, thresholds)
-        num_predicted = len(counted_scores) - np.searchsorted(counted_scores, thresholds)
+        thresholds = pooled_true_scores[-ranks_from_above]
+        num_hits_at_points = num_true_labels - np.searchsorted(pooled_true_scores, thresholds)
+        num_predicted_at_points = len(pooled_counted_scores) - np.searchsorted(
+            pooled_counted_scores, thresholds
+        )
         return cls(
-            recall=num_hits / num_true_labels,
-            precision=num_hits / num_predicted,
+            recall=num_hits_at_points / num_true_labels,
+            precision=num_hits_at_points / num_predicted_at_points,
             chosen=_recall_and_precision(
                 predicted_labels=predicted_labels & is_counted,
                 true_labels=true_labels,

@@ -194,12 +194,14 @@ class Privacy:
         """
         if self.plain_epsilon is None:
             return ""
-        plain = format_epsilon(self.plain_epsilon)
+        cost_by_plain_composition = format_epsilon(self.plain_epsilon)
         charged = format_epsilon(self.epsilon)
         if self.plain_epsilon <= self.epsilon:
-            verdict = f"does not pay: plain composition costs less, {plain} instead of {charged}"
+            verdict = f"does not pay: plain composition costs less, {cost_by_plain_composition} instead of {charged}"
         else:
-            verdict = f"pays: plain composition costs {plain} instead of {charged}"
+            verdict = (
+                f"pays: plain composition costs {cost_by_plain_composition} instead of {charged}"
+            )
         return f"{verdict} for the queries that were asked, with the same noise"
 
     @property
@@ -230,8 +232,10 @@ class Privacy:
         if self.tuning is not None:
             rows += self.tuning.rows
         if self.plain_epsilon is not None:
-            plain_epsilon_text = format_epsilon(self.plain_epsilon)
-            rows.append(("what plain composition would cost, not this release", plain_epsilon_text))
+            cost_by_plain_composition = format_epsilon(self.plain_epsilon)
+            rows.append(
+                ("what plain composition would cost, not this release", cost_by_plain_composition)
+            )
             rows.append(("target charging", self.charging_sentence))
         if self.failure_prob is not None:
             rows.append(("failure probability, within delta", format_delta(self.failure_prob)))

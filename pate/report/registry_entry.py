@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 TO_FILL = "to be filled in by the publisher"
 """The text of a fact that only the publisher knows."""
 
-ONLY_SEEDED = "only against readers who do not know the seed"
+LIMIT_IF_SEEDED = "only against readers who do not know the seed"
 """The limit of the guarantee of a release with seeded noise."""
 
 
@@ -31,7 +31,7 @@ def registry_entry(dossier: Dossier) -> dict[str, dict[str, Any]]:
     )
     noise = "noise from the operating system's entropy"
     if dossier.is_seeded:
-        noise = f"noise from a seed, so that the guarantee holds {ONLY_SEEDED}"
+        noise = f"noise from a seed, so that the guarantee holds {LIMIT_IF_SEEDED}"
     scores = ""
     if dossier.scores is not None:
         scores = (

@@ -265,7 +265,8 @@ class Report:
             score = getattr(self.student, metric_name, None)
             if score is not None:
                 rows.append((f"student: {metric_name.replace('_', ' ')}", f"{score:.3f}"))
-        rows.append(("verdict", self.verdict.text))
+        student_verdict = self.verdict
+        rows.append(("verdict", student_verdict.text))
         rows.append(("scores", "no epsilon covers them: do not publish them"))
         return html_table(title=f"Report of {self.name} on {self.data.name}", rows=rows)
 

@@ -124,10 +124,10 @@ def score_bars(report: Report) -> Picture | None:
                 [getattr(scores, metric_key) for metric_key in METRIC_NAMES], dtype=np.float64
             )
             bar_rows = metric_rows + model_row
-            bar_widths = np.nan_to_num(score_of_metrics)
+            bar_ends = np.nan_to_num(score_of_metrics)
             axes.barh(
                 bar_rows,
-                bar_widths,
+                bar_ends,
                 height=0.82,
                 color=_MODEL_COLORS[model_key],
                 label=MODEL_NAMES[model_key],
@@ -136,8 +136,8 @@ def score_bars(report: Report) -> Picture | None:
             interval_by_metric = report.intervals.get(model_key, {})
             interval_ends = np.array(
                 [
-                    interval_by_metric.get(metric_key, (bar_width, bar_width))
-                    for metric_key, bar_width in zip(METRIC_NAMES, bar_widths, strict=True)
+                    interval_by_metric.get(metric_key, (bar_end, bar_end))
+                    for metric_key, bar_end in zip(METRIC_NAMES, bar_ends, strict=True)
                 ]
             )
             axes.hlines(
@@ -149,7 +149,7 @@ def score_bars(report: Report) -> Picture | None:
             )
             for metric_index, score in enumerate(score_of_metrics):
                 axes.text(
-                    x=max(bar_widths[metric_index], interval_ends[metric_index, 1]) + 0.012,
+                    x=max(bar_ends[metric_index], interval_ends[metric_index, 1]) + 0.012,
                     y=int(bar_rows[metric_index]),
                     s="undefined" if np.isnan(score) else f"{score:.3f}",
                     va="center",
@@ -217,9 +217,9 @@ def label_dots(picture_arrays: PictureArrays) -> Picture | None:
     shown_label_indices = sorted_label_indices
     omission = ""
     if len(sorted_label_indices) > _MAX_LABELS:
-        first_label_indices = sorted_label_indices[: _MAX_LABELS // 2]
-        last_label_indices = sorted_label_indices[-(_MAX_LABELS // 2) :]
-        shown_label_indices = np.concatenate([first_label_indices, last_label_indices])
+        most_precise_labels = sorted_label_indices[: _MAX_LABELS // 2]
+        least_precise_labels = sorted_label_indices[-(_MAX_LABELS // 2) :]
+        shown_label_indices = np.concatenate([most_precise_labels, least_precise_labels])
         num_omitted = len(sorted_label_indices) - len(shown_label_indices)
         omission = f" The {num_omitted} labels in the middle are left out."
     notes = []
@@ -363,9 +363,9 @@ def membership_curve(report: Report) -> Picture | None:
         return None
     attack_bounds = report.privacy.attacks
     # Rates of 0 have no place on a logarithmic axis: they are drawn below one record.
-    share_of_one_record = 1 / membership.num_private
-    chance_low = np.maximum(membership.low, share_of_one_record / 2)
-    chance_high = np.maximum(membership.high, share_of_one_record)
+    share_of_one_private_record = 1 / membership.num_private
+    blind_guess_tpr_low = np.maximum(membership.low, share_of_one_private_record / 2)
+    blind_guess_tpr_high = np.maximum(membership.high, share_of_one_private_record)
 
     def paint_attack(
         axes: Axes, true_positive_rates: tuple[float, ...], *, color: str, legend_name: str
@@ -378,10 +378,12 @@ def membership_curve(report: Report) -> Picture | None:
             color: the color of the curve.
             legend_name: the name of the curve in the legend.
         """
-        visible_rates = np.where(np.greater(true_positive_rates, 0), true_positive_rates, np.nan)
+        true_positive_rates_or_nan = np.where(
+            np.greater(true_positive_rates, 0), true_positive_rates, np.nan
+        )
         axes.plot(
             membership.fpr,
-            visible_rates,
+            true_positive_rates_or_nan,
             color=color,
             marker="o",
             markersize=2.6,
@@ -392,8 +394,8 @@ def membership_curve(report: Report) -> Picture | None:
         """Paints the 95% interval of blind guesses as a band, attacks as curves, and bounds by the price as marks."""
         axes.fill_between(
             membership.fpr,
-            y1=chance_low,
-            y2=chance_high,
+            y1=blind_guess_tpr_low,
+            y2=blind_guess_tpr_high,
             color=FAINT_COLOR,
             alpha=0.3,
             linewidth=0,
@@ -418,7 +420,7 @@ def membership_curve(report: Report) -> Picture | None:
                 markersize=9,
                 label="no attack finds more",
             )
-        lowest_rate = min(share_of_one_record, membership.fpr[0]) / 2
+        lowest_rate = min(share_of_one_private_record, membership.fpr[0]) / 2
         axes.set(xscale="log", yscale="log", ylim=(lowest_rate, 1.2))
         # Numbers are plain, because the colors of the page do not reach raised exponents.
         for axis in (axes.xaxis, axes.yaxis):
@@ -461,9 +463,10 @@ def answer_bars(picture_arrays: PictureArrays) -> Picture | None:
             label=f"refused ({num_refused})",
         )
         tick_distance = max(1, math.ceil(num_bars / 10))
-        ticks_of_num_labels = list(range(0, num_bars, tick_distance))
+        ticks_of_num_released_labels = list(range(0, num_bars, tick_distance))
         axes.set_xticks(
-            [refused_position, *ticks_of_num_labels], ["refused", *map(str, ticks_of_num_labels)]
+            [refused_position, *ticks_of_num_released_labels],
+            ["refused", *map(str, ticks_of_num_released_labels)],
         )
         axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         _finish(axes, grid="y", xlabel="labels released for the query", ylabel="queries")
@@ -485,13 +488,15 @@ def epsilon_curve(picture_arrays: PictureArrays) -> Picture | None:
     epsilon_after_query = picture_arrays.epsilon_after_query
     if not len(epsilon_after_query) or not np.isfinite(epsilon_after_query).all():
         return None
-    num_queries = len(epsilon_after_query)
+    num_all_queries = len(epsilon_after_query)
     last_epsilon = float(epsilon_after_query[-1])
 
     def paint(axes: Axes) -> None:
         """Paints steps over the queries, and a point with the last epsilon."""
-        num_points = min(_MAX_POINTS, num_queries)
-        query_indices = np.unique(np.linspace(0, num_queries - 1, num_points).round().astype(int))
+        num_points = min(_MAX_POINTS, num_all_queries)
+        query_indices = np.unique(
+            np.linspace(0, num_all_queries - 1, num_points).round().astype(int)
+        )
         axes.plot(
             query_indices + 1,
             epsilon_after_query[query_indices],
@@ -500,7 +505,7 @@ def epsilon_curve(picture_arrays: PictureArrays) -> Picture | None:
             solid_capstyle="butt",
         )
         axes.plot(
-            [num_queries],
+            [num_all_queries],
             [last_epsilon],
             marker="o",
             linestyle="none",
@@ -510,7 +515,7 @@ def epsilon_curve(picture_arrays: PictureArrays) -> Picture | None:
         )
         axes.annotate(
             format_epsilon(last_epsilon),
-            xy=(num_queries, last_epsilon),
+            xy=(num_all_queries, last_epsilon),
             xytext=(-4, 6),
             textcoords="offset points",
             ha="right",
@@ -520,7 +525,7 @@ def epsilon_curve(picture_arrays: PictureArrays) -> Picture | None:
             num_ticks=6,
             xlabel="queries, refused ones included",
             ylabel="epsilon",
-            xlim=(0, num_queries),
+            xlim=(0, num_all_queries),
             ylim=(0, max(float(epsilon_after_query.max()) * 1.16, 1e-9)),
         )
 
@@ -571,7 +576,10 @@ def gap_histogram(picture_arrays: PictureArrays) -> Picture | None:
             right_axes = axes.twinx()
             axes.plot([], [], color=SECOND_COLOR, label="pass probability (right)")
             right_axes.plot(
-                picture_arrays.pass_gaps, picture_arrays.pass_probability, color=SECOND_COLOR
+                # by gaps as `gap_name` defines them
+                picture_arrays.pass_gaps,
+                picture_arrays.pass_probability,
+                color=SECOND_COLOR,
             )
             right_axes.set(xlim=(bin_edges[0], bin_edges[-1]), ylim=(0, 1.02))
             right_axes.yaxis.set_major_formatter(PercentFormatter(1.0))
@@ -594,8 +602,9 @@ def votes_by_rank(picture_arrays: PictureArrays) -> Picture | None:
     if picture_arrays.vote_counts is None or not len(picture_arrays.vote_counts):
         return None
     # Small integers are sorted faster.
-    smallest_dtype = np.min_scalar_type(int(picture_arrays.vote_counts.max()))
-    sorted_vote_counts = np.sort(picture_arrays.vote_counts.astype(smallest_dtype), axis=1)
+    vote_counts_of_queries = picture_arrays.vote_counts
+    smallest_dtype = np.min_scalar_type(int(vote_counts_of_queries.max()))
+    sorted_vote_counts = np.sort(vote_counts_of_queries.astype(smallest_dtype), axis=1)
     # [num_labels, num_queries], largest first
     vote_counts_by_rank = sorted_vote_counts[:, ::-1].T.copy()
     low_votes_of_ranks, median_votes_of_ranks, high_votes_of_ranks = np.quantile(

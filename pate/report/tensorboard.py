@@ -39,7 +39,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         # The first epoch and its value for each tag, which are written together with the second epoch.
         self._first_epoch_of_tag: dict[str, tuple[int, float]] = {}
         # The loss of each teacher in its last epoch.
-        self._last_losses_of_teachers: list[float] = []
+        self._last_epoch_losses_of_teachers: list[float] = []
         # For each epoch, the sum of the teachers' losses, and the number of teachers that had the epoch.
         self._loss_sums_of_epochs = np.zeros(0)
         self._teacher_counts_of_epochs = np.zeros(0, dtype=np.int64)
@@ -76,7 +76,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         self._teacher_counts_of_epochs = np.pad(self._teacher_counts_of_epochs, (0, num_new_epochs))
         self._loss_sums_of_epochs[:num_epochs] += teacher_losses
         self._teacher_counts_of_epochs[:num_epochs] += 1
-        self._last_losses_of_teachers.append(float(teacher_losses[-1]))
+        self._last_epoch_losses_of_teachers.append(float(teacher_losses[-1]))
 
     def write_teacher_curves(self) -> None:
         """Writes the mean loss of the teachers in each epoch, and a histogram of their last losses.
@@ -88,7 +88,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             mean_losses = self._loss_sums_of_epochs / self._teacher_counts_of_epochs
             for epoch, mean_loss in enumerate(mean_losses.tolist()):
                 self._scalar(tag=f"{_UNCOVERED}/teacher_loss", value=mean_loss, step=epoch)
-        self.write_histogram("last_teacher_loss", values=self._last_losses_of_teachers)
+        self.write_histogram("last_teacher_loss", values=self._last_epoch_losses_of_teachers)
 
     def write_histogram(self, histogram_name: str, values: ArrayLike) -> None:
         """Writes a histogram of numbers that no epsilon covers, such as the gap of each query.
@@ -117,8 +117,10 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         epsilons = np.asarray(epsilon_after_query, dtype=np.float64)
         answer_rates = np.cumsum(answered_flags) / np.arange(1, len(answered_flags) + 1)
         num_points = min(_MAX_POINTS, len(answered_flags))
-        query_indices = np.linspace(0, len(answered_flags) - 1, num_points).round().astype(int)
-        for query_index in np.unique(query_indices).tolist():
+        spaced_query_indices = (
+            np.linspace(0, len(answered_flags) - 1, num_points).round().astype(int)
+        )
+        for query_index in np.unique(spaced_query_indices).tolist():
             num_asked = query_index + 1
             self._scalar(
                 tag="release/answer_rate", value=float(answer_rates[query_index]), step=num_asked
@@ -126,17 +128,22 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             self._scalar(tag="privacy/epsilon", value=float(epsilons[query_index]), step=num_asked)
 
     def write_hits(
-        self, num_asked: int, *, num_hits: int, num_remaining_hits: int, session_epsilon: float
+        self,
+        num_asked: int,
+        *,
+        num_charged_hits: int,
+        num_remaining_hits: int,
+        session_epsilon: float,
     ) -> None:
         """Writes the progress of a session.
 
         Args:
             num_asked: the number of queries so far.
-            num_hits: the number of hits among them.
+            num_charged_hits: the number of hits among them.
             num_remaining_hits: the number of hits until the session ends.
             session_epsilon: the epsilon of the session.
         """
-        self._scalar(tag="session/hits", value=num_hits, step=num_asked)
+        self._scalar(tag="session/hits", value=num_charged_hits, step=num_asked)
         self._scalar(tag="session/remaining_hits", value=num_remaining_hits, step=num_asked)
         self._scalar(tag="session/epsilon", value=session_epsilon, step=num_asked)
         self.flush()

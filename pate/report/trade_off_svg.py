@@ -13,16 +13,16 @@ _HEIGHT = 200.0
 _TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
-def trade_off_svg(curve_points: Sequence[tuple[float, float]]) -> str:
+def trade_off_svg(found_share_curve: Sequence[tuple[float, float]]) -> str:
     """Returns a trade-off curve as an `<svg>` element, in the colors of the page.
 
     Args:
-        curve_points: the points of the curve: a share of false alarms, and the largest share of members that an attack
-            finds.
+        found_share_curve: the points of the curve: a share of false alarms, and the largest share of members that an
+            attack finds.
     """
     points = " ".join(
         f"{_x(false_alarm_rate=false_alarm_rate):.1f},{_y(share_found=share_found):.1f}"
-        for false_alarm_rate, share_found in curve_points
+        for false_alarm_rate, share_found in found_share_curve
     )
     ticks = "".join(
         f'<text x="{_x(false_alarm_rate=tick):.0f}" y="{_BOTTOM + 16:.0f}" text-anchor="middle">{tick:.0%}</text>'

@@ -96,14 +96,14 @@ class StudentVerdict:
             return cls(
                 share_of_reachable=None, beats_constant=None, beats_prior=None, text=text.strip()
             )
-        precision_by_model = {
+        mean_precision_by_model = {
             model_key: getattr(scores, HEADLINE_METRIC, None)
             for model_key, scores in vars(baseline_scores).items()
         }
-        precision_by_model["student"] = getattr(student_scores, HEADLINE_METRIC)
+        mean_precision_by_model["student"] = getattr(student_scores, HEADLINE_METRIC)
         has_ceiling = baseline_scores.all_records_model is not None
         reached_share, share_text = _reached_share(
-            precision_by_model=precision_by_model,
+            mean_precision_by_model=mean_precision_by_model,
             ceiling_records_in_words=ceiling_records_in_words if has_ceiling else None,
         )
         scores_by_constant = {
@@ -126,11 +126,13 @@ class StudentVerdict:
         loss_text = (
             ""
             if is_above_ceiling
-            else _loss_text(precision_by_model=precision_by_model, remedy_of_cause=remedy_of_cause)
+            else _loss_text(
+                mean_precision_by_model=mean_precision_by_model, remedy_of_cause=remedy_of_cause
+            )
         )
         start_text = ""
-        if precision_by_model["start_alone"] is not None:
-            start_text = f"Its start alone has {precision_by_model['start_alone']:.3f}."
+        if mean_precision_by_model["start_alone"] is not None:
+            start_text = f"Its start alone has {mean_precision_by_model['start_alone']:.3f}."
         sentences = (
             share_text,
             start_text,
@@ -171,18 +173,18 @@ def _unbeaten_metrics(student_scores: Scores, constant_scores: Scores) -> list[s
 
     A metric that is undefined for one of them is left out.
     """
-    unbeaten_metric_names = []
+    metrics_no_better_than_constant = []
     for metric_key, metric_name in _METRICS_IN_WORDS.items():
         student_score = getattr(student_scores, metric_key)
         constant_score = getattr(constant_scores, metric_key)
         is_defined = student_score is not None and constant_score is not None
         if is_defined and student_score <= constant_score:
-            unbeaten_metric_names.append(metric_name)
-    return unbeaten_metric_names
+            metrics_no_better_than_constant.append(metric_name)
+    return metrics_no_better_than_constant
 
 
 def _reached_share(
-    precision_by_model: Mapping[str, float | None], *, ceiling_records_in_words: str | None
+    mean_precision_by_model: Mapping[str, float | None], *, ceiling_records_in_words: str | None
 ) -> tuple[float | None, str]:
     """Returns how far the student got from the prior's score up to the ceiling's, as a share, and a sentence on it.
 
@@ -190,7 +192,8 @@ def _reached_share(
     share is None if a score is missing, or if the ceiling is no better than the prior.
 
     Args:
-        precision_by_model: the mean average precision of each model by the model's name; None if it was not trained.
+        mean_precision_by_model: the mean average precision of each model by the model's name; None if it was not
+            trained.
         ceiling_records_in_words: the private records that the model of all private records learned from, in words; None
             if it was not trained.
     """
@@ -200,9 +203,9 @@ def _reached_share(
     else:
         ceiling_name = "all_records_model"
         ceiling_text = f"a model of {ceiling_records_in_words} without privacy"
-    prior_score = precision_by_model["prior"]
-    ceiling_score = precision_by_model[ceiling_name]
-    student_score = precision_by_model["student"]
+    prior_score = mean_precision_by_model["prior"]
+    ceiling_score = mean_precision_by_model[ceiling_name]
+    student_score = mean_precision_by_model["student"]
     if (
         prior_score is None
         or ceiling_score is None
@@ -222,7 +225,7 @@ def _reached_share(
 
 
 def _loss_text(
-    precision_by_model: Mapping[str, float | None], remedy_of_cause: Mapping[str, str]
+    mean_precision_by_model: Mapping[str, float | None], remedy_of_cause: Mapping[str, str]
 ) -> str:
     """Returns a sentence on the causes of the student's loss in mean average precision, compared with better models.
 
@@ -235,20 +238,21 @@ def _loss_text(
     known losses are less than half of the whole.
 
     Args:
-        precision_by_model: the mean average precision of each model by the model's name; None if it was not trained.
+        mean_precision_by_model: the mean average precision of each model by the model's name; None if it was not
+            trained.
         remedy_of_cause: advice against each cause of a loss, by the cause; other causes are ignored.
     """
-    student_score = precision_by_model["student"] or 0.0
+    student_score = mean_precision_by_model["student"] or 0.0
     highest_score = student_score
     for model_name in _CAUSE_BY_MODEL:
-        model_score = precision_by_model[model_name]
+        model_score = mean_precision_by_model[model_name]
         if model_score is not None:
             highest_score = max(highest_score, model_score)
     whole_loss = highest_score - student_score
-    loss_by_cause = {}
+    lost_mean_precision_by_cause = {}
     for worse_model, better_model in pairwise(_CAUSE_BY_MODEL):
-        worse_score = precision_by_model[worse_model]
-        better_score = precision_by_model[better_model]
+        worse_score = mean_precision_by_model[worse_model]
+        better_score = mean_precision_by_model[better_model]
         cause = _CAUSE_BY_MODEL[better_model]
         if (
             cause not in remedy_of_cause
@@ -258,14 +262,19 @@ def _loss_text(
         ):
             continue
         if round(better_score - worse_score, 3) > 0:
-            loss_by_cause[cause] = better_score - worse_score
-    if not loss_by_cause or sum(loss_by_cause.values()) < whole_loss / 2:
+            lost_mean_precision_by_cause[cause] = better_score - worse_score
+    if (
+        not lost_mean_precision_by_cause
+        or sum(lost_mean_precision_by_cause.values()) < whole_loss / 2
+    ):
         return ""
-    main_cause = max(loss_by_cause, key=loss_by_cause.__getitem__)
-    main_loss = loss_by_cause[main_cause]
+    main_cause = max(lost_mean_precision_by_cause, key=lost_mean_precision_by_cause.__getitem__)
+    main_loss = lost_mean_precision_by_cause[main_cause]
     if main_loss >= whole_loss / 2:
         return f"Most was lost to {main_cause} ({main_loss:.3f}); what helps: {remedy_of_cause[main_cause]}."
-    causes_with_losses = [f"{cause} ({loss:.3f})" for cause, loss in loss_by_cause.items()]
+    causes_with_losses = [
+        f"{cause} ({loss:.3f})" for cause, loss in lost_mean_precision_by_cause.items()
+    ]
     return f"Lost to {_enumeration(items=causes_with_losses)}, to none of them most."
 
 

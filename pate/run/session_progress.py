@@ -105,7 +105,7 @@ class SessionProgress:
         """
         self.run_writer.write_hits(
             num_asked,
-            num_hits=num_hits,
+            num_charged_hits=num_hits,
             num_remaining_hits=num_remaining,
             session_epsilon=self.epsilon,
         )

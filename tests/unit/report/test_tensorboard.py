@@ -186,6 +186,8 @@ def test_a_writer_without_a_folder_writes_nothing(
     with RunWriter(folder=None) as writer:
         writer.add_teacher_losses(losses_of_epochs=[1.0, 0.5])
         writer.write_teacher_curves()
-        writer.write_hits(num_asked=20, num_hits=2, num_remaining_hits=3, session_epsilon=8.0)
+        writer.write_hits(
+            num_asked=20, num_charged_hits=2, num_remaining_hits=3, session_epsilon=8.0
+        )
         writer.write_guarantee_and_scores_of(report)
     assert not list(tmp_path.iterdir())
