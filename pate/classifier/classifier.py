@@ -71,7 +71,7 @@ from pate.models.sklearn import takes_nan
 from pate.pricing import PricedRelease
 from pate.report import PrivacyStatement
 from pate.report.released_scores import ReleasedScores
-from pate.run.plan_warnings import constant_student_warnings, one_label_warning
+from pate.run.plan_warnings import constant_student_warnings, one_label_per_query_warning
 from pate.run.published_price import privacy_of
 from pate.run.student_prior import StudentPrior
 from pate.run.tuned_runs import TunedRuns
@@ -770,7 +770,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
         if priced_release.aggregator.single_label and not isinstance(label_task, OneClass):
             warnings.warn(
-                one_label_warning(priced_release.aggregator), stacklevel=users_stack_level()
+                one_label_per_query_warning(priced_release.aggregator),
+                stacklevel=users_stack_level(),
             )
         for doubt in priced_release.doubts:
             warnings.warn(

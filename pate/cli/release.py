@@ -174,7 +174,9 @@ def plan_of(
     )
     published_settings = without_outside_values(config, settings)
 
-    def make_public_config(aggregator: Aggregator, cohort: Cohort, vote_shape: VoteShape) -> str:
+    def make_release_config_text(
+        aggregator: Aggregator, cohort: Cohort, vote_shape: VoteShape
+    ) -> str:
         return release_settings(
             published_settings,
             aggregator,
@@ -210,7 +212,7 @@ def plan_of(
             omitted_names=("target_epsilon",),
         ),
         settings=deciding_values_by_name,
-        make_public_config=make_public_config,
+        make_release_config_text=make_release_config_text,
     )
     return plan, _output_dir(config, deciding_values_by_name=deciding_values_by_name)
 

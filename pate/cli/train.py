@@ -133,7 +133,7 @@ def _configured_run(
         num_teachers=config.teacher.num_teachers,
         accountant=partial(build_part, "accountant"),
         settings=settings,
-        make_public_config=partial(public_settings, without_outside_values(config, settings)),
+        make_release_config_text=partial(public_settings, without_outside_values(config, settings)),
         tensorboard=logger_name == "tensorboard",
         heading=heading_values,
         centered_votes=_centered_votes_remedy(

@@ -254,7 +254,7 @@ class PATEMethod(Method):
         return draw_partition(
             bench.dataset.private,
             num_teachers=self._vote_shape(bench).num_teachers,
-            manifest_file=ensemble_folder.partition,
+            partition_file=ensemble_folder.partition,
             rng=random_streams.generator("partition"),
         )
 

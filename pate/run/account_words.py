@@ -13,12 +13,15 @@ from pate.accounting.ledger_entry import AccountStatement
 from pate.accounting.rounding import ceil_to_digits
 from pate.accounting.shared_ledger import SharedLedger
 from pate.report import format_delta, format_epsilon
-from pate.run.ledger_place import LEDGER_NAME, CountedTerms, OtherLedger
+from pate.run.ledger_place import LEDGER_NAME, AdjacencyAndDelta, OtherLedger
 from pate.run.random_streams import seed_name
 
 
 def other_ledger_lines(
-    ledger_file: Path, *, adjacency_and_delta: CountedTerms, other_ledgers: Iterable[OtherLedger]
+    ledger_file: Path,
+    *,
+    adjacency_and_delta: AdjacencyAndDelta,
+    other_ledgers: Iterable[OtherLedger],
 ) -> Iterator[str]:
     """Yields a warning for each ledger in the same folder that counts for another adjacency or another delta.
 
@@ -42,7 +45,7 @@ def shared_noise_lines(
     ledger_file: Path,
     *,
     account: Ledger,
-    event: Event,
+    release_event: Event,
     run_key: str,
     seed: int | None,
     other_ledgers: Sequence[OtherLedger],
@@ -52,8 +55,8 @@ def shared_noise_lines(
     Args:
         ledger_file: the file of the run's ledger.
         account: the account of the private records in the ledger.
-        event: the price of the run's release. A release of the same records at this price may be the same release, so
-            its warning says that the noise may be shared.
+        release_event: the price of the run's release. A release of the same records at this price may be the same
+            release, so its warning says that the noise may be shared.
         run_key: the prefix of the keys of the run's own charges, which are left out.
         seed: the seed of the run; None for noise from the operating system, which gives no warning.
         other_ledgers: the ledgers in the same folder that count for other terms.
@@ -65,7 +68,7 @@ def shared_noise_lines(
     ledger_files = [
         other.ledger_file for other in other_ledgers if name_of_seed in other.seed_names
     ]
-    if account.is_seed_used(name_of_seed, except_release=run_key, own_price=event):
+    if account.is_seed_used(name_of_seed, except_release=run_key, own_price=release_event):
         ledger_files.append(ledger_file)
     for used_file in ledger_files:
         yield f"seed={seed}: this release shares its noise with an earlier one in ledger={used_file}: {consequence}"
@@ -81,7 +84,7 @@ def shared_owner_lines(
     *,
     shared_ledger: SharedLedger,
     account: Ledger,
-    event: Event,
+    release_event: Event,
     run_key: str,
     owners_by_kind: Mapping[str, Set[bytes]],
     delta: float,
@@ -94,7 +97,7 @@ def shared_owner_lines(
         ledger_file: the file of the run's ledger.
         shared_ledger: the ledger with all accounts.
         account: the account of the private records in the ledger.
-        event: the price of the run's release, which is added unless it is charged already.
+        release_event: the price of the run's release, which is added unless it is charged already.
         run_key: the prefix of the keys of the run's own charges.
         owners_by_kind: the people whose records these are, by the kind of owner.
         delta: the delta of the total.
@@ -108,12 +111,12 @@ def shared_owner_lines(
     charge_entries = [*account.entries]
     for data_digest in num_shared_owners_by_account:
         charge_entries += shared_ledger.account(data_digest).entries
-    charged_events = [entry.event for entry in charge_entries]
+    composed_events = [entry.event for entry in charge_entries]
     if not account.charges_of(run_key):
-        charged_events.append(event)
+        composed_events.append(release_event)
     accountant = account.accountant()
-    for charged_event in charged_events:
-        accountant.compose(charged_event)
+    for composed_event in composed_events:
+        accountant.compose(composed_event)
     epsilon = accountant.get_epsilon(delta)
     account_names = ", ".join(data_digest[:12] for data_digest in num_shared_owners_by_account)
     yield (
@@ -138,46 +141,46 @@ def accountant_remark(account: Ledger, *, make_accountant: Callable[[], Accounta
 
 
 def account_lines(
-    account: Ledger, *, event: Event, run_key: str, accountant_remark: str
+    account: Ledger, *, release_event: Event, run_key: str, accountant_remark: str
 ) -> Iterator[str]:
     """Yields sentences on the total cost of earlier releases of the records, and on the room that a cap leaves.
 
     Args:
         account: the account of the private records in the ledger.
-        event: the price of the next release. The last sentence counts how many releases of this price fit under the
-            cap.
+        release_event: the price of the next release. The last sentence counts how many releases of this price fit under
+            the cap.
         run_key: the prefix of the keys of this run's own charges. Charges with this prefix are not counted as earlier
             releases.
         accountant_remark: the remark after the total, such as ", by accountant=rdp"; empty for no remark.
     """
-    account_statement = account.statement()
-    num_earlier = account_statement.num_charges - len(account.charges_of(run_key))
+    account_totals = account.statement()
+    num_earlier = account_totals.num_charges - len(account.charges_of(run_key))
     if num_earlier:
         releases = f"{num_earlier} earlier release{'s' if num_earlier > 1 else ''}"
-        total = total_in_words(account, account_statement=account_statement)
+        total = total_in_words(account, account_totals=account_totals)
         yield f"ledger={account.path}: {releases} of these records, together {total}{accountant_remark}"
     if account.max_epsilon is not None:
-        num_fitting = account.affords(event)
-        yield f"max_total_epsilon={account.max_epsilon:g}: {fitting_in_words(num_fitting)}"
+        num_fitting_releases = account.affords(release_event)
+        yield f"max_total_epsilon={account.max_epsilon:g}: {fitting_in_words(num_fitting_releases)}"
 
 
-def fitting_in_words(num_fitting: float) -> str:
+def fitting_in_words(num_fitting_releases: float) -> str:
     """Returns a clause that states how many releases like the present one fit into what a cap leaves.
 
     Args:
-        num_fitting: the number of releases that fit, the present one included; infinity if there is no limit. Below 1,
-            not even the present release fits.
+        num_fitting_releases: the number of releases that fit, the present one included; infinity if there is no limit.
+            Below 1, not even the present release fits.
     """
     room = "what is left for these records"
-    if num_fitting < 1:
+    if num_fitting_releases < 1:
         return f"this release does not fit into {room}"
-    if num_fitting == 1:
+    if num_fitting_releases == 1:
         return f"this release fits into {room}, and no second one like it"
-    number = "any number of" if math.isinf(num_fitting) else f"{num_fitting:.0f}"
+    number = "any number of" if math.isinf(num_fitting_releases) else f"{num_fitting_releases:.0f}"
     return f"{number} releases like this one fit into {room}, this one included"
 
 
-def total_in_words(account: Ledger, *, account_statement: AccountStatement) -> str:
+def total_in_words(account: Ledger, *, account_totals: AccountStatement) -> str:
     """Returns the total epsilon of an account as a phrase.
 
     A sum of several prices is a guarantee only if all prices were fixed before the first release. A cap is a guarantee
@@ -185,22 +188,20 @@ def total_in_words(account: Ledger, *, account_statement: AccountStatement) -> s
 
     Args:
         account: the account in the ledger.
-        account_statement: the total of the account, as its accountant computes it.
+        account_totals: the total of the account, as its accountant computes it.
     """
     # One release costs what its privacy card states, which no cap makes smaller.
-    is_one_price = account_statement.num_charges < 2
-    epsilon = account_statement.epsilon if is_one_price else account_statement.spent_epsilon
+    is_one_price = account_totals.num_charges < 2
+    epsilon = account_totals.epsilon if is_one_price else account_totals.spent_epsilon
     total = f"epsilon {format_epsilon(epsilon)} at delta {format_delta(account.target_delta)}, {account.adjacency}"
-    if account_statement.unit is not None:
-        num_releases = account_statement.num_charges
-        changed = account_statement.unit.protected_under(
-            account.adjacency, num_releases=num_releases
-        )
+    if account_totals.unit is not None:
+        num_releases = account_totals.num_charges
+        changed = account_totals.unit.protected_under(account.adjacency, num_releases=num_releases)
         total += f", for {changed}"
-    if account_statement.noise_is_shared:
+    if account_totals.noise_is_shared:
         return f"{total}; no epsilon covers all of them: two share their noise"
     cap_words = _cap_of_one_price(account, epsilon) if is_one_price else _cap_of_sum(account)
-    return f"{total}{cap_words}{_words_on_charges_without_unit(account_statement)}"
+    return f"{total}{cap_words}{_words_on_charges_without_unit(account_totals)}"
 
 
 def _cap_of_one_price(account: Ledger, epsilon: float) -> str:
@@ -231,12 +232,12 @@ def _cap_of_sum(account: Ledger) -> str:
     return f"{condition}; however prices were chosen, at most the cap {ceil_to_digits(cap)}"
 
 
-def _words_on_charges_without_unit(account_statement: AccountStatement) -> str:
+def _words_on_charges_without_unit(account_totals: AccountStatement) -> str:
     """Returns the remark that a total holds if charges that name no unit of privacy are for the account's unit.
 
     It is empty if every charge of the account names its unit.
     """
-    num_unknown = account_statement.num_without_unit
+    num_unknown = account_totals.num_without_unit
     if num_unknown == 0:
         return ""
     charges = "1 charge that names no unit is"

@@ -68,8 +68,8 @@ def train_baselines(
     dataset: Dataset,
     queries: Split,
     majority_labels: MajorityLabels,
-    start_training_set: TrainingSet | None,
-    wants_all_records: bool | None,
+    queries_with_start_weights: TrainingSet | None,
+    wants_all_records_model: bool | None,
     all_records_folder: Path,
     shared_model_store: ReferenceModels,
     seed: int | None,
@@ -85,10 +85,10 @@ def train_baselines(
         dataset: the data set, whose private records one of the models learns from.
         queries: the public samples that teachers voted on, with their true labels if these are known.
         majority_labels: the queries, labeled by the majority of the votes without noise.
-        start_training_set: a training set of the queries with the weights of the public model from which the student of
-            a release in rounds started; None if it had no such start.
-        wants_all_records: true trains a model of all private records, and false does not. None trains it if that is
-            quick; if the records are many, it learns from a sample.
+        queries_with_start_weights: a training set of the queries with the weights of the public model from which the
+            student of a release in rounds started; None if it had no such start.
+        wants_all_records_model: true trains a model of all private records, and false does not. None trains it if that
+            is quick; if the records are many, it learns from a sample.
         all_records_folder: the folder in which the run keeps its copy of the model of all private records.
         shared_model_store: the models that runs in the same folder of outputs share.
         seed: the seed of the run; None if it has none.
@@ -105,9 +105,9 @@ def train_baselines(
         model_by_name[_MAJORITY_VOTE_STUDENT] = trained_student.model
     if majority_labels.sample_in_words:
         samples_in_words[_MAJORITY_VOTE_STUDENT] = majority_labels.sample_in_words
-    if start_training_set is not None:
+    if queries_with_start_weights is not None:
         model_by_name[_START_ALONE] = student_training.train(
-            model_name=_START_ALONE, training_set=start_training_set
+            model_name=_START_ALONE, training_set=queries_with_start_weights
         ).model
     if dataset.public_labeled:
         true_labels = queries.labels
@@ -124,17 +124,19 @@ def train_baselines(
         )
     else:
         reasons_left_out[_TRUE_LABEL_STUDENT] = "the public samples have no labels"
-    reason = reason_without_all_records(wants_all_records, dataset=dataset)
+    reason = reason_without_all_records(wants_all_records_model, dataset=dataset)
     if reason is None:
-        private_records = dataset.private
-        if is_sampled(private_records, wants_all_records=wants_all_records):
-            private_records = private_records.take(baseline_rows(private_records))
+        private_records_or_sample = dataset.private
+        if is_sampled(private_records_or_sample, wants_all_records_model=wants_all_records_model):
+            private_records_or_sample = private_records_or_sample.take(
+                baseline_rows(private_records_or_sample)
+            )
             samples_in_words[_ALL_RECORDS_MODEL] = sample_in_words(
-                num_taken=len(private_records), num_records=len(dataset.private)
+                num_taken=len(private_records_or_sample), num_records=len(dataset.private)
             )
         model_by_name[_ALL_RECORDS_MODEL] = _all_records_model(
             student_training,
-            records=private_records,
+            private_records_or_sample=private_records_or_sample,
             model_folder=all_records_folder,
             shared_model_store=shared_model_store,
         )
@@ -147,16 +149,18 @@ def train_baselines(
     )
 
 
-def reason_without_all_records(wants_all_records: bool | None, *, dataset: Dataset) -> str | None:
+def reason_without_all_records(
+    wants_all_records_model: bool | None, *, dataset: Dataset
+) -> str | None:
     """Returns the reason why no model of all private records is trained, or None if the model is trained.
 
     Args:
-        wants_all_records: the setting; None trains the model only if the private inputs, or their sample, hold few
-            enough numbers.
+        wants_all_records_model: the setting; None trains the model only if the private inputs, or their sample, hold
+            few enough numbers.
         dataset: the data set with the private records.
     """
-    if wants_all_records is not None:
-        return None if wants_all_records else "all_records=false"
+    if wants_all_records_model is not None:
+        return None if wants_all_records_model else "all_records=false"
     num_values = min(len(dataset.private), MAX_ROWS) * math.prod(dataset.input_shape)
     if num_values <= _MAX_DEFAULT_INPUT_SIZE[dataset.kind]:
         return None
@@ -217,7 +221,7 @@ def _true_label_student(
 def _all_records_model(
     student_training: StudentTraining,
     *,
-    records: Split,
+    private_records_or_sample: Split,
     model_folder: Path,
     shared_model_store: ReferenceModels,
 ) -> StudentModel:
@@ -227,7 +231,7 @@ def _all_records_model(
 
     Args:
         student_training: the training of the run's students, from whose recipe the model's recipe derives.
-        records: the private records that the model learns from: all of them, or a sample.
+        private_records_or_sample: the private records that the model learns from: all of them, or a sample.
         model_folder: the folder of the run's own copy.
         shared_model_store: the models that runs in the same folder of outputs share.
     """
@@ -238,7 +242,7 @@ def _all_records_model(
         with student_training.monitor.stage("training the all-records model") as advance:
             model = train_on_all_records(
                 student_training.student_recipe,
-                records=records,
+                records=private_records_or_sample,
                 seed=_REFERENCE_SEED,
                 on_epoch=lambda epoch, _named_losses: advance(epoch),
             )
@@ -248,7 +252,7 @@ def _all_records_model(
         model_name=_ALL_RECORDS_MODEL,
         student_recipes=ceiling_recipes(student_training.student_recipe),
         seed=_REFERENCE_SEED,
-        record_digests=(records.digest(),),
+        record_digests=(private_records_or_sample.digest(),),
     )
     model = shared_model_store.model(
         model_name=_ALL_RECORDS_MODEL,

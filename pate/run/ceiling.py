@@ -13,7 +13,7 @@ from pate.models.student import OnEpoch
 from pate.report.metrics import average_precisions
 
 # The network that competes with a `LogisticStudent`.
-_NETWORK = MLPStudent(hidden=128, folds=2, epochs=80, learning_rate=0.02)
+_NETWORK_FOR_ALL_RECORDS = MLPStudent(hidden=128, folds=2, epochs=80, learning_rate=0.02)
 # The network is tried if the private inputs hold at most this many numbers. On more numbers it takes long.
 _MAX_INPUT_SIZE = 2**24
 # The recipes are compared on at most this many records.
@@ -29,7 +29,7 @@ def ceiling_recipes(student_recipe: Student) -> tuple[Student, ...]:
     other recipe has no competitor.
     """
     recipe = student_recipe.ceiling
-    return (recipe, _NETWORK) if isinstance(recipe, LogisticStudent) else (recipe,)
+    return (recipe, _NETWORK_FOR_ALL_RECORDS) if isinstance(recipe, LogisticStudent) else (recipe,)
 
 
 def train_on_all_records(
@@ -48,16 +48,16 @@ def train_on_all_records(
         seed: the seed of the training and of the choice of records.
         on_epoch: is called with the losses of each epoch of the training; None reports nothing.
     """
-    candidate_recipes = ceiling_recipes(student_recipe)
+    competing_recipes = ceiling_recipes(student_recipe)
     inputs = np.asarray(records.inputs)
-    best_recipe = candidate_recipes[0]
-    if len(candidate_recipes) > 1 and inputs.size <= _MAX_INPUT_SIZE:
-        best_recipe = _best_recipe(candidate_recipes, records=records, seed=seed)
-    training_set = TrainingSet(inputs, labels=records.labels, known=records.known)
-    return best_recipe.learn(training_set, pool=inputs[:0], seed=seed, on_epoch=on_epoch)
+    best_recipe = competing_recipes[0]
+    if len(competing_recipes) > 1 and inputs.size <= _MAX_INPUT_SIZE:
+        best_recipe = _best_recipe(competing_recipes, records=records, seed=seed)
+    labeled_private_records = TrainingSet(inputs, labels=records.labels, known=records.known)
+    return best_recipe.learn(labeled_private_records, pool=inputs[:0], seed=seed, on_epoch=on_epoch)
 
 
-def _best_recipe(candidate_recipes: tuple[Student, ...], *, records: Split, seed: int) -> Student:
+def _best_recipe(competing_recipes: tuple[Student, ...], *, records: Split, seed: int) -> Student:
     """Returns the recipe with the greatest mean average precision on private groups that it did not learn from.
 
     At most 12,000 records take part, and every fifth of their groups is held out. If no held-out record has a label,
@@ -70,14 +70,18 @@ def _best_recipe(candidate_recipes: tuple[Student, ...], *, records: Split, seed
         sampled_records.group_ids, np.unique(sampled_records.group_ids)[::_HELD_OUT_STEP]
     )
     held_out_records = sampled_records.take(np.flatnonzero(is_held_out))
-    other_records = sampled_records.take(np.flatnonzero(~is_held_out))
-    training_set = TrainingSet(
-        np.asarray(other_records.inputs), labels=other_records.labels, known=other_records.known
+    records_not_held_out = sampled_records.take(np.flatnonzero(~is_held_out))
+    labeled_records_not_held_out = TrainingSet(
+        np.asarray(records_not_held_out.inputs),
+        labels=records_not_held_out.labels,
+        known=records_not_held_out.known,
     )
 
-    def held_out_precision(student_recipe: Student) -> float:
+    def private_held_out_precision(student_recipe: Student) -> float:
         """Trains a recipe on four fifths of all groups, and returns its mean average precision on the other fifth."""
-        model = student_recipe.learn(training_set, pool=other_records.inputs[:0], seed=seed)
+        model = student_recipe.learn(
+            labeled_records_not_held_out, pool=records_not_held_out.inputs[:0], seed=seed
+        )
         probabilities = model.predict_proba(held_out_records.inputs)
         label_precisions = average_precisions(
             probabilities, true_labels=held_out_records.labels, known=held_out_records.known
@@ -85,5 +89,5 @@ def _best_recipe(candidate_recipes: tuple[Student, ...], *, records: Split, seed
         return float(np.nanmean(label_precisions))
 
     if not held_out_records.labels.any():
-        return candidate_recipes[0]
-    return max(candidate_recipes, key=held_out_precision)
+        return competing_recipes[0]
+    return max(competing_recipes, key=private_held_out_precision)

@@ -48,7 +48,7 @@ from pate.run.draw_keys import DrawKeys
 from pate.run.earlier_ledgers import CHARGES_STAY, ChargeTransfer, earlier_ledgers
 from pate.run.folder import RunFolder
 from pate.run.ledger_place import (
-    CountedTerms,
+    AdjacencyAndDelta,
     LedgerPlace,
     has_usual_name,
     ledger_path,
@@ -286,9 +286,11 @@ class RunCharge:
                 self._transfer_scores(score_price)
             self._transfer_charges()
             self._write_place()
-        part_digests = self.account.parts(release_key=self.keys.last_draw)
-        self._require_parts(part_digests)
-        is_lost = _FILE_DIGEST_PART in part_digests and not os.path.lexists(self._release_file)
+        digests_of_draw_parts = self.account.parts(release_key=self.keys.last_draw)
+        self._require_parts(digests_of_draw_parts)
+        is_lost = _FILE_DIGEST_PART in digests_of_draw_parts and not os.path.lexists(
+            self._release_file
+        )
         if redraw and is_lost and self.seed is None:
             self._add_draw()
         if self.num_draws > 1:
@@ -313,16 +315,16 @@ class RunCharge:
             InvalidValue: no part of the release was committed, so nothing was paid; or the price differs from the
                 charged price; or the existing file is not the file of this draw.
         """
-        part_digests = self.account.parts(release_key=self.keys.last_draw)
+        digests_of_draw_parts = self.account.parts(release_key=self.keys.last_draw)
         aggregator_name = type(self.priced_release.aggregator).__name__
-        if not part_digests:
+        if not digests_of_draw_parts:
             rule = "one that draws by its `ReleaseRecord`, which pays for it"
             raise InvalidValue("aggregator", aggregator_name, rule=rule)
         if release.event != self.priced_release.event:
             rule = "one whose release has the price that was charged for it"
             raise InvalidValue("aggregator", aggregator_name, rule=rule)
         release_file_content = npz_bytes(release.arrays() | public_names.arrays())
-        if _FILE_DIGEST_PART not in part_digests:
+        if _FILE_DIGEST_PART not in digests_of_draw_parts:
             release_file_digest = hashlib.sha256(release_file_content).hexdigest()
             self.record().commit(_FILE_DIGEST_PART, part_content=release_file_digest.encode())
         if not os.path.lexists(self._release_file):
@@ -330,11 +332,11 @@ class RunCharge:
             with atomic_write(self._release_file) as file:
                 file.write(release_file_content)
         self._require_parts(self.account.parts(release_key=self.keys.last_draw))
-        account_statement = self.account.statement()
+        account_totals = self.account.statement()
         cost = "this first release costs"
-        if account_statement.num_charges > 1:
-            cost = f"all {account_statement.num_charges} releases of these records cost"
-        total = total_in_words(self.account, account_statement=account_statement)
+        if account_totals.num_charges > 1:
+            cost = f"all {account_totals.num_charges} releases of these records cost"
+        total = total_in_words(self.account, account_totals=account_totals)
         remark = accountant_remark(self.account, make_accountant=self.budget.accountant)
         monitor.say(f"ledger={self.account.path}: {cost} {total}{remark}")
 
@@ -347,11 +349,11 @@ class RunCharge:
             self._ledger_file, release_terms=self._release_terms, priced_release=self.priced_release
         )
         self.account = self._ledger.account(self.account.data, unit=self.unit)
-        part_digests = self.account.parts(release_key=self.keys.last_draw)
-        if not part_digests:
+        digests_of_draw_parts = self.account.parts(release_key=self.keys.last_draw)
+        if not digests_of_draw_parts:
             rule = f"the charge of this release at its price; {CHARGES_STAY}"
             raise InvalidValue("ledger", self.account.path, rule=rule)
-        self._require_parts(part_digests)
+        self._require_parts(digests_of_draw_parts)
 
     @property
     def _note(self) -> ChargeNote:
@@ -411,9 +413,11 @@ class RunCharge:
 
     def _write_place(self) -> None:
         """Writes the place of the ledger into the run's folder, unless that place is written there already."""
-        place = LedgerPlace(ledger_file=self._ledger_file, ledger_identity=self._ledger.identity)
-        if place != self._place:
-            place.write(self.run_folder)
+        ledger_place = LedgerPlace(
+            ledger_file=self._ledger_file, ledger_identity=self._ledger.identity
+        )
+        if ledger_place != self._place:
+            ledger_place.write(self.run_folder)
 
     def _transfer_charges(self) -> None:
         """Copies this run's draws and charges into the present ledger from the one that the run was charged to before.
@@ -469,7 +473,7 @@ class RunCharge:
         They are warnings of other ledgers and of shared noise, the total of people who are in several accounts, the
         cost of earlier releases, and the room under a cap.
         """
-        adjacency_and_delta = CountedTerms.of_release(self._release_terms)
+        adjacency_and_delta = AdjacencyAndDelta.of_release(self._release_terms)
         yield from other_ledger_lines(
             ledger_file=self._ledger_file,
             adjacency_and_delta=adjacency_and_delta,
@@ -478,7 +482,7 @@ class RunCharge:
         yield from shared_noise_lines(
             ledger_file=self._ledger_file,
             account=self.account,
-            event=self.priced_release.event,
+            release_event=self.priced_release.event,
             run_key=self.keys.run_key,
             seed=self.seed,
             other_ledgers=self._other_ledgers,
@@ -488,14 +492,14 @@ class RunCharge:
                 ledger_file=self._ledger_file,
                 shared_ledger=self._ledger,
                 account=self.account,
-                event=self.priced_release.event,
+                release_event=self.priced_release.event,
                 run_key=self.keys.run_key,
                 owners_by_kind=self._owners.owners_by_kind,
                 delta=self.budget.delta,
             )
         yield from account_lines(
             self.account,
-            event=self.priced_release.event,
+            release_event=self.priced_release.event,
             run_key=self.keys.run_key,
             accountant_remark=accountant_remark(
                 self.account, make_accountant=self.budget.accountant
@@ -536,28 +540,29 @@ class RunCharge:
             )
             raise InvalidValue("max_epsilon", self.account.max_epsilon, rule=rule, owner="ledger")
 
-    def _require_parts(self, part_digests: Mapping[str, str]) -> None:
+    def _require_parts(self, digests_of_draw_parts: Mapping[str, str]) -> None:
         """Raises `InvalidValue` unless the ledger's charges and digests fit the draws and the file in the run's folder.
 
         The ledger must hold a charge for each earlier draw, and for the last one if it was drawn. The release's file
         may be missing. If it exists, the ledger must hold its digest, and it must be the file of the last draw.
 
         Args:
-            part_digests: the digests of the parts of the last draw, by name; empty if it has not been charged yet.
+            digests_of_draw_parts: the digests of the parts of the last draw, by name; empty if it has not been charged
+                yet.
         """
         draw_keys = self.keys.all
-        for draw_key in draw_keys if part_digests else draw_keys[:-1]:
+        for draw_key in draw_keys if digests_of_draw_parts else draw_keys[:-1]:
             self.account.require_charged(
                 self.priced_release.event, release_key=draw_key, remedy=CHARGES_STAY
             )
         if not os.path.lexists(self._release_file):
             return
-        if _FILE_DIGEST_PART not in part_digests:
+        if _FILE_DIGEST_PART not in digests_of_draw_parts:
             rule = f"the one that {self._release_file} came from; {CHARGES_STAY}"
             raise InvalidValue("ledger", self.account.path, rule=rule)
         digest = file_digest(self._release_file, remedy=CHARGES_STAY)
-        # The part holds the file's digest as text, and `part_digests` has the digest of that text.
-        if part_digests[_FILE_DIGEST_PART] != hashlib.sha256(digest.encode()).hexdigest():
+        # The part holds the file's digest as text, and `digests_of_draw_parts` has the digest of that text.
+        if digests_of_draw_parts[_FILE_DIGEST_PART] != hashlib.sha256(digest.encode()).hexdigest():
             rule = "the file as it was when the release was drawn; remove it, and the same command writes it again"
             raise InvalidValue("release", self._release_file, rule=rule)
 
@@ -609,9 +614,11 @@ def require_entered(ledger_setting: Path | str | None, *, run_folder: RunFolder)
         account = Ledger.stored(path=ledger_file, data=data_digest)
         if account.charges_of(DrawKeys.read(run_folder).run_key):
             return
-    place = LedgerPlace.read(run_folder)
+    ledger_place = LedgerPlace.read(run_folder)
     other_place = (
-        f", {place.ledger_file}" if place is not None and place.ledger_file != ledger_file else ""
+        f", {ledger_place.ledger_file}"
+        if ledger_place is not None and ledger_place.ledger_file != ledger_file
+        else ""
     )
     rule = (
         f"the ledger that this finished run is charged to{other_place}; or remove "

@@ -62,7 +62,8 @@ class LabelHolders:
         num_holders_of_label = Counter(
             name for names in label_names_of_holders for name in set(names)
         )
-        if all(num_holders_of_label[name] == len(label_names_of_holders) for name in label_names):
+        num_holders = len(label_names_of_holders)
+        if all(num_holders_of_label[name] == num_holders for name in label_names):
             return None
         labels_and_teachers_of_holders = list(
             zip(label_names_of_holders, teachers_of_holders, strict=True)
@@ -78,7 +79,7 @@ class LabelHolders:
                 )
                 for name in label_names
             ),
-            num_holders=len(label_names_of_holders),
+            num_holders=num_holders,
             num_teachers=sum(teachers_of_holders),
         )
 

@@ -21,12 +21,12 @@ def can_read(aggregator: Aggregator, teacher_recipe: Voter) -> bool:
     return issubclass(teacher_recipe.gives, aggregator.reads)
 
 
-def protects_teachers(teacher_recipe: Voter) -> bool:
+def has_teachers_as_unit(teacher_recipe: Voter) -> bool:
     """Returns True if the price protects all records of a teacher together, and not a single group of records."""
     return not issubclass(teacher_recipe.gives, GroupVotes)
 
 
-def can_weigh_groups(aggregator: Aggregator, teacher_recipe: Voter) -> bool:
+def can_weigh_groups_in_votes(aggregator: Aggregator, teacher_recipe: Voter) -> bool:
     """Returns True if private groups, each a unit of privacy, may have weights below 1 in the votes.
 
     That is so if the teachers apply weights and the aggregator's price takes weights into account.
@@ -40,7 +40,9 @@ def can_budget_groups(aggregator: Aggregator, teacher_recipe: Voter) -> bool:
     That is so if groups may have weights below 1, or if the aggregator's price allows groups to differ in the number of
     teachers that learn from them.
     """
-    return can_weigh_groups(aggregator, teacher_recipe) or aggregator.budgets_by == "teachers"
+    return (
+        can_weigh_groups_in_votes(aggregator, teacher_recipe) or aggregator.budgets_by == "teachers"
+    )
 
 
 def require_compatible(
@@ -56,7 +58,7 @@ def require_compatible(
     if not can_read(aggregator, teacher_recipe):
         rule = "centered_votes, or teachers that vote yes or no"
         raise InvalidValue("aggregator", type(aggregator).__name__, rule=rule)
-    if num_holders is not None and not protects_teachers(teacher_recipe):
+    if num_holders is not None and not has_teachers_as_unit(teacher_recipe):
         rule = "no holders=: these teachers protect a group of records, and no holder as a whole"
         raise InvalidValue("teacher", type(teacher_recipe).__name__, rule=rule)
 
@@ -107,22 +109,22 @@ def require_weighted_groups(
         aggregator: the aggregator that turns votes into labels.
         num_teachers: the number of teachers.
     """
-    shared = dataset.shared
-    is_weighted = shared is not None and shared.weights is not None
+    linked_records = dataset.shared
+    is_weighted = linked_records is not None and linked_records.weights is not None
     if dataset.budgets is None and not is_weighted:
         return
     num_groups = dataset.private.num_groups
-    if can_weigh_groups(aggregator, teacher_recipe) and num_teachers == num_groups:
+    if can_weigh_groups_in_votes(aggregator, teacher_recipe) and num_teachers == num_groups:
         return
     if dataset.budgets is not None and aggregator.budgets_by == "teachers":
         return
     setting_name = "data.budget"
     setting_value: object = NOT_SHOWN
     reason = ""
-    if dataset.budgets is None and shared is not None:
+    if dataset.budgets is None and linked_records is not None:
         setting_name = "data.group"
-        setting_value = f"[{','.join(shared.owner_kinds)}]"
-        reason = f"; linked records are {shared.num_groups} groups, the largest of {shared.largest}"
+        setting_value = f"[{','.join(linked_records.owner_kinds)}]"
+        reason = f"; linked records are {linked_records.num_groups} groups, the largest of {linked_records.largest}"
     rule = (
         "teacher=kernel aggregator=centered_votes, with one teacher for each "
         f"of {num_groups} private groups{reason}"

@@ -25,11 +25,11 @@ class DrawKeys:
 
     Attributes:
         run_key: the name of the run, which is the key of its first draw: 32 hexadecimal digits.
-        redraw_names: a name for each later draw: 32 hexadecimal digits.
+        later_draw_names: a name for each later draw: 32 hexadecimal digits.
     """
 
     run_key: str
-    redraw_names: tuple[str, ...] = ()
+    later_draw_names: tuple[str, ...] = ()
 
     @classmethod
     def new(cls) -> Self:
@@ -43,18 +43,18 @@ class DrawKeys:
         keys_text = read_text(keys_file, rule=_KEYS_RULE, remedy=FROM_BACKUP)
         if _KEY_LINES.fullmatch(keys_text) is None:
             raise damaged(keys_file, rule=_KEYS_RULE, finding="others", remedy=FROM_BACKUP)
-        run_key, *redraw_names = keys_text.split()
-        return cls(run_key=run_key, redraw_names=tuple(redraw_names))
+        run_key, *later_draw_names = keys_text.split()
+        return cls(run_key=run_key, later_draw_names=tuple(later_draw_names))
 
     def write(self, run_folder: RunFolder) -> None:
         """Writes the keys into a run's folder."""
-        key_lines = [f"{name}\n" for name in (self.run_key, *self.redraw_names)]
+        key_lines = [f"{name}\n" for name in (self.run_key, *self.later_draw_names)]
         write_text(run_folder.run_id, text="".join(key_lines))
 
     @property
     def all(self) -> tuple[str, ...]:
         """The keys of all draws, the first draw first."""
-        return (self.run_key, *(f"{self.run_key}-{name}" for name in self.redraw_names))
+        return (self.run_key, *(f"{self.run_key}-{name}" for name in self.later_draw_names))
 
     @property
     def last_draw(self) -> str:
@@ -64,7 +64,8 @@ class DrawKeys:
     def with_redraw(self) -> DrawKeys:
         """Returns these keys and a new random key for one more draw."""
         return DrawKeys(
-            run_key=self.run_key, redraw_names=(*self.redraw_names, secrets.token_hex(nbytes=16))
+            run_key=self.run_key,
+            later_draw_names=(*self.later_draw_names, secrets.token_hex(nbytes=16)),
         )
 
     def of_copy(self, release_content: bytes) -> DrawKeys:
@@ -74,4 +75,6 @@ class DrawKeys:
             release_content: the bytes that the copy drew; equal bytes give equal keys.
         """
         copy_digest = hashlib.sha256(self.run_key.encode() + release_content).hexdigest()
-        return DrawKeys(run_key=copy_digest[: len(self.run_key)], redraw_names=self.redraw_names)
+        return DrawKeys(
+            run_key=copy_digest[: len(self.run_key)], later_draw_names=self.later_draw_names
+        )

@@ -93,18 +93,18 @@ class ChargeTransfer:
                 raise InvalidValue("ledger", earlier_ledger_file, rule=rule)
         if not charges:
             return draw_keys
-        contents_of_draws = [
+        part_contents_of_draws = [
             _parts_in(earlier_account, draw_key=draw_key) for draw_key in draw_keys.all
         ]
-        if self._has_other_parts(draw_keys, contents_of_draws=contents_of_draws):
+        if self._has_other_parts(draw_keys, part_contents_of_draws=part_contents_of_draws):
             if self.release_terms.seed is not None:
                 rule = "another seed: a copy of this run drew something else from this one, and no price covers both"
                 raise InvalidValue("ledger", self.account.path, rule=rule)
-            first_content = next(iter(contents_of_draws[0].values()))
-            draw_keys = draw_keys.of_copy(first_content)
-        for draw_key, part_contents in zip(draw_keys.all, contents_of_draws, strict=True):
+            first_part_content = next(iter(part_contents_of_draws[0].values()))
+            draw_keys = draw_keys.of_copy(first_part_content)
+        for draw_key, content_by_part in zip(draw_keys.all, part_contents_of_draws, strict=True):
             self._enter(
-                part_contents,
+                content_by_part,
                 draw_key=draw_key,
                 charge_note=replace(self.charge_note, run_key=draw_keys.run_key),
             )
@@ -128,7 +128,7 @@ class ChargeTransfer:
         return earlier_ledger.account(self.account.data)
 
     def _has_other_parts(
-        self, draw_keys: DrawKeys, *, contents_of_draws: list[dict[str, bytes]]
+        self, draw_keys: DrawKeys, *, part_contents_of_draws: list[dict[str, bytes]]
     ) -> bool:
         """Returns True if the present ledger holds other content than the earlier one under the keys of the draws.
 
@@ -136,11 +136,11 @@ class ChargeTransfer:
 
         Args:
             draw_keys: the keys of the run's draws.
-            contents_of_draws: for each draw, the content of its parts in the earlier ledger, by name.
+            part_contents_of_draws: for each draw, the content of its parts in the earlier ledger, by name.
         """
-        for draw_key, part_contents in zip(draw_keys.all, contents_of_draws, strict=True):
+        for draw_key, content_by_part in zip(draw_keys.all, part_contents_of_draws, strict=True):
             part_digests = self.account.parts(release_key=draw_key)
-            for part_name, part_content in part_contents.items():
+            for part_name, part_content in content_by_part.items():
                 if part_digests.get(part_name) not in (
                     None,
                     hashlib.sha256(part_content).hexdigest(),
@@ -149,12 +149,12 @@ class ChargeTransfer:
         return False
 
     def _enter(
-        self, part_contents: Mapping[str, bytes], *, draw_key: str, charge_note: ChargeNote
+        self, content_by_part: Mapping[str, bytes], *, draw_key: str, charge_note: ChargeNote
     ) -> None:
         """Commits to the present ledger those parts of a draw that it lacks; the first one carries the draw's charge.
 
         Args:
-            part_contents: the content of each part of the draw, by name.
+            content_by_part: the content of each part of the draw, by name.
             draw_key: the key of the draw.
             charge_note: the note that is stored with the charge.
         """
@@ -165,7 +165,7 @@ class ChargeTransfer:
             charge_note=charge_note,
         )
         part_digests = self.account.parts(release_key=draw_key)
-        for part_name, part_content in part_contents.items():
+        for part_name, part_content in content_by_part.items():
             if part_name not in part_digests:
                 record.commit(part_name, part_content=part_content)
 

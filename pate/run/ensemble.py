@@ -139,13 +139,13 @@ class Ensemble:
             return
         make_folder(self.ensemble_folder.teachers, existing_parent=self.ensemble_folder.path)
         with self.monitor.stage("training teachers", self.num_teachers) as advance:
-            progress_counter = _Progress(
+            count_trained_teacher = _Progress(
                 advance=advance,
                 num_done=self.num_teachers - num_missing,
                 num_epochs=getattr(teacher_recipe, "epochs", 1),
                 on_losses_of_teacher=on_losses_of_teacher,
             )
-            advance(progress_counter.num_done)
+            advance(count_trained_teacher.num_done)
             training_job = TrainingJob(
                 teacher=isolate(teacher_recipe, group_ids=private_records.group_ids),
                 shards=PartitionedRecords(
@@ -156,7 +156,7 @@ class Ensemble:
                 ),
                 seeds=seeds,
                 store=checkpoint_store,
-                on_progress=progress_counter,
+                on_progress=count_trained_teacher,
             )
             self.engine.train(training_job)
 
@@ -303,9 +303,13 @@ class Ensemble:
         checkpoint_store = self._checkpoint_store
         private_records = self.dataset.private
         public_features = public_pca.with_constant(public_inputs).astype(np.float32)
-        excess_shape = (self.num_teachers, public_features.shape[1], self.dataset.num_labels)
-        pool_excess = np.empty(excess_shape, dtype=np.float32)
-        known_shares = self.known_shares()
+        teacher_feature_label_shape = (
+            self.num_teachers,
+            public_features.shape[1],
+            self.dataset.num_labels,
+        )
+        excess_by_teacher_and_feature = np.empty(teacher_feature_label_shape, dtype=np.float32)
+        share_known_by_teacher_and_label = self.known_shares()
         with self.monitor.stage("asking teachers of the pool", self.num_teachers) as advance:
             teacher_states = checkpoint_store.states(self.num_teachers)
             for first_teacher, confidence_block in cast_votes(
@@ -324,7 +328,7 @@ class Ensemble:
                         [teacher_state], own_records.inputs
                     )[0]
                     own_features = public_pca.with_constant(own_records.inputs).astype(np.float32)
-                    pool_excess[teacher_index] = pool_excess_of_teacher(
+                    excess_by_teacher_and_feature[teacher_index] = pool_excess_of_teacher(
                         own_features=own_features,
                         own_confidences=own_confidences,
                         own_labels=own_records.labels,
@@ -334,7 +338,9 @@ class Ensemble:
                     )
                 advance(first_teacher + len(confidence_block))
         return PoolAnswers(
-            pool_excess=pool_excess, asked_features=public_features, known_shares=known_shares
+            pool_excess=excess_by_teacher_and_feature,
+            asked_features=public_features,
+            known_shares=share_known_by_teacher_and_label,
         )
 
     def moment_votes(

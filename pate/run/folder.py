@@ -69,7 +69,7 @@ class RunFolder(EnsembleFolder):
         data_digest: the digest of the data set that the run began with.
         private_digest: the digest of the private records that the run began with.
         release_digest: the identity of the priced release that the run began with.
-        sources: the sizes and times of the files that the data were read from.
+        stamps_of_sources: the sizes and times of the files that the data were read from.
         run_id: the keys of the run's draws in its ledger.
         pointer_to_ledger: the path and the identity of the run's ledger, which lies outside of the folder.
         own_ledger: a ledger of this run alone, as earlier versions of pate made one; it is read and not written.
@@ -80,7 +80,7 @@ class RunFolder(EnsembleFolder):
         tensorboard: the curves of the run.
         page: the report as a page.
         report: the report as JSON. It is written last, so its presence means that the run is complete.
-        manifest: the digests of the files of a finished run.
+        run_manifest: the digests of the files of a finished run.
         runs: the runs that compete for a tuned release; they are removed when the best run is known.
         terms: the terms of a release of votes that other processes cast.
         cast_digest: the digest of the votes of one holder.
@@ -92,7 +92,7 @@ class RunFolder(EnsembleFolder):
     data_digest = OwnFile("data.sha256")
     private_digest = OwnFile("private.sha256")
     release_digest = OwnFile("release.sha256")
-    sources = OwnFile("sources.json")
+    stamps_of_sources = OwnFile("sources.json")
     run_id = OwnFile("run.id")
     pointer_to_ledger = OwnFile("ledger.json")
     own_ledger = OwnFile("ledger.db")
@@ -133,7 +133,7 @@ class RunFolder(EnsembleFolder):
     tensorboard = OwnSubfolder("tensorboard")
     page = OwnFile("report.html")
     report = OwnFile("report.json")
-    manifest = OwnFile(MANIFEST)
+    run_manifest = OwnFile(MANIFEST)
     runs = OwnSubfolder("runs")
     terms = OwnFile("terms.json")
     cast_digest = OwnFile("cast.sha256")
@@ -147,7 +147,8 @@ class RunFolder(EnsembleFolder):
     @property
     def real_parent(self) -> Path:
         """The parent of the run's folder after all links are followed: of a linked folder, the parent of the target."""
-        return Path(os.path.realpath(self.path)).parent
+        real_run_folder = Path(os.path.realpath(self.path))
+        return real_run_folder.parent
 
     @property
     def is_claimed(self) -> bool:
@@ -188,7 +189,7 @@ class RunFolder(EnsembleFolder):
                     raise InvalidValue("output_dir", self.path, rule=rule) from error
                 try:
                     if self.is_claimed:
-                        self._check_settings(settings)
+                        self._require_same_settings(settings)
                         self.remove_partials()
                     yield
                 finally:
@@ -302,7 +303,7 @@ class RunFolder(EnsembleFolder):
 
         The run's manifest lists `report.json`, `report.html` and all files of `release/`.
         """
-        path = self.manifest
+        path = self.run_manifest
         if not os.path.lexists(path):
             rule = "the digests of a finished run; remove report.json and run again"
             raise InvalidValue(
@@ -331,7 +332,7 @@ class RunFolder(EnsembleFolder):
             f"{self.release.name}/{name}" for name in (*_file_names(folder=self.release), MANIFEST)
         ]
 
-    def _check_settings(self, settings: dict[str, Any]) -> None:
+    def _require_same_settings(self, settings: dict[str, Any]) -> None:
         """Raises `InvalidValue`, which shows the differing settings, if this folder's run began with other settings."""
         settings_file = self.settings_file
         settings_in_file = read_json(
@@ -344,9 +345,9 @@ class RunFolder(EnsembleFolder):
                 finding="no JSON object",
                 remedy=_RESTORE_OR_PAY_AGAIN,
             )
-        stored_settings = _settings_by_name(settings=settings_in_file)
+        stored_settings = _settings_by_name(nested_settings=settings_in_file)
         # tuples become lists, as in the file
-        settings_now = _settings_by_name(settings=json.loads(json.dumps(settings)))
+        settings_now = _settings_by_name(nested_settings=json.loads(json.dumps(settings)))
         if stored_settings == settings_now:
             return
         differing = [
@@ -389,18 +390,20 @@ def _file_names(folder: Path) -> list[str]:
     return sorted(names - {MANIFEST})
 
 
-def _settings_by_name(settings: dict[str, Any]) -> dict[str, Any]:
+def _settings_by_name(nested_settings: dict[str, Any]) -> dict[str, Any]:
     """Returns the settings that are not null, by their names on a command line, such as `teacher.epochs`.
 
     A new version of pate may add a setting. Such a setting is null by default, so runs of earlier versions can
     continue.
     """
-    return {name: value for name, value in _named_settings(settings) if value is not None}
+    return {name: value for name, value in _named_settings(nested_settings) if value is not None}
 
 
-def _named_settings(settings: dict[str, Any], name_prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _named_settings(
+    nested_settings: dict[str, Any], name_prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
     """Yields each setting with its dotted name, such as `teacher.epochs`; `name_prefix` begins each name."""
-    for key, value in settings.items():
+    for key, value in nested_settings.items():
         if isinstance(value, dict):
             yield from _named_settings(value, name_prefix=f"{name_prefix}{key}.")
         else:

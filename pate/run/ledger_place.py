@@ -28,13 +28,13 @@ from pate.validation import InvalidValue
 LEDGER_NAME = "ledger.db"
 """The name of the usual ledger in a folder of runs."""
 
-# The names of usual ledgers for other terms, as `CountedTerms.ledger_name` forms them.
-_NAME_OF_TERMS = re.compile(rf"ledger-({'|'.join(Adjacency)})-[0-9.e-]+\.db")
+# The names of usual ledgers for other terms, as `AdjacencyAndDelta.ledger_name` forms them.
+_LEDGER_NAME_WITH_TERMS = re.compile(rf"ledger-({'|'.join(Adjacency)})-[0-9.e-]+\.db")
 _PLACE_RULE = "the place of the run's ledger, as JSON"
 
 
 @dataclass(frozen=True)
-class CountedTerms:
+class AdjacencyAndDelta:
     """The terms that one ledger counts for: the adjacency and the delta of all its prices.
 
     Attributes:
@@ -96,27 +96,29 @@ class LedgerPlace:
         place_file = run_folder.pointer_to_ledger
         if not os.path.lexists(place_file):
             return None
-        place_values = read_json(place_file, rule=_PLACE_RULE, remedy=FROM_BACKUP)
-        names = ("path", "identity")
-        if not isinstance(place_values, dict) or not all(
-            isinstance(place_values.get(name), str) for name in names
+        place_in_json = read_json(place_file, rule=_PLACE_RULE, remedy=FROM_BACKUP)
+        required_keys = ("path", "identity")
+        if not isinstance(place_in_json, dict) or not all(
+            isinstance(place_in_json.get(key), str) for key in required_keys
         ):
             raise damaged(
                 place_file, rule=_PLACE_RULE, finding="something else", remedy=FROM_BACKUP
             )
-        return cls(ledger_file=Path(place_values["path"]), ledger_identity=place_values["identity"])
+        return cls(
+            ledger_file=Path(place_in_json["path"]), ledger_identity=place_in_json["identity"]
+        )
 
     def write(self, run_folder: RunFolder) -> None:
         """Writes this place of a run's ledger into the run's folder."""
-        place_values = {"path": str(self.ledger_file), "identity": self.ledger_identity}
-        write_text(run_folder.pointer_to_ledger, text=json.dumps(place_values) + "\n")
+        place_in_json = {"path": str(self.ledger_file), "identity": self.ledger_identity}
+        write_text(run_folder.pointer_to_ledger, text=json.dumps(place_in_json) + "\n")
 
     @property
     def is_there(self) -> bool:
         """Whether the file at `ledger_file` exists and is still the ledger with this identity."""
-        return self.is_of(self.ledger_file)
+        return self.is_this_ledger(self.ledger_file)
 
-    def is_of(self, file: Path) -> bool:
+    def is_this_ledger(self, file: Path) -> bool:
         """Returns True if the file at the given path is the ledger with this identity, for example after a move."""
         return file.exists() and Store(file, settings_if_new=None).identity == self.ledger_identity
 
@@ -135,7 +137,7 @@ class OtherLedger:
     """
 
     ledger_file: Path
-    adjacency_and_delta: CountedTerms
+    adjacency_and_delta: AdjacencyAndDelta
     num_charges: int
     seed_names: frozenset[str]
 
@@ -149,12 +151,14 @@ class OtherLedger:
         """
         store = Store(ledger_file, settings_if_new=None)
         charge_lines = [line for line in store.lines if not line.charge_key]
-        num_charges = sum(line.data_digest in ("", data_digest) for line in charge_lines)
+        num_charges_for_records = sum(
+            line.data_digest in ("", data_digest) for line in charge_lines
+        )
         charge_notes = [json.loads(line.charge_details_json) for line in charge_lines]
         return cls(
             ledger_file=ledger_file,
-            adjacency_and_delta=CountedTerms.read(ledger_file),
-            num_charges=num_charges,
+            adjacency_and_delta=AdjacencyAndDelta.read(ledger_file),
+            num_charges=num_charges_for_records,
             seed_names=frozenset(note.get("noise", "") for note in charge_notes),
         )
 
@@ -214,7 +218,7 @@ def has_usual_name(ledger_file: Path) -> bool:
     These names are `ledger.db`, and names with terms such as `ledger-add_remove-1e-05.db`.
     """
     name = ledger_file.name
-    return name == LEDGER_NAME or _NAME_OF_TERMS.fullmatch(name) is not None
+    return name == LEDGER_NAME or _LEDGER_NAME_WITH_TERMS.fullmatch(name) is not None
 
 
 def other_ledgers(ledger_file: Path, *, data_digest: str) -> list[OtherLedger]:
@@ -250,27 +254,27 @@ def _usual_path(run_folder: RunFolder, *, release_terms: ReleaseTerms | None) ->
         release_terms: the adjacency and delta of a new run; None for a run that has begun.
     """
     outputs_folder = run_folder.real_parent
-    place = LedgerPlace.read(run_folder)
-    if place is not None:
-        if place.is_there:
-            return place.ledger_file
+    ledger_place = LedgerPlace.read(run_folder)
+    if ledger_place is not None:
+        if ledger_place.is_there:
+            return ledger_place.ledger_file
         for ledger_file in _ledgers_in(outputs_folder):
-            if place.is_of(ledger_file):
+            if ledger_place.is_this_ledger(ledger_file):
                 return ledger_file
     usual_file = outputs_folder / LEDGER_NAME
     if release_terms is None:
         return usual_file
-    run_terms = CountedTerms.of_release(release_terms)
-    file_of_run_terms = outputs_folder / run_terms.ledger_name
+    run_terms = AdjacencyAndDelta.of_release(release_terms)
+    ledger_for_run_terms = outputs_folder / run_terms.ledger_name
     if not os.path.lexists(usual_file):
-        return file_of_run_terms if os.path.lexists(file_of_run_terms) else usual_file
-    if CountedTerms.read(usual_file) == run_terms:
+        return ledger_for_run_terms if os.path.lexists(ledger_for_run_terms) else usual_file
+    if AdjacencyAndDelta.read(usual_file) == run_terms:
         return usual_file
     # A cap is for all releases together, so no release may be counted elsewhere: `Ledger` refuses the other terms.
     has_cap = Store(usual_file, settings_if_new=None).settings.get("max_epsilon") is not None
     if has_cap or release_terms.max_total_epsilon is not None:
         return usual_file
-    return file_of_run_terms
+    return ledger_for_run_terms
 
 
 def _ledgers_in(outputs_folder: Path) -> list[Path]:
@@ -281,9 +285,9 @@ def _ledgers_in(outputs_folder: Path) -> list[Path]:
     usual = [
         ledger_file for ledger_file in (outputs_folder / LEDGER_NAME,) if ledger_file.is_file()
     ]
-    files_of_terms = [
+    ledgers_with_terms_in_name = [
         ledger_file
         for ledger_file in outputs_folder.glob("ledger-*.db")
-        if _NAME_OF_TERMS.fullmatch(ledger_file.name)
+        if _LEDGER_NAME_WITH_TERMS.fullmatch(ledger_file.name)
     ]
-    return usual + sorted(files_of_terms)
+    return usual + sorted(ledgers_with_terms_in_name)

@@ -42,19 +42,26 @@ def attack_membership(
         dataset: the private, public and test records.
         seed: the seed of the reference models.
     """
-    sampled_splits = (_one_of_each_group(dataset.private), _one_of_each_group(dataset.test))
-    probabilities_of_splits = [model.predict_proba(split.inputs) for split in sampled_splits]
+    private_and_test_splits = (
+        _one_of_each_group(dataset.private),
+        _one_of_each_group(dataset.test),
+    )
+    probabilities_of_splits = [
+        model.predict_proba(split.inputs) for split in private_and_test_splits
+    ]
     private_losses, test_losses = (
         label_losses(probabilities, true_labels=split.labels, known=split.known)
-        for probabilities, split in zip(probabilities_of_splits, sampled_splits, strict=True)
+        for probabilities, split in zip(
+            probabilities_of_splits, private_and_test_splits, strict=True
+        )
     )
     public_records = _public_records(dataset, training_set=training_set)
-    has_records = all(len(split) > 0 for split in sampled_splits)
+    has_records = all(len(split) > 0 for split in private_and_test_splits)
     if not (has_records and dataset.kind == "features" and _has_references(public_records)):
         return Membership.from_losses(private_losses, test_losses=test_losses)
     log_odds_deviations = _log_odds_deviations(
         student_probabilities=np.concatenate(probabilities_of_splits),
-        sampled_splits=sampled_splits,
+        private_and_test_splits=private_and_test_splits,
         reference_models=_reference_models(public_records, seed=seed),
     )
     private_log_odds_deviations, test_log_odds_deviations = np.split(
@@ -138,7 +145,7 @@ def _reference_models(public_records: TrainingSet, *, seed: int) -> list[Student
 def _log_odds_deviations(
     student_probabilities: NDArray[np.floating],
     *,
-    sampled_splits: Sequence[Split],
+    private_and_test_splits: Sequence[Split],
     reference_models: Sequence[StudentModel],
 ) -> FloatArray:
     """Returns how far the student's log-odds of true labels are below those of reference models, `[num_records]`.
@@ -147,22 +154,22 @@ def _log_odds_deviations(
 
     Args:
         student_probabilities: the student's probabilities for the records of all splits, `[num_records, num_labels]`.
-        sampled_splits: the splits of records that are tried, in the order of the probabilities.
+        private_and_test_splits: the splits of records that are tried, in the order of the probabilities.
         reference_models: models that have not learned from any of these records.
     """
-    true_labels = np.concatenate([split.labels for split in sampled_splits])
+    true_labels = np.concatenate([split.labels for split in private_and_test_splits])
     known_label_mask = None
-    if any(split.known is not None for split in sampled_splits):
+    if any(split.known is not None for split in private_and_test_splits):
         known_label_mask = np.concatenate(
             [
                 np.ones_like(split.labels) if split.known is None else split.known
-                for split in sampled_splits
+                for split in private_and_test_splits
             ]
         )
     reference_log_odds = []
     for reference in reference_models:
         reference_probabilities = np.concatenate(
-            [reference.predict_proba(split.inputs) for split in sampled_splits]
+            [reference.predict_proba(split.inputs) for split in private_and_test_splits]
         )
         reference_log_odds.append(
             log_odds(reference_probabilities, true_labels=true_labels, known=known_label_mask)

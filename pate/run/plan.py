@@ -31,7 +31,7 @@ from pate.progress import Monitor
 from pate.report.report import Heading
 from pate.run.budget_classes import num_whole_groups, record_weights
 from pate.run.compatibility import (
-    protects_teachers,
+    has_teachers_as_unit,
     require_compatible,
     require_suitable,
     require_weighted_groups,
@@ -92,8 +92,8 @@ class Plan(ReleaseTerms, RunSettings):
         student: the recipe of the student.
         num_public_labels: the number of public rows, the first ones, from whose labels the student of centered votes
             starts; True for all rows, None or 0 for none.
-        make_public_config: returns the text of `release/config.yaml`. It is called with the aggregator after its noise
-            was solved for, and with the changed settings by name.
+        make_release_config_text: returns the text of `release/config.yaml`. It is called with the aggregator after its
+            noise was solved for, and with the changed settings by name.
         epsilon_on_votes_function: computes the cost of the release on its own votes, which the report shows; None
             leaves it out.
         tensorboard: true writes curves into the run's folder.
@@ -111,7 +111,7 @@ class Plan(ReleaseTerms, RunSettings):
     engine: Engine
     student: Student
     num_public_labels: bool | int | None = None
-    make_public_config: Callable[..., str] = lambda aggregator, **changed: repr(aggregator)
+    make_release_config_text: Callable[..., str] = lambda aggregator, **changed: repr(aggregator)
     epsilon_on_votes_function: EpsilonOnVotes | None = None
     tensorboard: bool = True
     heading: Heading = field(default_factory=Heading)
@@ -145,7 +145,7 @@ class Plan(ReleaseTerms, RunSettings):
             target_delta=self.target_delta,
             target_epsilon=self.target_epsilon,
             target_mu=self.target_mu,
-            max_epsilon=self.max_epsilon,
+            max_epsilon=self.max_epsilon,  # the most that this release may cost, with noise as given
             accountant=make_accountant,
         )
 
@@ -165,8 +165,8 @@ class Plan(ReleaseTerms, RunSettings):
         """
         plan = self._with_fewer_queries(dataset, monitor=monitor)
         plan = plan._with_budget_classes(dataset)
-        plan = plan._with_label_start(dataset)
-        return plan._with_released_start(dataset)
+        plan = plan._with_start_at_public_labels(dataset)
+        return plan._with_start_at_earlier_release(dataset)
 
     def _with_fewer_queries(self, dataset: Dataset, *, monitor: Monitor) -> Plan:
         """Returns this plan with at most as many queries as the public pool has samples, if `fewer_queries` is set."""
@@ -176,8 +176,10 @@ class Plan(ReleaseTerms, RunSettings):
         monitor.say(
             f"num_queries={self.num_queries}: the public pool has {pool_size} samples, all are asked"
         )
-        make_public_config = partial(self.make_public_config, num_queries=pool_size)
-        return replace(self, num_queries=pool_size, make_public_config=make_public_config)
+        make_release_config_text = partial(self.make_release_config_text, num_queries=pool_size)
+        return replace(
+            self, num_queries=pool_size, make_release_config_text=make_release_config_text
+        )
 
     def _with_budget_classes(self, dataset: Dataset) -> Plan:
         """Returns this plan with the epsilon of each budget class, if the data set has budget classes.
@@ -199,14 +201,16 @@ class Plan(ReleaseTerms, RunSettings):
         epsilon_of_class = budgets_of(
             class_names=np.unique(dataset.budgets).tolist(), budgets=self.budgets
         )
-        make_public_config = partial(
-            self.make_public_config, target_epsilon=max(epsilon_of_class.values())
+        make_release_config_text = partial(
+            self.make_release_config_text, target_epsilon=max(epsilon_of_class.values())
         )
         return replace(
-            self, epsilon_of_class=epsilon_of_class, make_public_config=make_public_config
+            self,
+            epsilon_of_class=epsilon_of_class,
+            make_release_config_text=make_release_config_text,
         )
 
-    def _with_label_start(self, dataset: Dataset) -> Plan:
+    def _with_start_at_public_labels(self, dataset: Dataset) -> Plan:
         """Returns this plan with labels of public rows as the start of its student, if `num_public_labels` asks for it.
 
         Raises `InvalidValue` if the pool has fewer rows, or no labels; or if the aggregator does not vote in rounds.
@@ -234,9 +238,13 @@ class Plan(ReleaseTerms, RunSettings):
         ):
             rule = "centered votes in rounds, whose student can begin at labels: experiment=centered_votes"
             raise InvalidValue(setting_name, num_public_labels, rule=rule)
-        all_labels = labels_with_gaps(public_split.labels, known_label_mask=public_split.known)
-        start_rows = LabeledRows(all_labels[:num_labeled], recipe=aggregator.recipe)
-        return replace(self, aggregator=replace(aggregator, start=start_rows))
+        labels_of_public_rows = labels_with_gaps(
+            public_split.labels, known_label_mask=public_split.known
+        )
+        labeled_start_rows = LabeledRows(
+            labels_of_public_rows[:num_labeled], recipe=aggregator.recipe
+        )
+        return replace(self, aggregator=replace(aggregator, start=labeled_start_rows))
 
     def _votes_in_rounds(self, aggregator: CenteredVotes, *, dataset: Dataset) -> bool:
         """Returns True if the teachers of this plan vote in rounds, each of which improves a student.
@@ -251,7 +259,7 @@ class Plan(ReleaseTerms, RunSettings):
         is_at_once = aggregator.casts_one_matrix(num_teachers)
         return issubclass(self.teacher.gives, VotesInRounds) and not is_at_once
 
-    def _with_released_start(self, dataset: Dataset) -> Plan:
+    def _with_start_at_earlier_release(self, dataset: Dataset) -> Plan:
         """Returns this plan with the earlier release that its student starts from, if the setting `start` names one.
 
         Raises `InvalidValue` if the release does not fit the data set, or the aggregator takes no start.
@@ -371,7 +379,7 @@ def _working_centered_votes(
         and plan.max_epsilon is None
         and plan.aggregator.adjacency is Adjacency.REPLACE_ONE
         and not plan.aggregator.single_label
-        and protects_teachers(plan.teacher)
+        and has_teachers_as_unit(plan.teacher)
     )
     if plan.centered_votes is None or not is_suitable:
         return None

@@ -54,18 +54,18 @@ def plan_warnings(
         )
         yield from map(TRAIN.doubt_line, doubts)
     yield from dataset.notes
-    yield from uneven_records_warnings(dataset)
+    yield from label_and_group_warnings(dataset)
     if not dataset.public_labeled:
         yield "data: the public records have no labels, so how right teachers and release are is not measured"
     if aggregator.single_label and dataset.private.labels_per_record > 1:
-        yield one_label_warning(aggregator)
-    linear_parts = []
+        yield one_label_per_query_warning(aggregator)
+    linear_parts_of_run = []
     if teacher_recipe.is_scale_sensitive:
-        linear_parts.append("teacher")
+        linear_parts_of_run.append("teacher")
     if student_recipe.is_scale_sensitive:
-        linear_parts.append("student")
-    linear_parts_in_words = " and ".join(linear_parts)
-    if linear_parts and dataset.kind == "features":
+        linear_parts_of_run.append("student")
+    linear_parts_in_words = " and ".join(linear_parts_of_run)
+    if linear_parts_of_run and dataset.kind == "features":
         yield from map(
             str,
             uneven_inputs_doubts(
@@ -73,7 +73,7 @@ def plan_warnings(
                 public_inputs=dataset.public.inputs[:_MAX_ROWS],
             ),
         )
-    if linear_parts and dataset.kind == "images":
+    if linear_parts_of_run and dataset.kind == "images":
         yield (
             f"data: the inputs are raw pixels, and linear: {linear_parts_in_words}; features=patches helps, "
             f"or {_LOOKS_AT_PICTURES}"
@@ -119,7 +119,7 @@ def few_records_doubts(num_records: int, num_teachers: int, remedy: str) -> Iter
         yield Doubt(name="num_teachers", value=num_teachers, text=text)
 
 
-def uneven_records_warnings(dataset: Dataset) -> Iterator[str]:
+def label_and_group_warnings(dataset: Dataset) -> Iterator[str]:
     """Yields warnings on labels of the private and test records, and on large groups of private records.
 
     One kind names the labels that no record or every record of a split has. The other kind is for a group that has a
@@ -162,12 +162,12 @@ def uneven_inputs_doubts(linear_parts_in_words: str, public_inputs: ArrayLike) -
     if input_rows.ndim != 2 or len(input_rows) < 2:
         return
     with np.errstate(invalid="ignore"):
-        feature_widths = np.nanstd(np.where(np.isfinite(input_rows), input_rows, np.nan), axis=0)
-    feature_widths = feature_widths[feature_widths > 0]
-    if len(feature_widths) > 1 and feature_widths.max() > _MAX_WIDTH_RATIO * np.median(
-        feature_widths
+        std_of_columns = np.nanstd(np.where(np.isfinite(input_rows), input_rows, np.nan), axis=0)
+    std_of_columns = std_of_columns[std_of_columns > 0]
+    if len(std_of_columns) > 1 and std_of_columns.max() > _MAX_WIDTH_RATIO * np.median(
+        std_of_columns
     ):
-        times = f"{feature_widths.max() / np.median(feature_widths):.0f} times as wide as the middle one"
+        times = f"{std_of_columns.max() / np.median(std_of_columns):.0f} times as wide as the middle one"
         text = (
             f"the widest column of the public inputs is {times}, and linear: {linear_parts_in_words}; "
             "scale the columns"
@@ -193,7 +193,7 @@ def constant_student_warnings(
         yield f"student: it predicts the same labels for every public sample, as the prior does; what helps: {remedy}"
 
 
-def one_label_warning(aggregator: Aggregator) -> str:
+def one_label_per_query_warning(aggregator: Aggregator) -> str:
     """Returns the warning that an aggregator names one label for each query, and that all other labels count as absent.
 
     The caller has checked that the aggregator names one label, and that records have several labels.

@@ -118,13 +118,13 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
         classes={
             budget_class.name: budget_class.epsilon for budget_class in priced_release.classes
         },
-        start=_earlier_price(aggregator),
+        start=_price_of_earlier_release(aggregator),
         attacks=None if math.isinf(release_charge.epsilon) else _attack_bounds(release_charge),
         tuning=None if tuned is None else tuned.statement(budget),
     )
 
 
-def _earlier_price(aggregator: Aggregator) -> EarlierPrice | None:
+def _price_of_earlier_release(aggregator: Aggregator) -> EarlierPrice | None:
     """Returns the price of the earlier release that the student of a release started from; None if it had none."""
     start = aggregator.start if isinstance(aggregator, CenteredVotes) else None
     return start.earlier_price if isinstance(start, ReleasedStart) else None
@@ -171,11 +171,11 @@ def summary_of(drawn_release: Release, queries: Split | None = None) -> ReleaseS
     if queries is not None and len(labels):
         true_labels = queries.labels[drawn_release.answered]
         known = None if queries.known is None else queries.known[drawn_release.answered]
-        is_right = labels == true_labels
+        is_released_bit_right = labels == true_labels
         if known is not None:
-            is_right = is_right[known]
-        if is_right.size > 0:
-            label_accuracy = float(np.mean(is_right))
+            is_released_bit_right = is_released_bit_right[known]
+        if is_released_bit_right.size > 0:
+            label_accuracy = float(np.mean(is_released_bit_right))
             answer_f1 = micro_f1(labels, true_labels=true_labels, known=known)
     summary = ReleaseSummary(
         num_queries=drawn_release.num_queries,
@@ -190,7 +190,7 @@ def summary_of(drawn_release: Release, queries: Split | None = None) -> ReleaseS
         summary,
         num_hits=drawn_release.num_hits,
         remaining_hits=drawn_release.remaining_hits,
-        num_abstained=drawn_release.num_abstained,
+        num_abstained=drawn_release.num_abstained,  # the hits without an answer
         num_asked=drawn_release.num_asked,
     )
 

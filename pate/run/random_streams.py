@@ -28,7 +28,7 @@ _NOISE_PURPOSES = ("noise", "scores")
 # The length of a secret: 256 bits, as a key of ChaCha20 has.
 _NUM_SECRET_BYTES = 32
 # The content of a secret's file.
-_SECRET_LINE = re.compile(rf"[0-9a-f]{{{2 * _NUM_SECRET_BYTES}}}\n")
+_SECRET_TEXT = re.compile(rf"[0-9a-f]{{{2 * _NUM_SECRET_BYTES}}}\n")
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,12 @@ class RandomStreams:
         if not os.path.lexists(secret_file):
             write_text(secret_file, text=f"{secrets.token_hex(nbytes=_NUM_SECRET_BYTES)}\n")
         remedy = "put it back as it was, or begin in a new output_dir"
-        secret_line = read_secret(secret_file, remedy=remedy)
-        if not _SECRET_LINE.fullmatch(secret_line):
+        secret_text = read_secret(secret_file, remedy=remedy)
+        if not _SECRET_TEXT.fullmatch(secret_text):
             rule = f"{2 * _NUM_SECRET_BYTES} digits 0-9 and a-f and a line break; {remedy}"
             raise InvalidValue("secret", secret_file, rule=rule)
-        return cls(entropy=bytes.fromhex(secret_line.strip()), noise_is_fresh=True)
+        # The operating system draws the noise: it is not computed from the secret.
+        return cls(entropy=bytes.fromhex(secret_text.strip()), noise_is_fresh=True)
 
     def generator(self, purpose: str) -> np.random.Generator:
         """Returns a new generator at the beginning of the stream for a purpose.
@@ -91,7 +92,8 @@ class RandomStreams:
         if isinstance(self.entropy, bytes):
             message = f"pate {purpose}".encode()
             return cipher_generator(key=hmac.digest(self.entropy, message, digest="sha256"))
-        return np.random.default_rng(self._sequence(purpose, seed=self.entropy))
+        run_seed = self.entropy
+        return np.random.default_rng(self._sequence(purpose, seed=run_seed))
 
     def seeds(self, purpose: str, num_seeds: int) -> list[int]:
         """Returns `num_seeds` seeds of 32 bits from the stream of a purpose.
@@ -101,7 +103,8 @@ class RandomStreams:
         if isinstance(self.entropy, bytes):
             seed_words = self.generator(purpose).integers(2**32, size=num_seeds, dtype=np.uint32)
             return [int(seed_word) for seed_word in seed_words]
-        seed_sequence = self._sequence(purpose, seed=self.entropy)
+        run_seed = self.entropy
+        seed_sequence = self._sequence(purpose, seed=run_seed)
         return [
             int(seed_word) for seed_word in seed_sequence.generate_state(num_seeds, dtype=np.uint32)
         ]

@@ -36,7 +36,7 @@ def sampled_rows(group_ids: IntArray, *, most_rows: int) -> IntArray:
         most_rows: the largest number of records that are taken, unless the first group has more.
     """
     if len(group_ids) <= most_rows:
-        return np.arange(len(group_ids))
+        return np.arange(len(group_ids))  # the numbers of all rows
     _, group_of, group_sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
     group_order = np.random.default_rng(_SEED).permutation(len(group_sizes))
     num_groups = max(
@@ -47,16 +47,16 @@ def sampled_rows(group_ids: IntArray, *, most_rows: int) -> IntArray:
     return np.flatnonzero(is_taken[group_of])
 
 
-def is_sampled(private_records: Split, *, wants_all_records: bool | None) -> bool:
+def is_sampled(private_records: Split, *, wants_all_records_model: bool | None) -> bool:
     """Returns True if baselines read only a sample of the private records.
 
     That is so if there are too many of them, and `all_records` is not true.
 
     Args:
         private_records: the private records.
-        wants_all_records: the setting `all_records`.
+        wants_all_records_model: the setting `all_records`.
     """
-    return not wants_all_records and len(private_records) > MAX_ROWS
+    return not wants_all_records_model and len(private_records) > MAX_ROWS
 
 
 def sample_in_words(*, num_taken: int, num_records: int) -> str:

@@ -107,7 +107,7 @@ def _write_published_files(
     release_folder = priced_run.run_folder.release
     write_text(
         release_folder / "config.yaml",
-        text=priced_run.plan.make_public_config(priced_run.priced_release.aggregator),
+        text=priced_run.plan.make_release_config_text(priced_run.priced_release.aggregator),
     )
     labels_have_gaps = dataset.private.known is not None
     holder_places = priced_run.plan.places(priced_run.priced_release.shape.num_teachers)

@@ -68,7 +68,8 @@ class Sources:
     def write(self, run_folder: RunFolder) -> None:
         """Writes the digests into the folder of a run, for its owner alone."""
         write_text(
-            run_folder.sources, text=json.dumps(dict(self.stamp_of_setting), indent=2) + "\n"
+            run_folder.stamps_of_sources,
+            text=json.dumps(dict(self.stamp_of_setting), indent=2) + "\n",
         )
 
     def changed_since(self, run_folder: RunFolder) -> list[str] | None:
@@ -76,7 +77,7 @@ class Sources:
 
         The result is None if the change is unknown: a file is gone, or an earlier version of pate wrote no digests.
         """
-        stamps_file = run_folder.sources
+        stamps_file = run_folder.stamps_of_sources
         if not os.path.lexists(stamps_file):
             return None
         written_stamps = read_json(
@@ -119,7 +120,7 @@ def require_same_data(
     sources = Sources.from_settings(settings, output_dir=run_folder.path)
     changed = sources.changed_since(run_folder)
     if changed is None:
-        if os.path.lexists(run_folder.sources):
+        if os.path.lexists(run_folder.stamps_of_sources):
             monitor.say(
                 "data: a file that this run read is not there; nothing says if the data are still the same"
             )

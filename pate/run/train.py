@@ -206,7 +206,7 @@ def _train_teachers(priced_run: PricedRun, *, run_writer: RunWriter) -> Ensemble
     partition = draw_partition(
         training_data.private,
         num_teachers=num_teachers,
-        manifest_file=priced_run.run_folder.partition,
+        partition_file=priced_run.run_folder.partition,
         rng=priced_run.streams.generator("partition"),
     )
     training_status = training_progress(
@@ -443,8 +443,8 @@ def _measure(
         dataset=priced_run.dataset,
         queries=queries,
         majority_labels=majority_labels,
-        start_training_set=_public_start(priced_run, released_run=released_run),
-        wants_all_records=priced_run.plan.all_records,
+        queries_with_start_weights=_public_start(priced_run, released_run=released_run),
+        wants_all_records_model=priced_run.plan.all_records,
         all_records_folder=priced_run.run_folder.all_records_model,
         shared_model_store=ReferenceModels(
             priced_run.run_folder.real_parent, monitor=priced_run.monitor
@@ -483,7 +483,7 @@ def _majority_labels(priced_run: PricedRun, *, released_run: ReleasedRun) -> Maj
     vote_source = released_run.vote_source
     sample_description = ""
     if ensemble.reads_records_to_vote and is_sampled(
-        private_records, wants_all_records=all_records
+        private_records, wants_all_records_model=all_records
     ):
         if all_records is False:
             num_records = len(private_records)

@@ -109,14 +109,14 @@ class ReleasePlan(ReleaseTerms):
         aggregator_name: the name of the aggregator in the configuration; None if the name may not be published.
         student: the recipe of the student whose predictions are the prior of an aggregator with a prior; None for none.
         queries: reads the samples that teachers voted on, for an aggregator with a prior; None for none.
-        make_public_config: returns the text of `release/config.yaml`, from the aggregator with its noise, the cohort
-            and the shape of the release; None writes no such file.
+        make_release_config_text: returns the text of `release/config.yaml`, from the aggregator with its noise, the
+            cohort and the shape of the release; None writes no such file.
     """
 
     aggregator_name: str | None = None
     student: Learner | None = None
     queries: Callable[[], Queries] | None = None
-    make_public_config: Callable[[Aggregator, Cohort, VoteShape], str] | None = None
+    make_release_config_text: Callable[[Aggregator, Cohort, VoteShape], str] | None = None
 
 
 @all_cores()
@@ -154,9 +154,9 @@ def release_votes(
             release_plan, vote_source=vote_source, cohort=cohort, monitor=monitor
         )
         config_yaml = None
-        if release_plan.make_public_config is not None:
+        if release_plan.make_release_config_text is not None:
             # Holders sent the settings, so they are checked before anything is paid.
-            config_yaml = release_plan.make_public_config(
+            config_yaml = release_plan.make_release_config_text(
                 priced_release.aggregator, cohort, vote_source.shape
             )
         _require_ledger(release_plan, cohort=cohort)

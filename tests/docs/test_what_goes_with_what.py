@@ -9,7 +9,12 @@ import yaml
 
 from pate.aggregators import Aggregator
 from pate.models import Voter
-from pate.run.compatibility import can_budget_groups, can_read, can_weigh_groups, protects_teachers
+from pate.run.compatibility import (
+    can_budget_groups,
+    can_read,
+    can_weigh_groups_in_votes,
+    has_teachers_as_unit,
+)
 from pate.votes.source import VotesInRounds
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +57,7 @@ def test_each_teacher_gives_what_the_page_says() -> None:
     expected: dict[str, list[str]] = {}
     for name, teacher in TEACHERS.items():
         in_rounds = yes_or_no(issubclass(teacher.gives, VotesInRounds))
-        covered = "a teacher" if protects_teachers(teacher) else "a group"  # type: ignore[arg-type]
+        covered = "a teacher" if has_teachers_as_unit(teacher) else "a group"  # type: ignore[arg-type]
         expected[name] = [teacher.gives.__name__, in_rounds, covered]
     rows_of_page = {
         name: [cells[1].strip("`"), *cells[2:]]
@@ -75,7 +80,7 @@ def test_each_aggregator_reads_what_the_page_says() -> None:
 def test_the_page_states_which_pairs_fit_and_take_budgets() -> None:
     """The table of pairs says which teachers and aggregators fit, and which can give groups budgets of their own.
 
-    It agrees with `can_read` and `can_weigh_groups`.
+    It agrees with `can_read` and `can_weigh_groups_in_votes`.
     """
     rows = {
         (type_given, type_read): cells[2:]
@@ -90,7 +95,9 @@ def test_the_page_states_which_pairs_fit_and_take_budgets() -> None:
             can_be_read, weighs_groups = rows[pair]
             assert can_be_read == yes_or_no(can_read(aggregator, teacher)), pair  # type: ignore[arg-type]
             if can_read(aggregator, teacher):  # type: ignore[arg-type]
-                assert weighs_groups == yes_or_no(can_weigh_groups(aggregator, teacher)), pair  # type: ignore[arg-type]
+                assert weighs_groups == yes_or_no(can_weigh_groups_in_votes(aggregator, teacher)), (
+                    pair
+                )  # type: ignore[arg-type]
             pairs.add(pair)
     assert pairs == rows.keys()
 

@@ -318,7 +318,7 @@ def test_a_pool_smaller_than_num_queries_is_used_whole_or_refused(tmp_path: Path
             ),
             output_dir=folder,
         )
-    plan = replace(small_plan(), num_queries=600, make_public_config=make_config_text)
+    plan = replace(small_plan(), num_queries=600, make_release_config_text=make_config_text)
     assert train(plan, output_dir=folder).privacy.num_queries == 140
     assert (folder / "release" / "config.yaml").read_text() == "num_queries: 140\n"
     assert plan.for_dataset(small_dataset(), SilentMonitor()).num_queries == 140

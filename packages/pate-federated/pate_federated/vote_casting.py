@@ -239,7 +239,7 @@ class HolderShare:
         rng = streams.generator("partition")
         if plan.holders is None:
             partition = draw_partition(
-                dataset.private, num_teachers=num_teachers, manifest_file=folder.partition, rng=rng
+                dataset.private, num_teachers=num_teachers, partition_file=folder.partition, rng=rng
             )
             return cls(
                 teacher=plan.teacher,

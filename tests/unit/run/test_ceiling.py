@@ -23,16 +23,17 @@ def test_the_setting_or_the_size_decides_about_a_model_of_all_records(digits: Da
 
     The model is trained for less than 20 million numbers. Otherwise the reason is returned.
     """
-    assert reason_without_all_records(wants_all_records=True, dataset=digits) is None
+    assert reason_without_all_records(wants_all_records_model=True, dataset=digits) is None
     assert (
-        reason_without_all_records(wants_all_records=False, dataset=digits) == "all_records=false"
+        reason_without_all_records(wants_all_records_model=False, dataset=digits)
+        == "all_records=false"
     )
-    assert reason_without_all_records(wants_all_records=None, dataset=digits) is None
+    assert reason_without_all_records(wants_all_records_model=None, dataset=digits) is None
     num_values = len(digits.private) * int(np.prod(digits.input_shape))
     num_copies = 2 * 10**7 // num_values + 1
     repeated_split = repeated_private_records(dataset=digits, num_copies=num_copies)
     reason = reason_without_all_records(
-        wants_all_records=None, dataset=replace(digits, private=repeated_split)
+        wants_all_records_model=None, dataset=replace(digits, private=repeated_split)
     )
     assert (
         reason

@@ -46,7 +46,7 @@ def dealt_partition(dataset: Dataset, folder: EnsembleFolder) -> Partition:
     """Returns the partition of the private records among six teachers, which is kept in a folder."""
     rng = RandomStreams(entropy=3).generator(purpose="partition")
     return draw_partition(
-        dataset.private, num_teachers=NUM_TEACHERS, manifest_file=folder.partition, rng=rng
+        dataset.private, num_teachers=NUM_TEACHERS, partition_file=folder.partition, rng=rng
     )
 
 

@@ -94,7 +94,7 @@ def compare_sources(finished_run: RunFolder) -> Comparison:
 def test_unchanged_files_are_not_read_again(finished_run: RunFolder) -> None:
     """`require_same_data` does not read unchanged data of a finished run, whose list of sources has mode 0600."""
     assert compare_sources(finished_run=finished_run) == Comparison(num_reads=0, printed_lines=[])
-    assert (finished_run.sources).stat().st_mode & 0o777 == 0o600
+    assert (finished_run.stamps_of_sources).stat().st_mode & 0o777 == 0o600
 
 
 def test_a_copied_file_is_read_again_once(finished_run: RunFolder) -> None:
@@ -137,7 +137,7 @@ def test_a_missing_file_is_reported(finished_run: RunFolder) -> None:
 
 def test_a_finished_run_without_digests_is_not_compared(finished_run: RunFolder) -> None:
     """Without its list of sources, the data of a finished run are not read or refused, even if a file has changed."""
-    (finished_run.sources).unlink()
+    (finished_run.stamps_of_sources).unlink()
     _write(path=finished_run.path.parent / "private.npz", added_number=1.0)
     assert compare_sources(finished_run=finished_run) == Comparison(num_reads=0, printed_lines=[])
 

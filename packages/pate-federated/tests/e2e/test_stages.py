@@ -51,9 +51,9 @@ def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) 
     Symbolic links in the folder are refused, and repeated steps change nothing.
     """
     ledger = tmp_path / "of_whole.db"  # one seed draws once in a ledger
-    changed = replace(PLAN, make_public_config=lambda _: "name: small\n", ledger=ledger)
+    changed = replace(PLAN, make_release_config_text=lambda _: "name: small\n", ledger=ledger)
     train(changed, output_dir=tmp_path / "whole")
-    plan = replace(release_plan(PLAN), make_public_config=lambda *_: "name: small\n")
+    plan = replace(release_plan(PLAN), make_release_config_text=lambda *_: "name: small\n")
     release(plan, vote_paths=votes["bits"], output_folder=tmp_path / "apart")
     before = contents(tmp_path / "apart")
     sent_release = Path(shutil.copytree(tmp_path / "apart" / "release", tmp_path / "sent"))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pate.data import Table
-from pate.run.plan_warnings import uneven_records_warnings
+from pate.run.plan_warnings import label_and_group_warnings
 from tests.refusals import ANY, refused_parameter
 from tests.unit.data.table.frames import NUM_ROWS, NUMBERS, people_frames, write_frames
 
@@ -233,7 +233,7 @@ def test_label_without_positives_or_negatives_yields_a_warning(tmp_path: Path) -
     frames["private"]["flu"] = 0
     frames["test"]["cough"] = 1
     dataset = write_frames(folder=tmp_path, frames=frames).load()
-    assert list(uneven_records_warnings(dataset)) == [
+    assert list(label_and_group_warnings(dataset)) == [
         "data.labels: no private record has flu: there is no positive to learn it from",
         "data.labels: every test record has cough: there is nothing else to measure it by",
     ]
@@ -244,7 +244,7 @@ def test_person_with_many_records_yields_a_warning(tmp_path: Path) -> None:
     frames = people_frames()
     frames["private"]["person"] = [0] * 15 + NUMBERS[15:]
     dataset = write_frames(folder=tmp_path, frames=frames).load()
-    assert list(uneven_records_warnings(dataset)) == [
+    assert list(label_and_group_warnings(dataset)) == [
         "data.group: one has 15 of 60 private records; all are with one teacher, which has one vote like the others"
     ]
 
@@ -252,4 +252,4 @@ def test_person_with_many_records_yields_a_warning(tmp_path: Path) -> None:
 def test_evenly_distributed_records_yield_no_warning(tmp_path: Path) -> None:
     """Records of persons with equal numbers of records and with both labels yield no warning."""
     dataset = write_frames(folder=tmp_path, frames=people_frames()).load()
-    assert list(uneven_records_warnings(dataset)) == []
+    assert list(label_and_group_warnings(dataset)) == []
