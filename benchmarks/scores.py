@@ -32,7 +32,7 @@ from pate.models import StudentModel
 from pate.report.released_scores import NAMES, ReleasedScore
 from pate.run.score_estimates import ScoreEstimates
 from pate.run.score_release import ScoreCharge, ScorePrice
-from pate.run.score_sums import CALIBRATION_BINS, RecordCounts, ScoreDesign, bins_of, noisy_sums
+from pate.run.score_sums import NUM_CALIBRATION_BINS, RecordCounts, ScoreDesign, bins_of, noisy_sums
 
 DELTA = 1e-6
 NUM_QUERIES = 600
@@ -161,7 +161,7 @@ def released(
         delta=DELTA,
         unit=dataset.group_unit,
         account_name="test records",
-        subgroups=(),
+        subgroup_divisions=(),
     )
     probabilities = np.asarray(student.predict_proba(dataset.test.inputs), np.float64)
     predicted = np.asarray(student.predict(dataset.test.inputs))
@@ -208,7 +208,7 @@ def drawn(
         student,
         _ungrouped(dataset.public),
         noise_multiplier=multiplier,
-        num_groups=num_records,
+        num_test_groups=num_records,
         has_gaps=False,
         num_queries=NUM_QUERIES,
     )
@@ -219,7 +219,7 @@ def drawn(
         known=None,
         influences_of_labels=score_design.influences_of_labels,
     )
-    steps = score_design.clipped_steps(score_design.group_vectors(counts, np.arange(len(labels))))
+    steps = score_design.clipped_steps(score_design.group_counts(counts, np.arange(len(labels))))
     of_all = true_scores(probabilities, predicted, labels, weights=np.ones(len(labels)))
     rng = np.random.default_rng(0)
     for number in range(num_releases):
@@ -270,7 +270,7 @@ def true_scores(
     )
     bins = bins_of(probabilities)
     residuals = (labels - probabilities) * weights[:, None]
-    by_bin = np.bincount(bins.ravel(), weights=residuals.ravel(), minlength=CALIBRATION_BINS)
+    by_bin = np.bincount(bins.ravel(), weights=residuals.ravel(), minlength=NUM_CALIBRATION_BINS)
     cells = weights.sum() * labels.shape[1]
     f1 = {
         average: f1_score(

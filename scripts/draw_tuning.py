@@ -304,7 +304,7 @@ def scores_of_run(
         model,
         dataset.public,
         noise_multiplier=score_noise,
-        num_groups=num_groups,
+        num_test_groups=num_groups,
         has_gaps=False,
         num_queries=bench.num_queries,
     )

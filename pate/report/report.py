@@ -49,7 +49,7 @@ NOT_COVERED = {
 _START_NOT_COVERED = {"baselines.start_alone": "its scores read the true labels of the test split"}
 
 
-def not_covered_in(baselines: Baselines) -> dict[str, str]:
+def keys_no_epsilon_covers(baselines: Baselines) -> dict[str, str]:
     """Returns the dotted keys of a report that no epsilon covers, such as "baselines.prior", each with the reason.
 
     Args:

@@ -38,13 +38,13 @@ class BaselineModels:
     Attributes:
         model_by_name: the trained models, by their names in report.json.
         reasons_left_out: for each model that was not trained, the reason, by the model's name in report.json.
-        samples_in_words: for each model that learned from a sample of the private records, the sample in words, by the
-            model's name in report.json.
+        private_samples_in_words: for each model that learned from a sample of the private records, the sample in words,
+            by the model's name in report.json.
     """
 
     model_by_name: Mapping[str, StudentModel]
     reasons_left_out: Mapping[str, str]
-    samples_in_words: Mapping[str, str]
+    private_samples_in_words: Mapping[str, str]
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, as its parts are
@@ -95,7 +95,7 @@ def train_baselines(
     """
     model_by_name: dict[str, StudentModel] = {}
     reasons_left_out: dict[str, str] = {}
-    samples_in_words: dict[str, str] = {}
+    private_samples_in_words: dict[str, str] = {}
     if majority_labels.training_set is None:
         reasons_left_out[_MAJORITY_VOTE_STUDENT] = majority_labels.reason
     else:
@@ -104,7 +104,7 @@ def train_baselines(
         )
         model_by_name[_MAJORITY_VOTE_STUDENT] = trained_student.model
     if majority_labels.sample_in_words:
-        samples_in_words[_MAJORITY_VOTE_STUDENT] = majority_labels.sample_in_words
+        private_samples_in_words[_MAJORITY_VOTE_STUDENT] = majority_labels.sample_in_words
     if queries_with_start_weights is not None:
         model_by_name[_START_ALONE] = student_training.train(
             model_name=_START_ALONE, training_set=queries_with_start_weights
@@ -131,7 +131,7 @@ def train_baselines(
             private_records_or_sample = private_records_or_sample.take(
                 baseline_rows(private_records_or_sample)
             )
-            samples_in_words[_ALL_RECORDS_MODEL] = sample_in_words(
+            private_samples_in_words[_ALL_RECORDS_MODEL] = sample_in_words(
                 num_taken=len(private_records_or_sample), num_records=len(dataset.private)
             )
         model_by_name[_ALL_RECORDS_MODEL] = _all_records_model(
@@ -145,7 +145,7 @@ def train_baselines(
     return BaselineModels(
         model_by_name=model_by_name,
         reasons_left_out=reasons_left_out,
-        samples_in_words=samples_in_words,
+        private_samples_in_words=private_samples_in_words,
     )
 
 

@@ -201,7 +201,7 @@ def write_price(
     privacy: Privacy,
     *,
     release_folder: Path,
-    place_promises: Sequence[str] = (),
+    sentences_on_people: Sequence[str] = (),
     data_name: str,
     is_real: bool,
     aggregator_name: str | None,
@@ -218,7 +218,7 @@ def write_price(
         release_charge: the charge of the release.
         privacy: the price, with the parameters of the mechanism.
         release_folder: the folder of published files.
-        place_promises: sentences on whose data the price protects (`Places.promises`); empty without holders.
+        sentences_on_people: sentences on whose data the price protects (`Places.promises`); empty without holders.
         data_name: the public name of the data.
         is_real: true for records of real people, false for synthetic records.
         aggregator_name: the name of the aggregator in the configuration; None if the name may not be published.
@@ -247,7 +247,7 @@ def write_price(
         num_teachers=vote_shape.num_teachers,
         num_hits=num_hits,
         features=feature_settings,
-        places=place_promises,
+        places=sentences_on_people,
         stated_public=stated_public,
         labels_have_gaps=labels_have_gaps,
         known_shares=known_share_of_label,

@@ -51,7 +51,7 @@ class ReferenceModels:
     """
 
     def __init__(self, outputs_folder: Path, monitor: Monitor) -> None:
-        self.folder = outputs_folder / "pate_cache" / "reference_models"
+        self.reference_folder = outputs_folder / "pate_cache" / "reference_models"
         self.monitor = monitor
 
     def model(
@@ -76,28 +76,28 @@ class ReferenceModels:
         if dependencies_digest is None or not self._is_closed_to_others():
             return train_model()
         folder_name = f"{model_name}-{dependencies_digest[:_NAME_DIGITS]}"
-        kept_models = KeptModels(self.folder)
-        trained_student = kept_models.read(folder_name, dependencies_digest=dependencies_digest)
-        if trained_student is None:
+        kept_models = KeptModels(self.reference_folder)
+        trained_reference = kept_models.read(folder_name, dependencies_digest=dependencies_digest)
+        if trained_reference is None:
             with ExitStack() as stack:
                 if not self._lock(folder_name, model_words=model_words, exit_stack=stack):
                     return train_model()
                 # Another run may have trained the model while this run waited for the lock.
-                trained_student = kept_models.read(
+                trained_reference = kept_models.read(
                     folder_name, dependencies_digest=dependencies_digest
                 )
-                if trained_student is None:
-                    _remove(self.folder / folder_name)
-                    trained_student = train_model()
+                if trained_reference is None:
+                    _remove(self.reference_folder / folder_name)
+                    trained_reference = train_model()
                     kept_models.write(
-                        folder_name, trained_student, dependencies_digest=dependencies_digest
+                        folder_name, trained_reference, dependencies_digest=dependencies_digest
                     )
-                    return trained_student
+                    return trained_reference
         # The line does not show `folder_name`, which would confirm a guess of the records.
         self.monitor.say(
-            f"the {model_words} was trained before, on the same records: {self.folder} (private)"
+            f"the {model_words} was trained before, on the same records: {self.reference_folder} (private)"
         )
-        return trained_student
+        return trained_reference
 
     def _is_closed_to_others(self) -> bool:
         """Returns True if no other user can list the folder of models, or if it is not there yet.
@@ -111,7 +111,7 @@ class ReferenceModels:
         if not hasattr(os, "geteuid"):
             return True  # a system without the modes of POSIX files
         try:
-            folder_status = os.stat(self.folder)
+            folder_status = os.stat(self.reference_folder)
         except FileNotFoundError:
             return True
         if (
@@ -119,7 +119,7 @@ class ReferenceModels:
             and stat.S_IMODE(folder_status.st_mode) == OWNER_FOLDER_MODE
         ):
             return True
-        remedy = f"chmod 700 {self.folder}, if it is yours and holds nothing of others"
+        remedy = f"chmod 700 {self.reference_folder}, if it is yours and holds nothing of others"
         self.monitor.say(
             f"no model is shared with other runs, as other users may list them: {remedy}"
         )
@@ -135,9 +135,9 @@ class ReferenceModels:
             model_words: the name of the model in words, for the monitor.
             exit_stack: releases the lock when it is closed.
         """
-        lock_file = self.folder / f"{folder_name}.lock"
+        lock_file = self.reference_folder / f"{folder_name}.lock"
         try:
-            make_folder(self.folder)
+            make_folder(self.reference_folder)
             try:
                 exit_stack.enter_context(file_lock(lock_file, wait=False))
             except BlockingIOError:
@@ -176,12 +176,14 @@ def _digests_of_files(student_recipe: Student) -> list[str]:
     """Returns the digests of the files that fields of a student's recipe name, such as pretrained weights."""
     recipe_fields = fields(student_recipe)  # type: ignore[arg-type]
     field_values = [getattr(student_recipe, recipe_field.name) for recipe_field in recipe_fields]
-    file_names = [
+    files_named_in_recipe = [
         field_value
         for field_value in field_values
         if isinstance(field_value, str) and os.path.isfile(field_value)
     ]
-    return [file_digest(file_name, remedy="name another file") for file_name in file_names]
+    return [
+        file_digest(named_file, remedy="name another file") for named_file in files_named_in_recipe
+    ]
 
 
 def _remove(model_path: Path) -> None:

@@ -81,9 +81,9 @@ class ReleasedStart(StartSource):
             InvalidValue: the folder holds no release in rounds, or one of a version that published no moments; a file
                 is damaged or altered; or labels, inputs or preprocessing are not those of the data set.
         """
-        release_path = Path(release_folder).expanduser()
+        release_folder_path = Path(release_folder).expanduser()
         try:
-            bundle = Bundle.load(release_path)
+            bundle = Bundle.load(release_folder_path)
         except InvalidValue as bundle_error:
             raise InvalidValue("start", bundle_error.value, rule=bundle_error.rule) from None
         released_model = bundle.model
@@ -100,7 +100,7 @@ class ReleasedStart(StartSource):
         _require_inputs(release_folder, bundle=bundle, dataset=dataset)
         label_order = np.array([bundle.labels.index(name) for name in dataset.label_names])
         moments = _read_moments(
-            release_path,
+            release_folder_path,
             num_features=len(released_model.arrays["weights"]),
             label_order=label_order,
         )
@@ -114,7 +114,7 @@ class ReleasedStart(StartSource):
             moments=moments,
             label_order=label_order,
             earlier_price=EarlierPrice(
-                sha256=file_digest(release_path / MANIFEST, remedy=_REMEDY),
+                sha256=file_digest(release_folder_path / MANIFEST, remedy=_REMEDY),
                 epsilon=privacy.epsilon,
                 delta=privacy.delta,
             ),
@@ -134,7 +134,7 @@ class ReleasedStart(StartSource):
         It is the root of 2, as if the earlier release told as much as the new one. An earlier release of far fewer
         records tells less.
         """
-        return math.sqrt(2)
+        return math.sqrt(2)  # as of two releases that tell equally much
 
     def public_start(self, votes: RoundVotes) -> PublicStart:
         """Returns the start of the new rounds: the student that the earlier moments give, in the new features.
@@ -145,12 +145,14 @@ class ReleasedStart(StartSource):
         Args:
             votes: the votes of the new release, of which the public features are read.
         """
-        inputs = self.public_inputs[: len(votes.public_features)]
-        earlier_features = self.model.features(inputs)
+        asked_public_inputs = self.public_inputs[: len(votes.public_features)]
+        earlier_features = self.model.features(asked_public_inputs)
         weights = self.model.arrays["weights"][:, self.label_order].astype(np.float64)
         bias = self.model.arrays["bias"][self.label_order].astype(np.float64)
         floor = self.recipe.matched_floor
-        prevalence = expit(earlier_features @ weights + bias).mean(axis=0).clip(floor, 1 - floor)
+        predicted_prevalence = (
+            expit(earlier_features @ weights + bias).mean(axis=0).clip(floor, 1 - floor)
+        )
         # features of rounds leave room for the constant in a row of length 1
         earlier_features *= math.sqrt(1 - self.recipe.constant_feature**2)
         moment_student = MomentStudent(
@@ -159,9 +161,9 @@ class ReleasedStart(StartSource):
             recipe=self.recipe,
         )
         converted_moments = moment_student.convert_moments(
-            self.moments, earlier_features=earlier_features, prevalence=prevalence
+            self.moments, earlier_features=earlier_features, prevalence=predicted_prevalence
         )
-        return moment_student.as_start(converted_moments, prevalence=prevalence)
+        return moment_student.as_start(converted_moments, prevalence=predicted_prevalence)
 
 
 def _require_labels(
@@ -209,20 +211,22 @@ def _text_of(preprocessing: Preprocessing | None) -> str:
     return "" if preprocessing is None else json.dumps(plain(preprocessing.plain()), sort_keys=True)
 
 
-def _read_moments(release_path: Path, *, num_features: int, label_order: IntArray) -> NoisyMoments:
+def _read_moments(
+    release_folder_path: Path, *, num_features: int, label_order: IntArray
+) -> NoisyMoments:
     """Returns the noisy moments that a release published, with labels in the order of the new data.
 
     Args:
-        release_path: the folder `release/`.
+        release_folder_path: the folder `release/`.
         num_features: the number of features of the released student, which the moments must have, too.
         label_order: for each label of the new data, its index among the labels of the release, `[num_labels]`.
 
     Raises:
         InvalidValue: the release has no moments, or they are damaged or altered.
     """
-    release_file = release_path / _RELEASE
+    release_file = release_folder_path / _RELEASE
     release_digests = Manifest.read(
-        release_path, rule="the digests of a release", remedy=_REMEDY
+        release_folder_path, rule="the digests of a release", remedy=_REMEDY
     ).sha256
     if file_digest(release_file, rule=_RULE, remedy=_REMEDY) != release_digests.get(_RELEASE):
         rule = "the file as it was published"
@@ -233,7 +237,7 @@ def _read_moments(release_path: Path, *, num_features: int, label_order: IntArra
     variances = release.moment_variances
     if values is None or variances is None:
         rule = "a release with moments; the version that made this one published none"
-        raise InvalidValue("start", release_path, rule=rule)
+        raise InvalidValue("start", release_folder_path, rule=rule)
     shape = (num_features, len(label_order))
     has_numbers = (
         values.shape == variances.shape == shape

@@ -87,7 +87,7 @@ def _results_of(
         heading=priced_run.plan.heading,
         epsilon_on_votes_function=priced_run.plan.epsilon_on_votes_function,
         reasons_left_out=baseline_models.reasons_left_out,
-        samples_in_words=baseline_models.samples_in_words,
+        private_samples_in_words=baseline_models.private_samples_in_words,
     )
 
 
@@ -111,17 +111,19 @@ def _write_published_files(
     )
     labels_have_gaps = dataset.private.known is not None
     holder_places = priced_run.plan.places(priced_run.priced_release.shape.num_teachers)
-    holder_promises: Sequence[str] = ()
+    sentences_on_people: Sequence[str] = ()
     if holder_places is not None:
-        holder_promises = holder_places.promises(
-            released_run.release, budget=run_charge.budget, num_draws=run_charge.num_draws
+        sentences_on_people = holder_places.promises(
+            released_run.release,
+            budget=run_charge.budget,
+            num_draws=run_charge.num_draws,  # of this release, each with fresh noise
         )
     write_price(
         drawn_release=released_run.release,
         release_charge=run_charge,
         privacy=published_privacy,
         release_folder=release_folder,
-        place_promises=holder_promises,
+        sentences_on_people=sentences_on_people,
         aggregator_name=report.heading.aggregator if report.heading.is_public else None,
         data_name=dataset.name,
         is_real=dataset.real,
@@ -157,11 +159,11 @@ def _write_curves(
         picture_arrays: the arrays that are drawn on the page of the report.
         results: the results of the run, with the accuracy of each teacher.
     """
-    gap_of_queries = picture_arrays.gaps
-    if gap_of_queries is not None:
-        run_writer.write_histogram("gap", values=gap_of_queries)
-    if len(results.accuracies):
-        run_writer.write_histogram("teacher_accuracy", values=results.accuracies)
+    largest_gap_of_queries = picture_arrays.gaps
+    if largest_gap_of_queries is not None:
+        run_writer.write_histogram("gap", values=largest_gap_of_queries)
+    if len(results.accuracy_of_teachers):
+        run_writer.write_histogram("teacher_accuracy", values=results.accuracy_of_teachers)
     run_writer.write_queries(
         is_answered=picture_arrays.answered, epsilon_after_query=picture_arrays.epsilon_after_query
     )

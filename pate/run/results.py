@@ -28,7 +28,7 @@ from pate.report.metrics import mean_of_defined, micro_f1, summarize_labels
 from pate.report.picture_arrays import PictureArrays
 from pate.report.precision_recall import PrecisionRecall
 from pate.report.released_scores import ReleasedScores
-from pate.report.report import DataSummary, Heading, TeacherSummary, not_covered_in
+from pate.report.report import DataSummary, Heading, TeacherSummary, keys_no_epsilon_covers
 from pate.report.verdict import Baselines, StudentVerdict
 from pate.run.charging import RunCharge
 from pate.run.plan import EpsilonOnVotes
@@ -84,7 +84,8 @@ class Results:
         epsilon_on_votes_function: computes the cost of the release on its own votes; None leaves it out of the report.
         reasons_left_out: for each baseline that was not trained, the reason, by the baseline's name.
         released_scores: the student's scores on the test records that were released; None where none were.
-        samples_in_words: for each baseline that learned from a sample of the private records, the sample in words.
+        private_samples_in_words: for each baseline that learned from a sample of the private records, the sample in
+            words.
     """
 
     dataset: Dataset
@@ -101,7 +102,7 @@ class Results:
     epsilon_on_votes_function: EpsilonOnVotes | None = None
     reasons_left_out: Mapping[str, str] = field(default_factory=dict)
     released_scores: ReleasedScores | None = None
-    samples_in_words: Mapping[str, str] = field(default_factory=dict)
+    private_samples_in_words: Mapping[str, str] = field(default_factory=dict)
 
     def report(self, *, duration_s: float) -> Report:
         """Returns the report of the run; `duration_s` is the time that the run took, in seconds."""
@@ -152,7 +153,7 @@ class Results:
             teachers=self._teacher_summary(),
             student=scores_of_model["student"],
             baselines=baseline_scores,
-            not_covered=not_covered_in(baseline_scores),
+            not_covered=keys_no_epsilon_covers(baselines=baseline_scores),
             verdict=StudentVerdict.from_scores(
                 scores_of_model["student"],
                 baseline_scores=baseline_scores,
@@ -163,7 +164,7 @@ class Results:
                     dataset=dataset,
                 ),
                 better_model_remark=self._centered_votes_remark(),
-                ceiling_records_in_words=self.samples_in_words.get(
+                ceiling_records_in_words=self.private_samples_in_words.get(
                     "all_records_model", "all private records"
                 ),
             ),
@@ -176,7 +177,7 @@ class Results:
             membership=self.membership,
             data_dependent=data_dependent_epsilon,
             left_out=reasons_left_out,
-            sampled=self.samples_in_words,
+            sampled=self.private_samples_in_words,
             bands=prevalence_bands(dataset.private.label_shares, average_precisions_of_model),
             macro_auroc={
                 model_name: mean_of_defined(metrics["auroc"])
@@ -225,7 +226,7 @@ class Results:
         )
 
     @cached_property
-    def accuracies(self) -> FloatArray:
+    def accuracy_of_teachers(self) -> FloatArray:
         """The accuracy of each teacher on the queries, `[num_teachers]`.
 
         The array is empty if the votes are not yes or no for each label, or if the queries have no true labels.
@@ -237,15 +238,15 @@ class Results:
     def _teacher_summary(self) -> TeacherSummary:
         """Returns the number of teachers, their mean number of records, and their mean accuracy on the queries.
 
-        The accuracy is None if it cannot be computed (`accuracies`).
+        The accuracy is None if it cannot be computed (`accuracy_of_teachers`).
         """
         num_teachers = self.priced_release.shape.num_teachers
-        mean_accuracy = None
-        if len(self.accuracies):
-            mean_accuracy = float(self.accuracies.mean())
+        mean_accuracy_on_queries = None
+        if len(self.accuracy_of_teachers):
+            mean_accuracy_on_queries = float(self.accuracy_of_teachers.mean())
         return TeacherSummary(
             num_teachers=num_teachers,
-            mean_accuracy=mean_accuracy,
+            mean_accuracy=mean_accuracy_on_queries,
             records_per_teacher=len(self.dataset.private) / num_teachers,
         )
 
@@ -348,8 +349,9 @@ class Results:
             return np.full(num_queries, total_epsilon)
         num_points = min(_MAX_PRICED_POINTS, num_queries)
         query_counts = np.unique(np.linspace(1, num_queries, num_points).round().astype(int))
+        make_budget_accountant = self.run_charge.budget.accountant
         make_accountant = _ACCOUNTANT_CLASSES.get(
-            self.priced_release.won_by or "", self.run_charge.budget.accountant
+            self.priced_release.won_by or "", make_budget_accountant
         )
         budget = replace(self.run_charge.budget, accountant=make_accountant)
         vote_shapes = [
@@ -407,11 +409,11 @@ def _largest_gaps(vote_counts: NDArray[np.integer], num_teachers: int) -> IntArr
         num_teachers: the number of teachers.
     """
     # Sorting is several times as fast in the smallest type that holds the counts.
-    sorted_label_counts = np.sort(
+    counts_sorted_in_query = np.sort(
         vote_counts.astype(np.min_scalar_type(num_teachers)), axis=1
     ).astype(np.int32)
-    zeros_column = np.zeros((len(sorted_label_counts), 1), np.int32)
+    zeros_column = np.zeros((len(counts_sorted_in_query), 1), np.int32)
     gaps = np.diff(
-        sorted_label_counts, axis=1, prepend=zeros_column, append=zeros_column + num_teachers
+        counts_sorted_in_query, axis=1, prepend=zeros_column, append=zeros_column + num_teachers
     )
     return np.asarray(gaps.max(axis=1).astype(np.int64))

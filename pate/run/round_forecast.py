@@ -54,24 +54,24 @@ class RoundSpeed:
             moment_votes: the votes of the release, of which only public values are read.
             num_cores: the number of processor cores; with more of them, more rows are measured.
         """
-        num_rows = min(_ROWS_PER_CORE * num_cores, _MAX_MEASURED_ROWS)
-        row_numbers = np.arange(num_rows)
-        round_records = RoundRecords(
+        num_measured_rows = min(_ROWS_PER_CORE * num_cores, _MAX_MEASURED_ROWS)
+        row_numbers = np.arange(num_measured_rows)
+        timed_public_records = RoundRecords(
             inputs=np.asarray(moment_votes.public_inputs)[
                 row_numbers % len(moment_votes.public_inputs)
             ],
-            labels=np.zeros((num_rows, moment_votes.num_labels), dtype=np.bool_),
+            labels=np.zeros((num_measured_rows, moment_votes.num_labels), dtype=np.bool_),
             teacher_of=row_numbers,
-            num_teachers=num_rows,
+            num_teachers=num_measured_rows,
             public_pca=moment_votes.public_pca,
             records_per_teacher=1.0,
         )
         round_question = RoundQuestion(
             student_weights=np.full((moment_votes.num_features, moment_votes.num_labels), 0.01),
             label_scale=np.ones(moment_votes.num_labels),
-            clipped_moments=ClippedMoments(clip=1.0, num_teachers=num_rows),
+            clipped_moments=ClippedMoments(clip=1.0, num_teachers=num_measured_rows),
         )
-        thread_sums = ThreadSums(round_records)
+        thread_sums = ThreadSums(timed_public_records)
         try:
             end_times = [time.perf_counter()]
             for _ in range(2):  # features are made in the first round
@@ -81,8 +81,8 @@ class RoundSpeed:
             thread_sums.close()
         first_round, second_round = np.diff(end_times).tolist()
         return cls(
-            seconds_to_make_row=max(first_round - second_round, 0.0) / num_rows,
-            seconds_to_ask_row=second_round / num_rows,
+            seconds_to_make_row=max(first_round - second_round, 0.0) / num_measured_rows,
+            seconds_to_ask_row=second_round / num_measured_rows,
         )
 
 
@@ -95,7 +95,7 @@ class RoundForecast:
         num_rows: the number of private records.
         num_features: the number of features of a record.
         num_labels: the number of labels.
-        speed: the speed of this machine.
+        speed_per_row: the speed of this machine.
         storage: where the features of records lie between rounds: in memory, in a file, or nowhere.
         held_bytes: the most memory that the process had held before the forecast, in bytes.
     """
@@ -104,7 +104,7 @@ class RoundForecast:
     num_rows: int
     num_features: int
     num_labels: int
-    speed: RoundSpeed
+    speed_per_row: RoundSpeed
     storage: FeatureStorage
     held_bytes: int
 
@@ -129,7 +129,7 @@ class RoundForecast:
             num_rows=num_rows,
             num_features=moment_votes.num_features,
             num_labels=moment_votes.num_labels,
-            speed=RoundSpeed.measure(moment_votes, num_cores=cpu_count()),
+            speed_per_row=RoundSpeed.measure(moment_votes, num_cores=cpu_count()),
             storage=moment_votes.storage,
             held_bytes=held_bytes,
         )
@@ -139,8 +139,8 @@ class RoundForecast:
         """The time of all rounds in seconds, if they run in threads of this process."""
         num_makings = 1 if self.storage.keeps_features else self.num_rounds
         seconds_per_row = (
-            num_makings * self.speed.seconds_to_make_row
-            + self.num_rounds * self.speed.seconds_to_ask_row
+            num_makings * self.speed_per_row.seconds_to_make_row
+            + self.num_rounds * self.speed_per_row.seconds_to_ask_row
         )
         return self.num_rows * seconds_per_row
 

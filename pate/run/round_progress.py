@@ -43,7 +43,7 @@ class RoundProgressRecord:
         self._num_rows = num_private_records
         self._advance = advance
         self._clock = clock
-        self._num_rounds = 0
+        self._num_rounds_done = 0
         self._num_rows_read = 0
         self._is_drawn = False
 
@@ -63,12 +63,12 @@ class RoundProgressRecord:
 
         arrays = self._record.part(name, draw=draw_and_note)
         if "total" in arrays:  # the sum of a round
-            self._num_rounds += 1
+            self._num_rounds_done += 1
             seconds = self._clock() - start_time
             # A round that was read back tells nothing about the speed.
             has_speed = self._is_drawn and seconds > 0
             speed_in_words = f"{self._num_rows / seconds:,.0f} rows per second" if has_speed else ""
-            self._advance(self._num_rounds, speed_in_words)
+            self._advance(self._num_rounds_done, speed_in_words)
         return arrays
 
     def report_rows(self, num_rows: int) -> None:
@@ -80,7 +80,7 @@ class RoundProgressRecord:
         # A worker process that died computes the features of its records again.
         self._num_rows_read = min(self._num_rows_read + num_rows, self._num_rows)
         note = f"features of {self._num_rows_read:,} of {self._num_rows:,} rows"
-        self._advance(self._num_rounds, note)
+        self._advance(self._num_rounds_done, note)
 
     def committed(self, name: str) -> Arrays | None:
         """Returns the arrays of a part that was committed before; None if no such part was."""

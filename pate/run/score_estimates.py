@@ -25,7 +25,7 @@ import numpy as np
 from pate.array_types import FloatArray, IntArray
 from pate.report.released_scores import ReleasedScore
 from pate.run.score_model import ScoreModel
-from pate.run.score_sums import CALIBRATION_BINS, INFLUENCE_BLOCKS, STEPS_PER_CLIP, ScoreDesign
+from pate.run.score_sums import INFLUENCE_BLOCKS, NUM_CALIBRATION_BINS, STEPS_PER_CLIP, ScoreDesign
 
 # The number of random draws from which an interval takes its percentiles.
 _NUM_DRAWS = 4000
@@ -62,7 +62,7 @@ class ScoreEstimates:
         macro_f1, mean_average_precision = map(self._influenced_score, INFLUENCE_BLOCKS)
         return {
             "micro_f1": self._micro_f1(
-                self._total_hits_and_errors, covariance=self._hits_and_errors_covariance
+                self._total_hits_and_errors, covariance=self._noise_and_sampling_covariance
             ),
             "accuracy": self._accuracy(),
             "macro_f1": macro_f1,
@@ -99,8 +99,12 @@ class ScoreEstimates:
 
     def _noise_std(self, block_name: str) -> float:
         """Returns the standard deviation of the noise in each sum of the block `block_name`, converted from steps."""
-        stds_in_steps = self.score_design.noise_stds(self.noise_multiplier)
-        return stds_in_steps[block_name] * self.score_design.clips[block_name] / STEPS_PER_CLIP
+        stds_in_steps_by_block = self.score_design.noise_stds(self.noise_multiplier)
+        return (
+            stds_in_steps_by_block[block_name]
+            * self.score_design.clips[block_name]
+            / STEPS_PER_CLIP
+        )
 
     def _clipping_bias(self, block_name: str) -> float:
         """Returns the length that the clip of the block `block_name` takes off all groups of test records together.
@@ -121,9 +125,9 @@ class ScoreEstimates:
     def _num_test_records(self) -> float:
         """The number of test records, estimated from the noisy sums.
 
-        A record counts by the share of its labels that are known. A group of more than `score_design.most_records`
-        records counts as that many. The result is the number of groups if every group is one record with all labels
-        known, and at least 1 otherwise.
+        A record counts by the share of its labels that are known. A group of more than
+        `score_design.most_counted_records` records counts as that many. The result is the number of groups if every
+        group is one record with all labels known, and at least 1 otherwise.
         """
         if "sizes" not in self.sums_by_block:
             return float(self.num_groups)
@@ -131,7 +135,7 @@ class ScoreEstimates:
             np.clip(
                 self._noisy_block(block_name="sizes")[1],
                 1.0,
-                self.num_groups * self.score_design.most_records,
+                self.num_groups * self.score_design.most_counted_records,
             )
         )
 
@@ -152,13 +156,14 @@ class ScoreEstimates:
         It is the noisy sum over groups of the products of their counts. No squares of means are subtracted, and the
         noise's standard deviation is added to both variances, so it is rather too large. It has no negative eigenvalue.
         """
-        sums_of_squares = self._noisy_block(block_name="squares")
+        # Over groups: the squared numbers of hits, sqrt(2) hits times errors, and the squared numbers of errors.
+        squared_hits, scaled_products, squared_errors = self._noisy_block(block_name="squares")
         noise_std = self._noise_std(block_name="squares")
-        cross = sums_of_squares[1] / math.sqrt(2)
-        covariance = np.array(
-            [[sums_of_squares[0] + noise_std, cross], [cross, sums_of_squares[2] + noise_std]]
+        cross = scaled_products / math.sqrt(2)
+        covariance_of_hits_and_errors = np.array(
+            [[squared_hits + noise_std, cross], [cross, squared_errors + noise_std]]
         )
-        eigenvalues, eigenvectors = np.linalg.eigh(covariance)
+        eigenvalues, eigenvectors = np.linalg.eigh(covariance_of_hits_and_errors)
         return np.asarray((eigenvectors * np.maximum(eigenvalues, 0)) @ eigenvectors.T)
 
     @cached_property
@@ -171,7 +176,7 @@ class ScoreEstimates:
         gradient = self._micro_f1_gradient
         variance = gradient @ self._sampling_covariance @ gradient
         variance_if_independent = (
-            gradient @ _independent_covariance(self._total_hits_and_errors) @ gradient
+            gradient @ _covariance_of_independent_labels(self._total_hits_and_errors) @ gradient
         )
         if variance_if_independent <= 0:
             return 1.0
@@ -181,17 +186,19 @@ class ScoreEstimates:
     def _micro_f1_gradient(self) -> FloatArray:
         """The gradient of micro-F1 by the numbers of hits and errors, up to a positive factor, `[2]`."""
         hits, errors = self._total_hits_and_errors
+        # The derivatives of 2 h / (2 h + e) by h and by e, without a common factor.
         return np.array([errors, -hits])
 
     @property
-    def _hits_and_errors_covariance(self) -> FloatArray:
+    def _noise_and_sampling_covariance(self) -> FloatArray:
         """The covariance of the noisy numbers of hits and errors, `[2, 2]`.
 
         It is the sum of two parts: that of noise and clip, and that of the draw of the test records.
         """
         noise_covariance = np.eye(2) * self._variance_of_hits_and_errors
         covariance_if_independent = (
-            _independent_covariance(self._total_hits_and_errors) * self._variance_inflation
+            _covariance_of_independent_labels(self._total_hits_and_errors)
+            * self._variance_inflation
         )
         gradient = self._micro_f1_gradient
         sampling_covariance = self._sampling_covariance
@@ -204,19 +211,24 @@ class ScoreEstimates:
 
     @cached_property
     def _calibration_differences(self) -> FloatArray:
-        """The noisy sum of label (0 or 1) - probability in each bin of probability, `[CALIBRATION_BINS]`."""
-        sums = self._noisy_block(block_name="calibration").reshape(2, CALIBRATION_BINS)
-        return np.asarray(sums[0] - sums[1])
+        """The noisy sum of label (0 or 1) - probability in each bin of probability, `[NUM_CALIBRATION_BINS]`."""
+        # Of label - probability, the sums of positive parts and of negative parts.
+        positive_sums, negative_sums = self._noisy_block(block_name="calibration").reshape(
+            2, NUM_CALIBRATION_BINS
+        )
+        return np.asarray(positive_sums - negative_sums)
 
     @cached_property
     def _calibration_variances(self) -> FloatArray:
-        """The variances of `_calibration_differences`, `[CALIBRATION_BINS]`.
+        """The variances of `_calibration_differences`, `[NUM_CALIBRATION_BINS]`.
 
         Noise, clip and the draw of the test records contribute to them.
         """
-        variances_of_record = self.score_design.model_of_records.variances(CALIBRATION_BINS)
+        variances_of_record = self.score_design.model_of_records.variances(NUM_CALIBRATION_BINS)
         sampling_variances = variances_of_record * self._num_test_records * self._variance_inflation
-        clipping_variance = self._clipping_bias(block_name="calibration") ** 2 / CALIBRATION_BINS
+        clipping_variance = (
+            self._clipping_bias(block_name="calibration") ** 2 / NUM_CALIBRATION_BINS
+        )
         return np.asarray(
             2 * self._noise_std(block_name="calibration") ** 2
             + clipping_variance
@@ -231,7 +243,7 @@ class ScoreEstimates:
         logits has a slope that is a standard deviation lower or higher.
         """
         return self.score_design.model_of_records.corrected(
-            label_probability_differences=self._calibration_differences / self._num_test_records,
+            label_minus_probability_by_bin=self._calibration_differences / self._num_test_records,
             difference_variances=self._calibration_variances / self._num_test_records**2,
         )
 
@@ -247,13 +259,16 @@ class ScoreEstimates:
         normal_errors = _interval_rng().multivariate_normal(
             np.zeros(2), covariance, size=_NUM_DRAWS
         )
-        drawn_hits_and_errors = np.maximum(num_hits_and_errors + normal_errors, 0.0)
+        hits_and_errors_of_draws = np.maximum(num_hits_and_errors + normal_errors, 0.0)
         interval_ends = np.percentile(
-            _f1(num_hits=drawn_hits_and_errors[:, 0], num_errors=drawn_hits_and_errors[:, 1]),
+            _f1(
+                num_pooled_hits=hits_and_errors_of_draws[:, 0],
+                num_pooled_errors=hits_and_errors_of_draws[:, 1],
+            ),
             _TWO_SIDED,
         )
         return _released_score(
-            _f1(num_hits=num_hits_and_errors[0], num_errors=num_hits_and_errors[1]),
+            _f1(num_pooled_hits=num_hits_and_errors[0], num_pooled_errors=num_hits_and_errors[1]),
             interval_ends=interval_ends,
         )
 
@@ -272,6 +287,7 @@ class ScoreEstimates:
         )
         drawn_num_labels = np.full(_NUM_DRAWS, num_labels)
         if "sizes" in self.sums_by_block:
+            # The block has numbers of records.
             noise_std_of_num_labels = (
                 self._noise_std(block_name="sizes") * self.score_design.num_labels
             )
@@ -337,16 +353,19 @@ class ScoreEstimates:
         calibration_differences = self._calibration_differences
         difference_variances = self._calibration_variances
         num_labels = self._num_known_labels
-        noisy_sum = float(np.abs(calibration_differences).sum())
-        standard_normal_draws = _interval_rng().standard_normal((_NUM_DRAWS, CALIBRATION_BINS))
+        sum_of_abs_differences = float(np.abs(calibration_differences).sum())
+        standard_normal_draws = _interval_rng().standard_normal((_NUM_DRAWS, NUM_CALIBRATION_BINS))
         drawn_errors_by_bin = standard_normal_draws * np.sqrt(difference_variances)
         too_high = np.percentile(np.abs(drawn_errors_by_bin).sum(axis=1), _TWO_SIDED[1])
         too_low = _NORMAL_QUANTILE * math.sqrt(difference_variances.sum())
         sum_of_squares = float(np.square(calibration_differences).sum())
         # 1e-300 keeps all differences of 0 from dividing by 0
         signal_share = max(0.0, 1 - difference_variances.sum() / max(sum_of_squares, 1e-300))
-        interval_ends = np.array([noisy_sum - too_high, noisy_sum + too_low]) / num_labels
-        calibration_error = math.sqrt(signal_share) * noisy_sum / num_labels
+        interval_ends = (
+            np.array([sum_of_abs_differences - too_high, sum_of_abs_differences + too_low])
+            / num_labels
+        )
+        calibration_error = math.sqrt(signal_share) * sum_of_abs_differences / num_labels
         return _released_score(calibration_error, interval_ends=interval_ends)
 
     def _subgroup_score(
@@ -361,7 +380,7 @@ class ScoreEstimates:
         clipping_bias = self._clipping_bias(block_name="subgroups") * share_of_column_sums
         noise_variance = self._noise_std(block_name="subgroups") ** 2 + clipping_bias**2
         sampling_covariance = (
-            _independent_covariance(subgroup_hits_and_errors) * self._variance_inflation
+            _covariance_of_independent_labels(subgroup_hits_and_errors) * self._variance_inflation
         )
         return self._micro_f1(
             subgroup_hits_and_errors, covariance=np.eye(2) * noise_variance + sampling_covariance
@@ -376,7 +395,7 @@ def _interval_rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def _independent_covariance(num_hits_and_errors: FloatArray) -> FloatArray:
+def _covariance_of_independent_labels(num_hits_and_errors: FloatArray) -> FloatArray:
     """Returns the covariance of the numbers of hits and errors if all labels were independent, `[2, 2]`.
 
     It is diagonal: the variance of each number is the number itself.
@@ -384,13 +403,15 @@ def _independent_covariance(num_hits_and_errors: FloatArray) -> FloatArray:
     return np.diag(np.maximum(num_hits_and_errors, 0.0))
 
 
-def _f1(*, num_hits: FloatArray | float, num_errors: FloatArray | float) -> FloatArray:
+def _f1(
+    *, num_pooled_hits: FloatArray | float, num_pooled_errors: FloatArray | float
+) -> FloatArray:
     """Returns F1 = 2 hits / (2 hits + errors), in the shape of the arguments; 0 without hits and errors."""
-    f1_denominators = 2 * np.asarray(num_hits) + np.asarray(num_errors)
+    f1_denominators = 2 * np.asarray(num_pooled_hits) + np.asarray(num_pooled_errors)
     return np.asarray(
         np.where(
             f1_denominators > 0,
-            2 * np.asarray(num_hits) / np.maximum(f1_denominators, 1e-12),
+            2 * np.asarray(num_pooled_hits) / np.maximum(f1_denominators, 1e-12),
             0.0,
         )
     )

@@ -31,9 +31,9 @@ _MIN_SLOPE = 0.1
 _NEWTON_STEPS = 25
 _MAX_NEWTON_CHANGE = 0.5
 # The intercept and slope of the student's own probabilities, which no recalibration has changed.
-_OWN_LINE = (0.0, 1.0)
+_IDENTITY_LINE = (0.0, 1.0)
 # The logit in the middle of each cell, from high to low.
-_MIDDLE_LOGITS = _LARGEST_LOGIT - (np.arange(_NUM_CELLS) + 0.5) / _CELLS_PER_UNIT
+_MIDDLE_LOGIT_OF_CELLS = _LARGEST_LOGIT - (np.arange(_NUM_CELLS) + 0.5) / _CELLS_PER_UNIT
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
@@ -46,19 +46,19 @@ class Influences:
     `ScoreModel` moves both scores by 0 on average.
 
     Attributes:
-        influence_of_hit: the influence on macro-F1 of each label that is predicted and present, >= 0, `[L]`.
-        influence_of_error: the influence on macro-F1 of each label that is predicted or present but not both, <= 0,
+        f1_influence_of_hit: the influence on macro-F1 of each label that is predicted and present, >= 0, `[L]`.
+        f1_influence_of_error: the influence on macro-F1 of each label that is predicted or present but not both, <= 0,
             `[L]`.
-        influence_of_present: the influence on the mean average precision of each label that is present, by the cell of
-            its probability, `[C, L]`.
-        influence_of_absent: the influence on the mean average precision of each label that is absent, by the cell of
-            its probability, `[C, L]`.
+        precision_influence_of_present: the influence on the mean average precision of each label that is present, by
+            the cell of its probability, `[C, L]`.
+        precision_influence_of_absent: the influence on the mean average precision of each label that is absent, by the
+            cell of its probability, `[C, L]`.
     """
 
-    influence_of_hit: FloatArray
-    influence_of_error: FloatArray
-    influence_of_present: FloatArray
-    influence_of_absent: FloatArray
+    f1_influence_of_hit: FloatArray
+    f1_influence_of_error: FloatArray
+    precision_influence_of_present: FloatArray
+    precision_influence_of_absent: FloatArray
 
     def of_f1(self, predicted: BoolArray, labels: BoolArray) -> FloatArray:
         """Returns the influence of each label of each of n records on macro-F1, `[n, L]`.
@@ -70,8 +70,8 @@ class Influences:
         return np.asarray(
             np.where(
                 labels & predicted,
-                self.influence_of_hit,
-                (labels ^ predicted) * self.influence_of_error,
+                self.f1_influence_of_hit,
+                (labels ^ predicted) * self.f1_influence_of_error,
             )
         )
 
@@ -83,12 +83,13 @@ class Influences:
             labels: the true labels, `[n, L]`.
         """
         cell_indices = _cells_of(probabilities)
-        label_indices = np.arange(cell_indices.shape[1])
+        num_labels = cell_indices.shape[1]
+        label_indices = np.arange(num_labels)
         return np.asarray(
             np.where(
                 labels,
-                self.influence_of_present[cell_indices, label_indices],
-                self.influence_of_absent[cell_indices, label_indices],
+                self.precision_influence_of_present[cell_indices, label_indices],
+                self.precision_influence_of_absent[cell_indices, label_indices],
             )
         )
 
@@ -132,13 +133,15 @@ class ScoreModel:
         cell_counts = np.bincount(flat_indices.ravel(), minlength=int(np.prod(cell_counts_shape)))
         return cls(
             masses_by_predicted_cell_label=cell_counts.reshape(cell_counts_shape) / num_records,
-            positive_share_by_cell=expit(_MIDDLE_LOGITS),
+            positive_share_by_cell=expit(_MIDDLE_LOGIT_OF_CELLS),
             least_positive_share=1 / num_records,
         )
 
     def recalibrated(self, intercept: float, slope: float) -> ScoreModel:
         """Returns this model with other shares, whose logits are intercept + slope * middle logit of the cell."""
-        return replace(self, positive_share_by_cell=expit(intercept + slope * _MIDDLE_LOGITS))
+        return replace(
+            self, positive_share_by_cell=expit(intercept + slope * _MIDDLE_LOGIT_OF_CELLS)
+        )
 
     def variances(self, num_bins: int) -> FloatArray:
         """Returns for each of B bins of probability the variance of one record's calibration sum, `[B]`.
@@ -160,7 +163,7 @@ class ScoreModel:
         ).astype(np.float64)
 
     def corrected(
-        self, *, label_probability_differences: FloatArray, difference_variances: FloatArray
+        self, *, label_minus_probability_by_bin: FloatArray, difference_variances: FloatArray
     ) -> list[ScoreModel]:
         """Returns three recalibrations of this model (`recalibrated`).
 
@@ -168,12 +171,12 @@ class ScoreModel:
         third a standard deviation higher.
 
         Args:
-            label_probability_differences: labels - probabilities, summed in each of B bins of probability, per record,
+            label_minus_probability_by_bin: labels - probabilities, summed in each of B bins of probability, per record,
                 `[B]`.
             difference_variances: the variance of each difference, `[B]`.
         """
         intercept_and_slope, covariance = self._fit_line(
-            label_probability_differences=label_probability_differences,
+            label_minus_probability_by_bin=label_minus_probability_by_bin,
             difference_variances=difference_variances,
         )
         # One standard deviation of the slope, with the change of the intercept that goes with it on average.
@@ -189,7 +192,7 @@ class ScoreModel:
         ]
 
     def _fit_line(
-        self, *, label_probability_differences: FloatArray, difference_variances: FloatArray
+        self, *, label_minus_probability_by_bin: FloatArray, difference_variances: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Returns the most probable intercept and slope of a recalibration, `[2]`, and their covariance, `[2, 2]`.
 
@@ -197,19 +200,19 @@ class ScoreModel:
         be normal. The prior is normal, too, around intercept 0 and slope 1, which change nothing.
 
         Args:
-            label_probability_differences: labels - probabilities, summed in each of B bins of probability, per record,
+            label_minus_probability_by_bin: labels - probabilities, summed in each of B bins of probability, per record,
                 `[B]`.
             difference_variances: the variance of each difference, `[B]`.
         """
         labels_per_record_by_cell = self.masses_by_predicted_cell_label.sum(axis=(0, 2))
-        own_positive_share_by_cell = expit(_MIDDLE_LOGITS)
-        num_bins = len(label_probability_differences)
+        own_positive_share_by_cell = expit(_MIDDLE_LOGIT_OF_CELLS)
+        num_bins = len(label_minus_probability_by_bin)
         bin_index_of_cells = _bin_index_of_cells(num_bins)
-        intercept_and_slope = np.array(_OWN_LINE)
+        intercept_and_slope = np.array(_IDENTITY_LINE)
         prior_precision = np.eye(2) / _LINE_STD**2
         for _ in range(_NEWTON_STEPS):
             positive_share_by_cell = expit(
-                intercept_and_slope[0] + intercept_and_slope[1] * _MIDDLE_LOGITS
+                intercept_and_slope[0] + intercept_and_slope[1] * _MIDDLE_LOGIT_OF_CELLS
             )
             explained_differences = np.bincount(
                 bin_index_of_cells,
@@ -220,7 +223,7 @@ class ScoreModel:
             by_intercept = (
                 labels_per_record_by_cell * positive_share_by_cell * (1 - positive_share_by_cell)
             )
-            by_slope = by_intercept * _MIDDLE_LOGITS
+            by_slope = by_intercept * _MIDDLE_LOGIT_OF_CELLS
             jacobian = np.stack(  # [B, 2]
                 [
                     np.bincount(bin_index_of_cells, weights=derivatives, minlength=num_bins)
@@ -229,15 +232,17 @@ class ScoreModel:
                 axis=1,
             )
             weighted_jacobian = jacobian.T / difference_variances
-            information = weighted_jacobian @ jacobian + prior_precision
-            gradient = weighted_jacobian @ (label_probability_differences - explained_differences)
-            gradient = gradient - prior_precision @ (intercept_and_slope - _OWN_LINE)
-            newton_step = np.linalg.solve(information, gradient)
+            line_information = weighted_jacobian @ jacobian + prior_precision
+            line_gradient = weighted_jacobian @ (
+                label_minus_probability_by_bin - explained_differences
+            )
+            line_gradient = line_gradient - prior_precision @ (intercept_and_slope - _IDENTITY_LINE)
+            line_step = np.linalg.solve(line_information, line_gradient)
             intercept_and_slope = intercept_and_slope + np.clip(
-                newton_step, -_MAX_NEWTON_CHANGE, _MAX_NEWTON_CHANGE
+                line_step, -_MAX_NEWTON_CHANGE, _MAX_NEWTON_CHANGE
             )
             intercept_and_slope[1] = max(intercept_and_slope[1], _MIN_SLOPE)
-        return intercept_and_slope, np.asarray(np.linalg.inv(information))
+        return intercept_and_slope, np.asarray(np.linalg.inv(line_information))
 
     @property
     def rates(self) -> FloatArray:
@@ -278,17 +283,17 @@ class ScoreModel:
         # Both scores are means over labels. Labels with less than `least_positive_share` have a smaller weight.
         f1_weights = np.minimum(1.0, f1_denominators / self.least_positive_share) / num_labels
         ranks = self._ranks
-        positive_mass_of_labels = ranks.positive_masses.sum(axis=0)
+        positive_mass_of_labels = ranks.positive_mass_by_cell_label.sum(axis=0)
         rank_weights = (
             np.minimum(1.0, positive_mass_of_labels / self.least_positive_share) / num_labels
         )
         return Influences(
             # The derivatives of 2 h / (2 h + e) by h and by e.
-            influence_of_hit=2 * errors / f1_denominators**2 * f1_weights,
-            influence_of_error=-2 * hits / f1_denominators**2 * f1_weights,
+            f1_influence_of_hit=2 * errors / f1_denominators**2 * f1_weights,
+            f1_influence_of_error=-2 * hits / f1_denominators**2 * f1_weights,
             # The derivatives of the average precision by the number of records in each cell, [C, L].
-            influence_of_present=ranks.influences_of_present * rank_weights,
-            influence_of_absent=ranks.influences_of_absent * rank_weights,
+            precision_influence_of_present=ranks.influences_of_present * rank_weights,
+            precision_influence_of_absent=ranks.influences_of_absent * rank_weights,
         )
 
     def expected(self, influences_of_labels: Influences, *, power: int = 1) -> tuple[float, float]:
@@ -304,12 +309,13 @@ class ScoreModel:
         cell_masses = self.masses_by_predicted_cell_label.sum(axis=0)
         positive_share_by_cell = self.positive_share_by_cell[:, None]
         influence_on_f1_by_label = (
-            hits * influences_of_labels.influence_of_hit**power
-            + (false_alarms + misses) * influences_of_labels.influence_of_error**power
+            hits * influences_of_labels.f1_influence_of_hit**power
+            + (false_alarms + misses) * influences_of_labels.f1_influence_of_error**power
         )
         influence_on_precision_by_cell = cell_masses * (
-            positive_share_by_cell * influences_of_labels.influence_of_present**power
-            + (1 - positive_share_by_cell) * influences_of_labels.influence_of_absent**power
+            positive_share_by_cell * influences_of_labels.precision_influence_of_present**power
+            + (1 - positive_share_by_cell)
+            * influences_of_labels.precision_influence_of_absent**power
         )
         return float(influence_on_f1_by_label.sum()), float(influence_on_precision_by_cell.sum())
 
@@ -321,15 +327,15 @@ class _Ranks:
     Records in a cell rank alike: each has half of its cell before it. Numbers of records are shares of all records.
 
     Attributes:
-        positive_masses: the number of records with the label in each cell, `[C, L]`.
-        precisions: the share of records with the label among those from the first cell to the middle of this one,
-            `[C, L]`.
+        positive_mass_by_cell_label: the number of records with the label in each cell, `[C, L]`.
+        precision_by_cell_label: the share of records with the label among those from the first cell to the middle of
+            this one, `[C, L]`.
         record_mass_before: the number of records from the first cell to the middle of this one, `[C, L]`; 1 where there
             are none.
     """
 
-    positive_masses: FloatArray
-    precisions: FloatArray
+    positive_mass_by_cell_label: FloatArray
+    precision_by_cell_label: FloatArray
     record_mass_before: FloatArray
 
     @classmethod
@@ -340,15 +346,19 @@ class _Ranks:
             cell_masses: the number of records in each cell, as a share of all records, `[C, L]`.
             positive_share_by_cell: the share of the records of a cell that have the label, `[C]`.
         """
-        positive_masses = cell_masses * positive_share_by_cell[:, None]
+        positive_mass_by_cell_label = cell_masses * positive_share_by_cell[:, None]
         record_mass_before = np.cumsum(cell_masses, axis=0) - cell_masses / 2
         # No record is in such a cell or above. A record there would be the first, with the precision of its cell alone.
         has_no_record_before = record_mass_before <= 0
         record_mass_before = np.where(has_no_record_before, 1.0, record_mass_before)
-        precisions = (np.cumsum(positive_masses, axis=0) - positive_masses / 2) / record_mass_before
+        precision_by_cell_label = (
+            np.cumsum(positive_mass_by_cell_label, axis=0) - positive_mass_by_cell_label / 2
+        ) / record_mass_before
         return cls(
-            positive_masses=positive_masses,
-            precisions=np.where(has_no_record_before, positive_share_by_cell[:, None], precisions),
+            positive_mass_by_cell_label=positive_mass_by_cell_label,
+            precision_by_cell_label=np.where(
+                has_no_record_before, positive_share_by_cell[:, None], precision_by_cell_label
+            ),
             record_mass_before=record_mass_before,
         )
 
@@ -356,25 +366,30 @@ class _Ranks:
     def average_precisions(self) -> FloatArray:
         """The average precision of each label, `[L]`."""
         return np.asarray(
-            (self.positive_masses * self.precisions).sum(axis=0) / self.positive_masses.sum(axis=0)
+            (self.positive_mass_by_cell_label * self.precision_by_cell_label).sum(axis=0)
+            / self.positive_mass_by_cell_label.sum(axis=0)
         )
 
     @property
     def influences_of_present(self) -> FloatArray:
         """The derivative of the average precision by the number of records with the label in each cell, `[C, L]`."""
         gains_by_cell = _sums_below(
-            self.positive_masses * (1 - self.precisions) / self.record_mass_before
+            self.positive_mass_by_cell_label
+            * (1 - self.precision_by_cell_label)
+            / self.record_mass_before
         )
-        changes_by_cell = self.precisions + gains_by_cell - self.average_precisions
-        return np.asarray(changes_by_cell / self.positive_masses.sum(axis=0))
+        changes_by_cell = self.precision_by_cell_label + gains_by_cell - self.average_precisions
+        return np.asarray(changes_by_cell / self.positive_mass_by_cell_label.sum(axis=0))
 
     @property
     def influences_of_absent(self) -> FloatArray:
         """The derivative of the average precision by the number of records without the label in each cell, `[C, L]`."""
         losses_by_cell = _sums_below(
-            self.positive_masses * self.precisions / self.record_mass_before
+            self.positive_mass_by_cell_label
+            * self.precision_by_cell_label
+            / self.record_mass_before
         )
-        return np.asarray(-losses_by_cell / self.positive_masses.sum(axis=0))
+        return np.asarray(-losses_by_cell / self.positive_mass_by_cell_label.sum(axis=0))
 
 
 def _sums_below(cell_values: FloatArray) -> FloatArray:
@@ -392,7 +407,7 @@ def _bin_index_of_cells(num_bins: int) -> IntArray:
     Args:
         num_bins: the number of bins; they divide the probabilities from 0 to 1 into equal widths.
     """
-    return np.asarray((expit(_MIDDLE_LOGITS) * num_bins).astype(np.int64))
+    return np.asarray((expit(_MIDDLE_LOGIT_OF_CELLS) * num_bins).astype(np.int64))
 
 
 def _cells_of(probabilities: FloatArray) -> IntArray:

@@ -47,7 +47,7 @@ class ScorePrice:
         delta: the delta of the run.
         unit: what one change replaces, a group of test records.
         account_name: the digest that names the account of the test records.
-        subgroups: the columns that micro-F1 is released by.
+        subgroup_divisions: the columns that micro-F1 is released by.
     """
 
     event: ScoresEvent
@@ -55,7 +55,7 @@ class ScorePrice:
     delta: float
     unit: PrivacyUnit
     account_name: str
-    subgroups: tuple[Subgroups, ...]
+    subgroup_divisions: tuple[Subgroups, ...]
 
     @classmethod
     def of_plan(cls, plan: Plan, *, dataset: Dataset) -> ScorePrice | None:
@@ -88,7 +88,7 @@ class ScorePrice:
             delta=plan.target_delta,
             unit=dataset.group_unit,
             account_name=_name_of_account(dataset.test),
-            subgroups=subgroups_of(dataset, column_names=plan.score_groups or ()),
+            subgroup_divisions=subgroups_of(dataset, column_names=plan.score_groups or ()),
         )
 
 
@@ -130,15 +130,15 @@ class ScoreCharge:
             InvalidValue: the account cannot pay; nothing is charged then.
         """
         has_gaps = dataset.test.known is not None
-        subgroups = self.score_price.subgroups
+        subgroup_divisions = self.score_price.subgroup_divisions
         score_design = ScoreDesign.from_public(
             model,
             public_split=dataset.public,
             noise_multiplier=self.score_price.event.noise_multiplier,
-            num_groups=dataset.test.num_groups,
+            num_test_groups=dataset.test.num_groups,
             has_gaps=has_gaps,
             num_queries=num_queries,
-            subgroups=subgroups,
+            subgroup_divisions=subgroup_divisions,
         )
         sums_content = self.account.read(self.release_key)
         if sums_content is None:
@@ -153,16 +153,18 @@ class ScoreCharge:
             if name.startswith(_CLIPS)
         }
         score_design = score_design.with_clips(
-            clips, most_records=int(stored_arrays["most_records"])
+            clips, most_counted_records=int(stored_arrays["most_records"])
         )
-        score_estimates = ScoreEstimates(
+        score_estimator = ScoreEstimates(
             score_design=score_design,
             sums_by_block={name: stored_arrays[_SUMS + name] for name in score_design.blocks},
             noise_multiplier=self.score_price.event.noise_multiplier,
             num_groups=dataset.test.num_groups,
         )
         return self._scores(
-            score_estimates, num_groups=dataset.test.num_groups, subgroups=subgroups
+            score_estimator,
+            num_groups=dataset.test.num_groups,
+            subgroup_divisions=subgroup_divisions,
         )
 
     def _draw(
@@ -188,12 +190,12 @@ class ScoreCharge:
                 score_design,
                 model=model,
                 test_split=test_split,
-                subgroups=self.score_price.subgroups,
+                subgroup_divisions=self.score_price.subgroup_divisions,
             ),
             noise_multiplier=noise_multiplier,
             rng=rng,
         )
-        stored_arrays = {"most_records": np.array(score_design.most_records)}
+        stored_arrays = {"most_records": np.array(score_design.most_counted_records)}
         stored_arrays |= {_SUMS + name: block for name, block in sums_by_block.items()}
         stored_arrays |= {
             _CLIPS + name: np.array(clip) for name, clip in score_design.clips.items()
@@ -214,17 +216,21 @@ class ScoreCharge:
         )
 
     def _scores(
-        self, score_estimates: ScoreEstimates, *, num_groups: int, subgroups: Sequence[Subgroups]
+        self,
+        score_estimator: ScoreEstimates,
+        *,
+        num_groups: int,
+        subgroup_divisions: Sequence[Subgroups],
     ) -> ReleasedScores:
         """Returns the scores that are estimated from noisy sums, together with the price that covers all of them.
 
         Args:
-            score_estimates: computes the scores from the noisy sums.
+            score_estimator: computes the scores from the noisy sums.
             num_groups: the number of groups of test records.
-            subgroups: the divisions of records for which micro-F1 is released, in the order of the estimates.
+            subgroup_divisions: the divisions of records for which micro-F1 is released, in the order of the estimates.
         """
-        scores = score_estimates.scores()
-        scores_by_column = zip(subgroups, score_estimates.subgroup_scores(), strict=True)
+        scores = score_estimator.scores()
+        scores_by_column = zip(subgroup_divisions, score_estimator.subgroup_scores(), strict=True)
         return ReleasedScores(
             epsilon=float(format_epsilon(self.score_price.epsilon)),
             delta=float(format_delta(self.score_price.delta)),

@@ -26,7 +26,7 @@ from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.models.student_model import Predictor
 from pate.run.score_model import Influences, ScoreModel
 
-CALIBRATION_BINS = 10
+NUM_CALIBRATION_BINS = 10
 """The number of bins of probabilities, of equal widths, in which calibration is measured."""
 
 INFLUENCE_BLOCKS = ("macro_f1", "average_precision")
@@ -93,10 +93,10 @@ class RecordCounts:
         misses: true where a label is present and not predicted, `[n, L]`.
         residual_sums_by_bin: the sum of label (0 or 1) - probability over the labels of a record in each bin of
             probability. The positive parts of the sums come first, then the negative parts, `[n, 2 *
-            CALIBRATION_BINS]`.
-        influence_sums_on_f1: the sum of the positive influences of a record's labels on macro-F1, and that of the
+            NUM_CALIBRATION_BINS]`.
+        signed_f1_influences: the sum of the positive influences of a record's labels on macro-F1, and that of the
             negative ones without the sign, `[n, 2]`.
-        influence_sums_on_precision: the same two sums of influences on the mean average precision, `[n, 2]`.
+        signed_precision_influences: the same two sums of influences on the mean average precision, `[n, 2]`.
         known_share_of_records: the share of a record's labels that are known, `[n]`.
     """
 
@@ -104,8 +104,8 @@ class RecordCounts:
     false_alarms: BoolArray
     misses: BoolArray
     residual_sums_by_bin: FloatArray
-    influence_sums_on_f1: FloatArray
-    influence_sums_on_precision: FloatArray
+    signed_f1_influences: FloatArray
+    signed_precision_influences: FloatArray
     known_share_of_records: FloatArray
 
     @classmethod
@@ -133,7 +133,7 @@ class RecordCounts:
         residual_sums = np.stack(
             [
                 np.where(bin_indices == bin_index, residuals, 0.0).sum(axis=1)
-                for bin_index in range(CALIBRATION_BINS)
+                for bin_index in range(NUM_CALIBRATION_BINS)
             ],
             axis=1,
         )
@@ -144,10 +144,10 @@ class RecordCounts:
             residual_sums_by_bin=np.concatenate(
                 [np.maximum(residual_sums, 0), np.maximum(-residual_sums, 0)], axis=1
             ),
-            influence_sums_on_f1=_signed_sums(
+            signed_f1_influences=_signed_sums(
                 influences_of_labels.of_f1(predicted, labels) * known_label_mask
             ),
-            influence_sums_on_precision=_signed_sums(
+            signed_precision_influences=_signed_sums(
                 influences_of_labels.of_precision(probabilities, labels) * known_label_mask
             ),
             known_share_of_records=known_label_mask.mean(axis=1),
@@ -165,8 +165,8 @@ class ScoreDesign:
 
     Attributes:
         num_labels: the number of labels.
-        most_records: the largest number of records of a group that count in full. The records of a larger group count
-            less, and together as much as this many.
+        most_counted_records: the largest number of records of a group that count in full. The records of a larger group
+            count less, and together as much as this many.
         has_gaps: whether labels of test records may be unknown.
         model_of_records: the student's own model of records; influences are the derivatives of scores at this model.
         num_values: the number of values of each column of subgroups.
@@ -175,7 +175,7 @@ class ScoreDesign:
     """
 
     num_labels: int
-    most_records: int
+    most_counted_records: int
     has_gaps: bool
     model_of_records: ScoreModel
     num_values: tuple[int, ...] = ()
@@ -198,11 +198,11 @@ class ScoreDesign:
         block_sizes = {
             "totals": 2,
             "squares": 3,
-            "calibration": 2 * CALIBRATION_BINS,
+            "calibration": 2 * NUM_CALIBRATION_BINS,
             "macro_f1": 2,
             "average_precision": 2,
         }
-        if self.most_records > 1 or self.has_gaps:
+        if self.most_counted_records > 1 or self.has_gaps:
             block_sizes["sizes"] = 2
         if self.num_values:
             block_sizes["subgroups"] = 2 * sum(self.num_values)
@@ -230,7 +230,7 @@ class ScoreDesign:
         """Returns the price of all blocks together; `noise_multiplier` is noise std / l2 sensitivity of all of them."""
         return ScoresEvent(noise_multiplier=noise_multiplier)
 
-    def group_vectors(
+    def group_counts(
         self,
         counts_per_record: RecordCounts,
         group_of: IntArray,
@@ -252,31 +252,33 @@ class ScoreDesign:
         )
         hits_and_errors_per_group = self._group_sums(hits_and_errors_per_record, group_of=group_of)
         clip = self.clips.get("totals", math.inf)
-        clipped_hits_and_errors = (
+        clipped_group_hits_and_errors = (
             hits_and_errors_per_group * _clip_factors(hits_and_errors_per_group, clip=clip)[:, None]
         )
-        group_vectors_by_block = {
+        group_counts_by_block = {
             "totals": hits_and_errors_per_group,
             # squares of what is clipped in `totals`
             "squares": np.stack(
                 [
-                    clipped_hits_and_errors[:, 0] ** 2,
-                    math.sqrt(2) * clipped_hits_and_errors[:, 0] * clipped_hits_and_errors[:, 1],
-                    clipped_hits_and_errors[:, 1] ** 2,
+                    clipped_group_hits_and_errors[:, 0] ** 2,
+                    math.sqrt(2)
+                    * clipped_group_hits_and_errors[:, 0]
+                    * clipped_group_hits_and_errors[:, 1],
+                    clipped_group_hits_and_errors[:, 1] ** 2,
                 ],
                 axis=1,
             ),
             "calibration": self._group_sums(
                 counts_per_record.residual_sums_by_bin, group_of=group_of
             ),
-            "macro_f1": self._group_sums(counts_per_record.influence_sums_on_f1, group_of=group_of),
+            "macro_f1": self._group_sums(counts_per_record.signed_f1_influences, group_of=group_of),
             "average_precision": self._group_sums(
-                counts_per_record.influence_sums_on_precision, group_of=group_of
+                counts_per_record.signed_precision_influences, group_of=group_of
             ),
         }
         if "sizes" in self.blocks:
             record_ones = np.ones(len(counts_per_record.known_share_of_records))
-            group_vectors_by_block["sizes"] = self._group_sums(
+            group_counts_by_block["sizes"] = self._group_sums(
                 np.stack([record_ones, counts_per_record.known_share_of_records], axis=1),
                 group_of=group_of,
             )
@@ -290,30 +292,29 @@ class ScoreDesign:
                 )
                 for value_index in range(num_values)
             ]
-            group_vectors_by_block["subgroups"] = self._group_sums(
+            group_counts_by_block["subgroups"] = self._group_sums(
                 np.concatenate(hits_and_errors_by_value, axis=1), group_of=group_of
             )
-        return group_vectors_by_block
+        return group_counts_by_block
 
     def _group_sums(self, count_columns: FloatArray, group_of: IntArray) -> FloatArray:
         """Returns the sum of each column over the records of each of G groups, `[G, k]`.
 
-        The records of a group with more than `most_records` records count less, and together as much as `most_records`.
+        The records of a group with more than `most_counted_records` records count less, and together as much as so
+        many.
 
         Args:
             count_columns: k counts of each of n records, `[n, k]`.
             group_of: the group of each record, 0 to G - 1 in rising order, `[n]`.
         """
         group_sizes = np.bincount(group_of)
-        weighted_counts = (
-            count_columns * np.minimum(1.0, self.most_records / group_sizes)[group_of, None]
+        weighted_record_counts = (
+            count_columns * np.minimum(1.0, self.most_counted_records / group_sizes)[group_of, None]
         )
         first_row_of_groups = np.searchsorted(group_of, np.arange(len(group_sizes)))
-        return np.asarray(np.add.reduceat(weighted_counts, first_row_of_groups, axis=0))
+        return np.asarray(np.add.reduceat(weighted_record_counts, first_row_of_groups, axis=0))
 
-    def clipped_steps(
-        self, group_vectors_by_block: Mapping[str, FloatArray]
-    ) -> dict[str, IntArray]:
+    def clipped_steps(self, group_counts_by_block: Mapping[str, FloatArray]) -> dict[str, IntArray]:
         """Returns the clipped counts of each of G groups as whole steps, int64 `[G, size of the block]` by block.
 
         A step is the block's clip / `STEPS_PER_CLIP`. Every count is at least 0. The squares of a group's counts in a
@@ -321,25 +322,25 @@ class ScoreDesign:
         the group's counts in the block are set to 0.
 
         Args:
-            group_vectors_by_block: the counts of each group by block, as `group_vectors` returns them.
+            group_counts_by_block: the counts of each group by block, as `group_counts` returns them.
         """
         clipped = {}
-        for block_name, group_vectors in group_vectors_by_block.items():
+        for block_name, group_counts in group_counts_by_block.items():
             steps_per_count = STEPS_PER_CLIP / self.clips[block_name]
             steps = np.floor(
-                group_vectors
-                * (_clip_factors(group_vectors, clip=self.clips[block_name]) * steps_per_count)[
+                group_counts
+                * (_clip_factors(group_counts, clip=self.clips[block_name]) * steps_per_count)[
                     :, None
                 ]
             )
-            whole_steps = np.clip(steps, 0, STEPS_PER_CLIP).astype(np.int64)
-            is_short = np.square(whole_steps).sum(axis=1) <= STEPS_PER_CLIP**2
-            clipped[block_name] = whole_steps * is_short[:, None]
+            whole_steps_of_groups = np.clip(steps, 0, STEPS_PER_CLIP).astype(np.int64)
+            is_short = np.square(whole_steps_of_groups).sum(axis=1) <= STEPS_PER_CLIP**2
+            clipped[block_name] = whole_steps_of_groups * is_short[:, None]
         return clipped
 
-    def with_clips(self, clips: Mapping[str, float], *, most_records: int) -> ScoreDesign:
-        """Returns this design with the clips, and the `most_records`, with which noisy sums were drawn earlier."""
-        return replace(self, clips=dict(clips), most_records=most_records)
+    def with_clips(self, clips: Mapping[str, float], *, most_counted_records: int) -> ScoreDesign:
+        """Returns this design with the clips, and `most_counted_records`, with which noisy sums were drawn earlier."""
+        return replace(self, clips=dict(clips), most_counted_records=most_counted_records)
 
     @classmethod
     def from_public(
@@ -348,10 +349,10 @@ class ScoreDesign:
         public_split: Split,
         *,
         noise_multiplier: float,
-        num_groups: int,
+        num_test_groups: int,
         has_gaps: bool,
         num_queries: int = 0,
-        subgroups: Sequence[Subgroups] = (),
+        subgroup_divisions: Sequence[Subgroups] = (),
     ) -> ScoreDesign:
         """Returns the design for the scores of a student.
 
@@ -362,11 +363,11 @@ class ScoreDesign:
             model: the student.
             public_split: the public records; their labels are not used.
             noise_multiplier: the noise std / l2 sensitivity of all blocks together.
-            num_groups: the number of groups of test records.
+            num_test_groups: the number of groups of test records.
             has_gaps: whether labels of test records may be unknown.
             num_queries: the number of queries, which are the first public records. The student was trained on them, so
                 they are left out if at least 200 other public records remain.
-            subgroups: the divisions of records by columns, for which micro-F1 is released too.
+            subgroup_divisions: the divisions of records by columns, for which micro-F1 is released too.
         """
         first_row = num_queries if len(public_split) - num_queries >= _MIN_POOL else 0
         row_indices = np.arange(first_row, min(len(public_split), first_row + _MAX_PUBLIC))
@@ -375,54 +376,60 @@ class ScoreDesign:
             model, split=public_split, row_indices=row_indices
         )
         _, group_of = np.unique(public_split.group_ids[row_indices], return_inverse=True)
-        most_records = int(np.quantile(np.bincount(group_of), _SIZE_QUANTILE, method="higher"))
-        open_design = cls(
+        most_counted_records = int(
+            np.quantile(np.bincount(group_of), _SIZE_QUANTILE, method="higher")
+        )
+        design_without_clips = cls(
             num_labels=student_probabilities.shape[1],
-            most_records=most_records,
+            most_counted_records=most_counted_records,
             has_gaps=has_gaps,
             model_of_records=ScoreModel.of_public(
                 student_probabilities, predicted=predicted_labels
             ),
-            num_values=tuple(len(division.value_names) for division in subgroups),
+            num_values=tuple(len(division.value_names) for division in subgroup_divisions),
         )
         counts_per_record = RecordCounts.of_records(
             student_probabilities,
             predicted=predicted_labels,
             labels=_drawn_labels(student_probabilities),
             known=None,
-            influences_of_labels=open_design.influences_of_labels,
+            influences_of_labels=design_without_clips.influences_of_labels,
         )
         value_indices_by_column = [
-            division.value_index_of_public_records[row_indices] for division in subgroups
+            division.value_index_of_public_records[row_indices] for division in subgroup_divisions
         ]
-        group_vectors_by_block = open_design.group_vectors(
+        group_counts_by_block = design_without_clips.group_counts(
             counts_per_record, group_of=group_of, value_indices_by_column=value_indices_by_column
         )
-        norms_by_block = {
-            block_name: np.linalg.norm(group_vectors, axis=1)
-            for block_name, group_vectors in group_vectors_by_block.items()
+        group_lengths_by_block = {
+            block_name: np.linalg.norm(group_counts, axis=1)
+            for block_name, group_counts in group_counts_by_block.items()
         }
         clip_by_block = {}
         clip_loss_by_block = {}
-        for block_name, count_lengths_of_groups in norms_by_block.items():
+        for block_name, count_lengths_of_groups in group_lengths_by_block.items():
+            num_counts_in_block = design_without_clips.blocks[block_name]
             noise_length_per_clip = noise_multiplier * math.sqrt(
-                2 * open_design.blocks[block_name] / open_design.price_shares[block_name]
+                2 * num_counts_in_block / design_without_clips.price_shares[block_name]
             )
             clip_by_block[block_name], clip_loss_by_block[block_name] = _balanced_clip(
-                count_lengths_of_groups, noise_per_clip_and_group=noise_length_per_clip / num_groups
+                count_lengths_of_groups,
+                noise_per_clip_and_group=noise_length_per_clip / num_test_groups,
             )
         clip_by_block["squares"] = clip_by_block["totals"] ** 2
         if "sizes" in clip_by_block:
-            clip_by_block["sizes"] = math.sqrt(2) * most_records
-        return replace(open_design, clips=clip_by_block, clip_losses=clip_loss_by_block)
+            clip_by_block["sizes"] = math.sqrt(2) * most_counted_records
+        return replace(design_without_clips, clips=clip_by_block, clip_losses=clip_loss_by_block)
 
 
 def bins_of(probabilities: FloatArray) -> IntArray:
-    """Returns the bin of each probability, 0 to `CALIBRATION_BINS` - 1, in an array of the same shape.
+    """Returns the bin of each probability, 0 to `NUM_CALIBRATION_BINS` - 1, in an array of the same shape.
 
     The bins divide the probabilities from 0 to 1 into equal widths.
     """
-    return np.minimum((probabilities * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
+    return np.minimum(
+        (probabilities * NUM_CALIBRATION_BINS).astype(np.int64), NUM_CALIBRATION_BINS - 1
+    )
 
 
 def _drawn_labels(probabilities: FloatArray) -> BoolArray:
@@ -467,7 +474,7 @@ def exact_sums(
     score_design: ScoreDesign,
     model: Predictor,
     test_split: Split,
-    subgroups: Sequence[Subgroups] = (),
+    subgroup_divisions: Sequence[Subgroups] = (),
 ) -> dict[str, IntArray]:
     """Returns the sums of clipped counts over all groups of test records, by block. Private: no noise is in them.
 
@@ -475,7 +482,7 @@ def exact_sums(
         score_design: the public design of the sums: their blocks and clips.
         model: the student.
         test_split: the test records.
-        subgroups: the divisions of records by columns, for which micro-F1 is released too.
+        subgroup_divisions: the divisions of records by columns, for which micro-F1 is released too.
 
     Returns:
         Whole numbers of steps (`STEPS_PER_CLIP`), int64 `[size of the block]` by the block's name.
@@ -496,12 +503,12 @@ def exact_sums(
             influences_of_labels=score_design.influences_of_labels,
         )
         value_indices_by_column = [
-            division.value_index_of_test_records[row_indices] for division in subgroups
+            division.value_index_of_test_records[row_indices] for division in subgroup_divisions
         ]
-        group_vectors_by_block = score_design.group_vectors(
+        group_counts_by_block = score_design.group_counts(
             counts_per_record, group_of=group_of, value_indices_by_column=value_indices_by_column
         )
-        steps_by_block = score_design.clipped_steps(group_vectors_by_block)
+        steps_by_block = score_design.clipped_steps(group_counts_by_block)
         for block_name, group_steps in steps_by_block.items():
             sums_by_block[block_name] += group_steps.sum(axis=0)
     return sums_by_block
@@ -542,9 +549,9 @@ def _signed_sums(entries: FloatArray) -> FloatArray:
     )
 
 
-def _clip_factors(group_vectors: FloatArray, *, clip: float) -> FloatArray:
+def _clip_factors(group_counts: FloatArray, *, clip: float) -> FloatArray:
     """Returns for each of G rows a factor below 1 that makes its Euclidean length at most the clip, `[G]`."""
-    count_lengths_of_groups = np.linalg.norm(group_vectors, axis=1)
+    count_lengths_of_groups = np.linalg.norm(group_counts, axis=1)
     # a little shorter than the clip, so that no rounding error exceeds it
     return np.asarray(
         np.minimum(1.0, clip / np.maximum(count_lengths_of_groups, 1e-300)) * (1 - 2.0**-40)

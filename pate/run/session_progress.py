@@ -66,7 +66,8 @@ class SessionProgressRecord:
 
         If the part is a round of the session, the progress is reported.
         """
-        round_arrays = self._record.part(name, draw)
+        draw_arrays = draw
+        round_arrays = self._record.part(name, draw_arrays)
         if "hits" in round_arrays:
             self._num_asked += len(round_arrays["hits"])
             self._num_hits += int(round_arrays["hits"].sum())
@@ -95,19 +96,21 @@ class SessionProgress:
     run_writer: RunWriter
     epsilon: float
 
-    def __call__(self, num_asked: int, num_hits: int, num_remaining: int) -> None:
+    def __call__(self, num_asked_so_far: int, num_hits: int, num_remaining: int) -> None:
         """Shows the progress after a round.
 
         Args:
-            num_asked: the number of queries that were asked.
+            num_asked_so_far: the number of queries that were asked.
             num_hits: the number of hits among these queries.
             num_remaining: the number of hits until the session ends.
         """
         self.run_writer.write_hits(
-            num_asked,
+            num_asked_so_far,
             num_charged_hits=num_hits,
             num_remaining_hits=num_remaining,
             session_epsilon=self.epsilon,
         )
         cost_in_words = f"epsilon {format_epsilon(self.epsilon)}"
-        self.advance(num_asked, f"{num_hits} hits, {num_remaining} remaining, {cost_in_words}")
+        self.advance(
+            num_asked_so_far, f"{num_hits} hits, {num_remaining} remaining, {cost_in_words}"
+        )

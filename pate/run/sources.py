@@ -22,7 +22,7 @@ from pate.run.folder import RunFolder
 from pate.validation import InvalidValue
 
 # The groups of settings that may name files of records.
-_PARTS = ("data", "features", "queries")
+_GROUPS_NAMING_FILES = ("data", "features", "queries")
 # The folders beside records that runs write themselves.
 _CACHES = ("pate_cache",)
 _RULE = "the sizes and times of the files that a run read"
@@ -52,12 +52,12 @@ class Sources:
             output_dir: the folder of the run itself, whose files are not counted if it is in a folder of data.
         """
         path_of_setting = {}
-        for part_name in _PARTS:
+        for file_naming_group in _GROUPS_NAMING_FILES:
             for setting_name, setting_text in _text_settings(
-                settings.get(part_name), dotted_name=part_name
+                settings.get(file_naming_group), dotted_name=file_naming_group
             ):
                 path = os.path.expanduser(setting_text)
-                if any(map(os.path.exists, _places(path))):
+                if any(map(os.path.exists, _matching_paths(path))):
                     path_of_setting[setting_name] = path
         stamp_of_setting = {
             setting_name: _stamp(Path(path), output_dir=output_dir)
@@ -155,7 +155,7 @@ def _text_settings(setting: Any, dotted_name: str) -> Iterator[tuple[str, str]]:
         yield dotted_name, setting
 
 
-def _places(path: Path | str) -> list[Path]:
+def _matching_paths(path: Path | str) -> list[Path]:
     """Returns the files and folders that match `path` if it is a pattern such as `data/*.csv`; otherwise `path`."""
     return files_named(path) if is_pattern(path) else [Path(path)]
 
@@ -190,9 +190,9 @@ def _files_below(path: Path, *, output_dir: Path) -> Iterator[tuple[str, os.stat
         output_dir: the folder of the run.
     """
     if is_pattern(path):
-        for place in _places(path):
-            for file_name, file_status in _files_below(Path(place), output_dir=output_dir):
-                yield os.path.join(place, file_name), file_status
+        for matching_path in _matching_paths(path):
+            for file_name, file_status in _files_below(Path(matching_path), output_dir=output_dir):
+                yield os.path.join(matching_path, file_name), file_status
         return
     if not path.is_dir():
         yield "", path.stat()

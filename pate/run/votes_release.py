@@ -375,7 +375,7 @@ def _write_release(
         release_charge=run_charge,
         privacy=privacy,
         release_folder=run_folder.release,
-        place_promises=holder_promises,
+        sentences_on_people=holder_promises,
         data_name=cohort.dataset_name,
         is_real=cohort.has_real_records,
         aggregator_name=release_plan.aggregator_name,

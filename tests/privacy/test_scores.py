@@ -23,7 +23,7 @@ LARGEST_GROUP = 3
 NOISE_MULTIPLIER = 2.0
 SCORE_DESIGN = ScoreDesign(
     num_labels=2,
-    most_records=2,
+    most_counted_records=2,
     has_gaps=True,
     num_values=(2,),
     model_of_records=ScoreModel.of_public(PROBABILITIES, PREDICTED),
@@ -94,7 +94,7 @@ def steps_of_all_groups(
         influences_of_labels=score_design.influences_of_labels,
     )
     subgroup_indices = np.array([record.subgroup for record in records])
-    vectors_by_block = score_design.group_vectors(
+    vectors_by_block = score_design.group_counts(
         record_counts, group_of, value_indices_by_column=[subgroup_indices]
     )
     if is_clipped:

@@ -102,9 +102,9 @@ def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]
         STUDENT_MODEL,
         public,
         noise_multiplier=NOISE_MULTIPLIER,
-        num_groups=NUM_GROUPS,
+        num_test_groups=NUM_GROUPS,
         has_gaps=False,
-        subgroups=(subgroups_of(public, public),),
+        subgroup_divisions=(subgroups_of(public, public),),
     )
     score_names = (*SCORES, *SUBGROUPS)
     hits = np.zeros((len(score_names), 2))
@@ -118,7 +118,7 @@ def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]
                 score_design,
                 model=STUDENT_MODEL,
                 test_split=test_split,
-                subgroups=(subgroups_of(test_split, public),),
+                subgroup_divisions=(subgroups_of(test_split, public),),
             ),
             noise_multiplier=NOISE_MULTIPLIER,
             rng=rng,

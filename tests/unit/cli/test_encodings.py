@@ -55,7 +55,7 @@ def test_tables_and_bars_are_printed_in_any_encoding(
     console = PlainConsole(file=text_stream, force_terminal=True, width=80)
     column = {"name": "Größe 日", "kind": "number", "feature_names": ("a",), "missing": True}
     print_page(
-        template_path="cli/schema.txt",
+        text_template_path="cli/schema.txt",
         console=console,
         as_setting=lambda name, value: f"{name}={value}",
         schema={"columns": [column]},

@@ -9,7 +9,7 @@ from pate.report import Privacy, Report, Scores, per_label_metrics
 from pate.report.membership import Membership
 from pate.report.picture_arrays import PictureArrays
 from pate.report.precision_recall import PrecisionRecall
-from pate.report.report import DataSummary, ReleaseSummary, TeacherSummary, not_covered_in
+from pate.report.report import DataSummary, ReleaseSummary, TeacherSummary, keys_no_epsilon_covers
 from pate.report.verdict import Baselines, StudentVerdict
 
 STUDENT_SCORES = Scores(
@@ -87,7 +87,7 @@ REPORT = Report(
     teachers=TeacherSummary(num_teachers=411, mean_accuracy=0.88123, records_per_teacher=155.27),
     student=STUDENT_SCORES,
     baselines=BASELINES,
-    not_covered=not_covered_in(BASELINES),
+    not_covered=keys_no_epsilon_covers(BASELINES),
     verdict=StudentVerdict.from_scores(
         STUDENT_SCORES, BASELINES, num_answered=3, remedy_of_cause=Aggregator.remedies
     ),

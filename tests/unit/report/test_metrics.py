@@ -246,7 +246,7 @@ def test_reference_models_find_members_that_losses_alone_do_not() -> None:
     for training_effect, beyond in ((3.0, True), (0.0, False)):
         student_log_odds_by_record = log_odds_before_training + training_effect * is_member
         deviations = deviations_from_references(
-            sample_log_odds=student_log_odds_by_record,
+            student_log_odds=student_log_odds_by_record,
             reference_log_odds=log_odds_by_model_and_record,
         )
         private_log_odds_deviations, test_log_odds_deviations = np.split(deviations, [1000])

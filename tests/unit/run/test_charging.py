@@ -38,5 +38,5 @@ def test_the_printed_cap_is_not_below_the_cap(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=7.123464)
     for key in ("a", "b"):
         ledger.charge(GaussianEvent(noise_multiplier=3.0), adjacency=ledger.adjacency, key=key)
-    words = total_in_words(ledger, account_statement=ledger.statement())
+    words = total_in_words(ledger, account_totals=ledger.statement())
     assert "; however prices were chosen, at most the cap 7.12347" in words

@@ -17,7 +17,7 @@ FORECAST = RoundForecast(
     num_rows=1_000_000,
     num_features=500,
     num_labels=24,
-    speed=RoundSpeed(seconds_to_make_row=5e-6, seconds_to_ask_row=1e-6),
+    speed_per_row=RoundSpeed(seconds_to_make_row=5e-6, seconds_to_ask_row=1e-6),
     storage=FeatureStorage(),
     held_bytes=2**29,
 )
@@ -81,7 +81,7 @@ def test_few_rows_have_no_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
     forecast = RoundForecast.of_rounds(Rounds(moment_votes(num_rows=300), num_rounds=3))
     assert forecast is not None
     assert (forecast.num_rounds, forecast.num_rows, forecast.num_labels) == (3, 300, 2)
-    assert forecast.speed.seconds_to_ask_row > 0
+    assert forecast.speed_per_row.seconds_to_ask_row > 0
     assert forecast.seconds > 0
 
 

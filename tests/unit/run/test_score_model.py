@@ -110,8 +110,8 @@ def test_labels_that_nobody_expects_move_scores_little() -> None:
     probabilities = drawn_probabilities(num_records=100)
     probabilities[:, 0] = 1e-6
     influences = score_model_of(probabilities=probabilities).influences_of_labels
-    assert 0 < influences.influence_of_hit[0] <= 2 * 100 / 3
-    assert np.abs(influences.influence_of_present[:, 0]).max() <= 2 * 100 / 3
+    assert 0 < influences.f1_influence_of_hit[0] <= 2 * 100 / 3
+    assert np.abs(influences.precision_influence_of_present[:, 0]).max() <= 2 * 100 / 3
 
 
 def test_line_is_found_from_calibration_sums() -> None:
@@ -124,16 +124,16 @@ def test_line_is_found_from_calibration_sums() -> None:
     bins = (model.positive_share_by_cell * 10).astype(int)
     sizes = model.masses_by_predicted_cell_label.sum(axis=(0, 2))
     share_changes = sizes * (true_model.positive_share_by_cell - model.positive_share_by_cell)
-    label_probability_differences = np.bincount(bins, weights=share_changes, minlength=10)
+    label_minus_probability_by_bin = np.bincount(bins, weights=share_changes, minlength=10)
     likeliest, _, _ = model.corrected(
-        label_probability_differences=label_probability_differences,
+        label_minus_probability_by_bin=label_minus_probability_by_bin,
         difference_variances=np.full(10, 1e-10),
     )
     assert likeliest.positive_share_by_cell == pytest.approx(
         true_model.positive_share_by_cell, abs=1e-3
     )
     likeliest, low, high = model.corrected(
-        label_probability_differences=label_probability_differences,
+        label_minus_probability_by_bin=label_minus_probability_by_bin,
         difference_variances=np.full(10, 1e-3),
     )
     assert (

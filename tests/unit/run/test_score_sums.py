@@ -52,7 +52,7 @@ MODEL_OF_INPUTS = cast(StudentModel, InputStudent())
 def design_of(
     num_labels: int,
     *,
-    most_records: int = 1,
+    most_counted_records: int = 1,
     has_unknown_labels: bool = False,
     clips: Mapping[str, float] = CLIPS,
     num_values_of_columns: tuple[int, ...] = (),
@@ -61,7 +61,7 @@ def design_of(
 
     Args:
         num_labels: the number of labels.
-        most_records: the largest number of records of a group.
+        most_counted_records: the largest number of records of a group.
         has_unknown_labels: whether labels may be unknown.
         clips: the clip of each block of sums.
         num_values_of_columns: the number of values of each column of subgroups.
@@ -70,7 +70,7 @@ def design_of(
     return ScoreDesign(
         num_labels=num_labels,
         model_of_records=ScoreModel.of_public(probabilities, predicted=probabilities >= 0.5),
-        most_records=most_records,
+        most_counted_records=most_counted_records,
         has_gaps=has_unknown_labels,
         clips=clips,
         num_values=num_values_of_columns,
@@ -80,7 +80,11 @@ def design_of(
 def public_design(public: Split) -> ScoreDesign:
     """Returns the design from public records for 100 groups of test records."""
     return ScoreDesign.from_public(
-        MODEL_OF_INPUTS, public_split=public, noise_multiplier=1.0, num_groups=100, has_gaps=False
+        MODEL_OF_INPUTS,
+        public_split=public,
+        noise_multiplier=1.0,
+        num_test_groups=100,
+        has_gaps=False,
     )
 
 
@@ -97,11 +101,14 @@ def split_of(probabilities: Any, labels: Any, *, groups: Any = None, known: Any 
 
 
 def sums_of(
-    score_design: ScoreDesign, test_split: Split, subgroups: tuple[Subgroups, ...] = ()
+    score_design: ScoreDesign, test_split: Split, subgroup_divisions: tuple[Subgroups, ...] = ()
 ) -> Any:
     """Returns the exact sums of a design for test records, by block of sums, in units of records and labels."""
     sums = exact_sums(
-        score_design, model=MODEL_OF_INPUTS, test_split=test_split, subgroups=subgroups
+        score_design,
+        model=MODEL_OF_INPUTS,
+        test_split=test_split,
+        subgroup_divisions=subgroup_divisions,
     )
     return {name: block * score_design.clips[name] / STEPS_PER_CLIP for name, block in sums.items()}
 
@@ -135,7 +142,7 @@ def test_unknown_labels_count_nowhere() -> None:
 def test_large_group_counts_as_much_as_the_largest_allowed() -> None:
     """A group of four records counts as two records if two is the largest number that counts in full."""
     test_split = split_of(probabilities=[[0.9]] * 4, labels=[[1]] * 4, groups=[7, 7, 7, 7])
-    score_design = design_of(num_labels=1, most_records=2)
+    score_design = design_of(num_labels=1, most_counted_records=2)
     sums = sums_of(score_design=score_design, test_split=test_split)
     num_hits, num_errors = sums["totals"]
     assert (num_hits, num_errors) == pytest.approx((2, 0), abs=1e-4)
@@ -160,7 +167,7 @@ def test_groups_are_whole_across_blocks_of_records(monkeypatch: pytest.MonkeyPat
         labels=rng.random((60, 2)) < 0.5,
         groups=rng.integers(0, 9, 60),
     )
-    score_design = design_of(num_labels=2, most_records=3)
+    score_design = design_of(num_labels=2, most_counted_records=3)
     whole = sums_of(score_design=score_design, test_split=test_split)
     monkeypatch.setattr("pate.run.score_sums._RECORDS_AT_ONCE", 7)
     for name, block in sums_of(score_design=score_design, test_split=test_split).items():
@@ -178,7 +185,7 @@ def test_records_count_in_their_subgroup_alone() -> None:
         value_index_of_public_records=value_index_of_record,
     )
     score_design = design_of(num_labels=1, num_values_of_columns=(2,))
-    sums = sums_of(score_design=score_design, test_split=test_split, subgroups=(division,))
+    sums = sums_of(score_design=score_design, test_split=test_split, subgroup_divisions=(division,))
     hits_of_f, errors_of_f, hits_of_m, errors_of_m = sums["subgroups"]
     assert (hits_of_f, errors_of_f) == pytest.approx((1, 0), abs=1e-4)
     assert (hits_of_m, errors_of_m) == pytest.approx((0, 1), abs=1e-4)
@@ -205,10 +212,10 @@ def test_calibration_sums_labels_less_probabilities_by_bin() -> None:
 def test_influences_of_a_record_are_split_by_sign() -> None:
     """A hit moves macro-F1 up, an error moves it down, and an unknown label moves nothing."""
     influences = Influences(
-        influence_of_hit=np.array([0.5, 0.5, 0.5]),
-        influence_of_error=np.array([-0.25, -0.25, -0.25]),
-        influence_of_present=np.zeros((480, 3)),
-        influence_of_absent=np.zeros((480, 3)),
+        f1_influence_of_hit=np.array([0.5, 0.5, 0.5]),
+        f1_influence_of_error=np.array([-0.25, -0.25, -0.25]),
+        precision_influence_of_present=np.zeros((480, 3)),
+        precision_influence_of_absent=np.zeros((480, 3)),
     )
     counts = RecordCounts.of_records(
         probabilities=np.full((2, 3), 0.9),
@@ -217,7 +224,7 @@ def test_influences_of_a_record_are_split_by_sign() -> None:
         known=np.array([[True, True, True], [True, True, False]]),
         influences_of_labels=influences,
     )
-    positive_sum_of_record, negative_sum_of_record = counts.influence_sums_on_f1.T
+    positive_sum_of_record, negative_sum_of_record = counts.signed_f1_influences.T
     assert positive_sum_of_record == pytest.approx([1.0, 1.0])
     assert negative_sum_of_record == pytest.approx([0.25, 0.0])
 
@@ -244,7 +251,7 @@ def test_more_groups_or_less_noise_take_longer_clips() -> None:
             MODEL_OF_INPUTS,
             public_split=public,
             noise_multiplier=1.0,
-            num_groups=num_groups,
+            num_test_groups=num_groups,
             has_gaps=False,
         )
         for num_groups in (10, 10_000)
