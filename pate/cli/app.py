@@ -284,7 +284,7 @@ def _unused_lines(
             command_line_settings=command_line_settings,
             command=command,
             build_part=part_maker(config),
-            known_cost_predicate=_has_known_cost,
+            has_data_dependent_cost=_has_known_cost,
         )
         return list(lines)
     except (InvalidValue, OSError, OmegaConfBaseException):

@@ -56,11 +56,11 @@ class Kind(NamedTuple):
 
     Attributes:
         rule: a description of these classes for messages, such as "a subclass of pate.teachers.Voter".
-        accepts: returns True for an allowed class.
+        accepts_class: returns True for an allowed class.
     """
 
     rule: str
-    accepts: Callable[[type], bool]
+    accepts_class: Callable[[type], bool]
 
 
 @cache
@@ -137,7 +137,7 @@ def trusted_class(class_path: Any, allowed_kind: Kind, trusted_prefixes: tuple[s
             "public, such as sklearn.svm.SVC, no function, and no name of another package within it"
         )
         raise InvalidValue("_target_", class_path, rule=rule)
-    if not allowed_kind.accepts(cls):
+    if not allowed_kind.accepts_class(cls):
         raise InvalidValue("_target_", class_path, rule=allowed_kind.rule)
     missing_methods = sorted(getattr(cls, "__abstractmethods__", ()))
     if missing_methods:
@@ -200,7 +200,9 @@ def kind_of_group(group: str) -> Kind:
     These are the subclasses of the group's base class. In the group `data` they are the classes with a method `load()`.
     """
     if group == "data":
-        return Kind(rule="a class with a method load() that needs no argument", accepts=_has_load)
+        return Kind(
+            rule="a class with a method load() that needs no argument", accepts_class=_has_load
+        )
 
     def is_subclass(cls: type) -> bool:
         split_class_paths = [
@@ -212,7 +214,7 @@ def kind_of_group(group: str) -> Kind:
         )
         return issubclass(cls, base_classes)
 
-    return Kind(rule=f"a subclass of {_BASES[group]}", accepts=is_subclass)
+    return Kind(rule=f"a subclass of {_BASES[group]}", accepts_class=is_subclass)
 
 
 def _has_load(cls: type) -> bool:
@@ -249,9 +251,9 @@ def kind_of_argument(cls: type | None, argument_name: str) -> Kind:
         if annotated_class.__module__ != "builtins"
     )
 
-    def accepts(passed_class: type) -> bool:
+    def accepts_class(passed_class: type) -> bool:
         is_part = any(
-            kind_of_group(group=group).accepts(passed_class) for group in GROUPS_OF_CLASSES
+            kind_of_group(group=group).accepts_class(passed_class) for group in GROUPS_OF_CLASSES
         )
         is_callable = _has_method(passed_class, method_name="__call__", num_arguments=1)
         return is_part or is_callable or issubclass(passed_class, annotated_classes)
@@ -260,7 +262,7 @@ def kind_of_argument(cls: type | None, argument_name: str) -> Kind:
     rule = (
         f"a part of a run ({group_names}), or a class that the annotation of {argument_name} names"
     )
-    return Kind(rule=rule, accepts=accepts)
+    return Kind(rule=rule, accepts_class=accepts_class)
 
 
 def _classes_in(annotation: Any) -> Iterator[type]:

@@ -45,12 +45,12 @@ def allowed_modules(arguments: Iterable[str]) -> tuple[str, ...]:
     """
     list_text = given_settings(arguments=arguments).get("allowed_targets", "[]")
     try:
-        parsed_value = (
+        hydra_value = (
             OverridesParser.create().parse_override(f"allowed_targets={list_text}").value()
         )
     except HydraException:  # Hydra will report the mistake
         return ()
-    return tuple(map(str, parsed_value)) if isinstance(parsed_value, list) else ()
+    return tuple(map(str, hydra_value)) if isinstance(hydra_value, list) else ()
 
 
 def is_sweep(arguments: Sequence[str]) -> bool:
@@ -79,19 +79,21 @@ def expand_home(config: DictConfig) -> None:
             value = value.get(key) if isinstance(value, dict) else None
         if setting_name in _EXPANDED_BY_THEIR_READERS or value is None:
             continue
-        setting_paths = value if isinstance(value, list) else [value]
+        unexpanded_paths = value if isinstance(value, list) else [value]
         if any(
-            isinstance(setting_path, str) and setting_path.startswith("~")
-            for setting_path in setting_paths
+            isinstance(unexpanded_path, str) and unexpanded_path.startswith("~")
+            for unexpanded_path in unexpanded_paths
         ):
-            expanded_paths = [
-                os.path.expanduser(setting_path) if isinstance(setting_path, str) else setting_path
-                for setting_path in setting_paths
+            home_expanded_paths = [
+                os.path.expanduser(unexpanded_path)
+                if isinstance(unexpanded_path, str)
+                else unexpanded_path
+                for unexpanded_path in unexpanded_paths
             ]
             OmegaConf.update(
                 config,
                 setting_name,
-                expanded_paths if isinstance(value, list) else expanded_paths[0],
+                home_expanded_paths if isinstance(value, list) else home_expanded_paths[0],
             )
 
 

@@ -12,8 +12,8 @@ from pate.config.command_line import given_settings
 from pate.config.schema import CONFIG_FOLDER
 from pate.files.plain_yaml import read_yaml
 
-# The way of each data set that has one.
-_WAYS = {"celeba": "pictures", "image_folder": "pictures", "table": "table"}
+# The member of the group `way` for each data set that has one.
+_WAY_TO_TRAIN_BY_DATA = {"celeba": "pictures", "image_folder": "pictures", "table": "table"}
 # A command line with one of these settings decides itself.
 _DECIDING_SETTINGS = {
     "teacher",
@@ -49,17 +49,17 @@ def default_way(arguments: Iterable[str], *, command: str) -> str | None:
         and names_no_other
     ):
         return "table"
-    way_of_data = _WAYS.get(settings_of_command_line.get("data", ""))
+    way_to_train = _WAY_TO_TRAIN_BY_DATA.get(settings_of_command_line.get("data", ""))
     if (
-        way_of_data is None
+        way_to_train is None
         or command not in ("train", "compare")
         or _DECIDING_SETTINGS & settings_of_command_line.keys()
     ):
         return None
     set_groups = {setting_name.partition(".")[0] for setting_name in settings_of_command_line}
     if command == "train" and not {"teacher", "aggregator"} & set_groups:
-        return way_of_data
-    return "features" if way_of_data == "pictures" else None
+        return way_to_train
+    return "features" if way_to_train == "pictures" else None
 
 
 def way_line(member_by_group: Mapping[str, Any]) -> str | None:

@@ -25,8 +25,8 @@ CONFIGURATION = "\nCurrent configuration"
 _MIN_WIDTH = 40
 _MAX_WIDTH = 110
 _PIPE_WIDTH = 80
-# A name, at least two blanks, and the text that explains the name.
-_ENTRY = re.compile(r"(?P<indent> *)(?P<name>\S+)(?P<gap> {2,})(?P<text>\S.*)")
+# An entry of a help page: a name, at least two blanks, and the text that explains the name.
+_HELP_ENTRY = re.compile(r"(?P<indent> *)(?P<name>\S+)(?P<gap> {2,})(?P<text>\S.*)")
 # One or several names in a section `Attributes:`, and their text.
 _ATTRIBUTE = re.compile(r"^ {4}(?P<names>\w+(?:, \w+)*): (?P<text>.*(?:\n {6,}.*)*)", re.MULTILINE)
 _COMMENT_BEHIND_CODE = re.compile(r"  # (?!noqa|type:)(?P<text>.*)$")
@@ -102,10 +102,10 @@ def comments_of(cls: type | None) -> dict[str, str]:
     # Later classes replace the descriptions of earlier ones.
     for described_class in (*_mentioned_classes(base_classes), *base_classes):
         try:
-            source_code = inspect.getsource(described_class)
+            class_source = inspect.getsource(described_class)
         except (OSError, TypeError):  # a built-in class, or one without a file
             continue
-        description_by_field |= dict(_comments_at_fields(source_code))
+        description_by_field |= dict(_comments_at_fields(class_source))
         description_by_field |= _attributes(described_class)
     return description_by_field
 
@@ -115,14 +115,14 @@ def _mentioned_classes(base_classes: list[type]) -> list[type]:
 
     A class is found only in the module of the docstring that names it.
     """
-    mentioned_objects = [
+    objects_named_in_docstrings = [
         getattr(sys.modules[base_class.__module__], mentioned_name, None)
         for base_class in base_classes
         for mentioned_name in re.findall(r"`(\w+)`", vars(base_class).get("__doc__") or "")
     ]
     return [
         cls
-        for cls in mentioned_objects
+        for cls in objects_named_in_docstrings
         if inspect.isclass(cls) and dataclasses.is_dataclass(cls) and cls not in base_classes
     ]
 
@@ -139,12 +139,12 @@ def _attributes(cls: type) -> dict[str, str]:
     return description_by_attribute
 
 
-def _comments_at_fields(source_code: str) -> Iterator[tuple[str, str]]:
+def _comments_at_fields(class_source: str) -> Iterator[tuple[str, str]]:
     """Yields the name and the comment of each field in a class's source code.
 
     The comment stands behind the field or in the lines above.
     """
-    source_lines = inspect.cleandoc(source_code).splitlines()
+    source_lines = inspect.cleandoc(class_source).splitlines()
     try:
         class_definition = ast.parse("\n".join(source_lines)).body[0]
     except (SyntaxError, IndexError):
@@ -200,24 +200,30 @@ def fold_page(help_text: str, line_width: int) -> str:
     return "\n".join(folded_lines) + configuration + settings + gap + folded_footer
 
 
-def _paragraph_length(remaining_lines: list[str]) -> int:
-    """Returns the number of lines at the beginning of `remaining_lines` that are one paragraph or one entry.
+def _paragraph_length(remaining_help_lines: list[str]) -> int:
+    """Returns the number of lines at the beginning of `remaining_help_lines` that are one paragraph or one entry.
 
     An entry is a name, blanks and a text, which may continue in further lines below the text.
     """
-    entry_match = _ENTRY.fullmatch(remaining_lines[0])
-    text_column = entry_match.start("text") if entry_match else _indent(line=remaining_lines[0])
-    is_name = entry_match is None and " " not in remaining_lines[0].strip()
-    if is_name and len(remaining_lines) > 1 and _indent(line=remaining_lines[1]) > text_column:
+    entry_match = _HELP_ENTRY.fullmatch(remaining_help_lines[0])
+    text_column = (
+        entry_match.start("text") if entry_match else _indent(line=remaining_help_lines[0])
+    )
+    is_name = entry_match is None and " " not in remaining_help_lines[0].strip()
+    if (
+        is_name
+        and len(remaining_help_lines) > 1
+        and _indent(line=remaining_help_lines[1]) > text_column
+    ):
         return 1  # a name that is alone in its line, with its text in the next ones
     num_lines = 1
     while (
-        num_lines < len(remaining_lines)
-        and remaining_lines[num_lines].strip()
-        and _indent(line=remaining_lines[num_lines]) == text_column
+        num_lines < len(remaining_help_lines)
+        and remaining_help_lines[num_lines].strip()
+        and _indent(line=remaining_help_lines[num_lines]) == text_column
     ):
-        begins_entry = _ENTRY.fullmatch(remaining_lines[num_lines]) is not None
-        begins_block = entry_match is None and _begins_block(remaining_lines[num_lines:])
+        begins_entry = _HELP_ENTRY.fullmatch(remaining_help_lines[num_lines]) is not None
+        begins_block = entry_match is None and _begins_block(remaining_help_lines[num_lines:])
         if begins_entry or begins_block:
             break
         num_lines += 1
@@ -229,12 +235,12 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _begins_block(remaining_lines: list[str]) -> bool:
+def _begins_block(remaining_help_lines: list[str]) -> bool:
     """Returns True if the first of some lines is a heading: the second line is not empty and has more indentation."""
     return (
-        len(remaining_lines) > 1
-        and bool(remaining_lines[1].strip())
-        and _indent(line=remaining_lines[1]) > _indent(line=remaining_lines[0])
+        len(remaining_help_lines) > 1
+        and bool(remaining_help_lines[1].strip())
+        and _indent(line=remaining_help_lines[1]) > _indent(line=remaining_help_lines[0])
     )
 
 
@@ -285,16 +291,16 @@ def _fold_paragraph(paragraph_lines: list[str], line_width: int) -> list[str]:
 
     The text of an entry stands beside the name, or below it if the name takes more than half of the line.
     """
-    entry_match = _ENTRY.fullmatch(paragraph_lines[0])
+    entry_match = _HELP_ENTRY.fullmatch(paragraph_lines[0])
     indent = _indent(line=paragraph_lines[0])
     line_texts = [
         entry_match["text"] if entry_match else paragraph_lines[0].strip(),
         *(paragraph_line.strip() for paragraph_line in paragraph_lines[1:]),
     ]
-    paragraph_text = " ".join(line_texts)
+    help_paragraph = " ".join(line_texts)
     if entry_match is None:
         return wrap(
-            paragraph_text,
+            help_paragraph,
             line_width,
             initial_indent=" " * indent,
             subsequent_indent=" " * indent,
@@ -308,14 +314,14 @@ def _fold_paragraph(paragraph_lines: list[str], line_width: int) -> list[str]:
         return [
             entry_head.rstrip(),
             *wrap(
-                paragraph_text,
+                help_paragraph,
                 line_width,
                 initial_indent=hanging_indent,
                 subsequent_indent=hanging_indent,
             ),
         ]
     return wrap(
-        paragraph_text,
+        help_paragraph,
         line_width,
         initial_indent=entry_head,
         subsequent_indent=hanging_indent,

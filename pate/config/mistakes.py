@@ -163,8 +163,8 @@ def explain(
         return _explain_composition(error)
     if arguments is None:
         return None
-    mistake = _mistake_while_composing(error, arguments)
-    return None if mistake is None else spelling.error_line(mistake)
+    mistake_in_settings = _mistake_while_composing(error, arguments)
+    return None if mistake_in_settings is None else spelling.error_line(mistake_in_settings)
 
 
 def _mistake_while_composing(error: Exception, arguments: Iterable[str]) -> InvalidValue | None:
@@ -182,8 +182,8 @@ def _mistake_while_composing(error: Exception, arguments: Iterable[str]) -> Inva
         )
     if not isinstance(error, _GENERAL_ERRORS):
         return None
-    *_, (frame, _) = walk_tb(error.__traceback__)  # the frame in which the error was raised
-    if str(frame.f_globals.get("__name__")).startswith("pate."):
+    *_, (raising_frame, _) = walk_tb(error.__traceback__)  # the frame in which the error was raised
+    if str(raising_frame.f_globals.get("__name__")).startswith("pate."):
         return None
     if str(error).startswith("Config group override"):
         try:

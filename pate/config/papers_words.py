@@ -54,8 +54,8 @@ def hint(word: str, known_settings: tuple[str, ...], *, part_name: str = "aggreg
     aggregator_by_setting = settings_by_word().get(_spelled_plainly(word), {})
     if part_name not in ("", "aggregator"):
         aggregator_by_setting = {
-            setting_name: aggregator_name
-            for setting_name, aggregator_name in aggregator_by_setting.items()
+            setting_name: aggregator_with_setting
+            for setting_name, aggregator_with_setting in aggregator_by_setting.items()
             if setting_name.startswith(f"{part_name}.")
         }
     settings_here = [
@@ -65,16 +65,20 @@ def hint(word: str, known_settings: tuple[str, ...], *, part_name: str = "aggreg
     ]
     settings_below = [
         setting_name
-        for setting_name, aggregator_name in aggregator_by_setting.items()
-        if aggregator_name is None and setting_name.partition(".")[0] in known_settings
+        for setting_name, aggregator_with_setting in aggregator_by_setting.items()
+        if aggregator_with_setting is None and setting_name.partition(".")[0] in known_settings
     ]
     settings_elsewhere = [
-        setting_name if aggregator_name is None else f"{setting_name} of {aggregator_name}"
-        for setting_name, aggregator_name in aggregator_by_setting.items()
+        setting_name
+        if aggregator_with_setting is None
+        else f"{setting_name} of {aggregator_with_setting}"
+        for setting_name, aggregator_with_setting in aggregator_by_setting.items()
     ]
-    setting_names = settings_here or settings_below or settings_elsewhere
+    meant_settings = settings_here or settings_below or settings_elsewhere
     return (
-        f"; the papers' {word} is {', or '.join(setting_names)} ({_PAGE})" if setting_names else ""
+        f"; the papers' {word} is {', or '.join(meant_settings)} ({_PAGE})"
+        if meant_settings
+        else ""
     )
 
 

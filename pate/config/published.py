@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 
 from pate.aggregators import Aggregator
 from pate.config.classes import TRUSTED_PREFIXES, find_class, is_within
-from pate.config.read_elsewhere import paths_read_elsewhere
+from pate.config.read_elsewhere import keys_to_outside_values
 from pate.config.schema import PUBLIC_LABELS
 from pate.files.plain_yaml import read_yaml
 from pate.files.published_fields import is_scalar, is_seed, published_fields
@@ -161,14 +161,14 @@ def without_outside_values(config: DictConfig, settings: Mapping[str, Any]) -> d
             data is read from outside.
     """
     publishable = dict(settings)
-    for value_path in paths_read_elsewhere(config):
-        group = str(value_path[0])
-        setting_name = str(value_path[1]) if len(value_path) > 1 else ""
+    for keys_to_value in keys_to_outside_values(config):
+        group = str(keys_to_value[0])
+        setting_name = str(keys_to_value[1]) if len(keys_to_value) > 1 else ""
         is_checked = group in _CHECKED_KEYS and setting_name != "cache"
         is_published_of_data = group == "data" and setting_name in ("", *_PUBLISHED_DATA_KEYS)
         if is_checked or is_published_of_data:
             rule = "the value itself, as it may be published, and not ${oc.env:…} or another that is read elsewhere"
-            raise InvalidValue(".".join(map(str, value_path)), rule=rule)
+            raise InvalidValue(".".join(map(str, keys_to_value)), rule=rule)
         if group == "data" and group in publishable:
             publishable["data"] = {
                 field_name: value

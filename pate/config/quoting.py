@@ -21,7 +21,7 @@ _HYDRA_CHARACTERS = set("'\"\\${}()=")
 # The characters that divide a list into items.
 _LIST_MARKS = re.compile(r"([\[\],])")
 # A value that is a single mark, such as a separator of labels.
-_MARK = re.compile(r"[,;:'\"~#&!<>^`\s]")
+_PUNCTUATION_MARK = re.compile(r"[,;:'\"~#&!<>^`\s]")
 # Two shares of the records, such as .1,.1
 _SHARES = re.compile(r"[\d.]+,[\d.]+")
 # Names of several members of a group, such as table,digits
@@ -36,7 +36,9 @@ NAME_SETTINGS = re.compile(
 # The settings whose values are taken literally.
 _LITERAL_SETTINGS = PATH_SETTINGS | names_with("is_text")
 # Names that Hydra reads as numbers, truth values or null.
-_READ_AS_VALUE = re.compile(r"[+-]?\.?\d[\w.+-]*|true|false|null|[+-]?(?:nan|inf)", re.IGNORECASE)
+_READ_BY_HYDRA_AS_VALUE = re.compile(
+    r"[+-]?\.?\d[\w.+-]*|true|false|null|[+-]?(?:nan|inf)", re.IGNORECASE
+)
 
 
 def quote_argument(argument: str, *, in_sweep: bool = False) -> str:
@@ -53,8 +55,8 @@ def quote_argument(argument: str, *, in_sweep: bool = False) -> str:
     setting_name = setting_key.lstrip("+")
     if equals and not in_sweep and _is_literal(setting_name, setting_value):
         return f"{setting_key}={_quote_text(setting_name, setting_value)}"
-    is_mark = _MARK.fullmatch(setting_value) is not None
-    if is_mark or (setting_key == "split" and _SHARES.fullmatch(setting_value)):
+    is_one_mark = _PUNCTUATION_MARK.fullmatch(setting_value) is not None
+    if is_one_mark or (setting_key == "split" and _SHARES.fullmatch(setting_value)):
         quote = '"' if setting_value == "'" else "'"
         return f"{setting_key}={quote}{setting_value}{quote}"
     if not equals or argument.startswith("-") or _HYDRA_CHARACTERS & set(setting_value):
@@ -79,7 +81,7 @@ def _quote_part(list_part: str, *, are_names: bool) -> str:
     """
     stripped_part = list_part.strip()
     is_no_text = _NO_HYDRA_TEXT.search(list_part) is not None
-    is_misread = are_names and _READ_AS_VALUE.fullmatch(stripped_part) is not None
+    is_misread = are_names and _READ_BY_HYDRA_AS_VALUE.fullmatch(stripped_part) is not None
     return f'"{stripped_part}"' if is_no_text or is_misread else list_part
 
 
@@ -113,12 +115,12 @@ def _quote_text(setting_name: str, setting_text: str) -> str:
     if setting_text in ("", "null", "???") or "${" in setting_text or in_quotes:
         return setting_text
     try:
-        parsed_value = (
+        hydra_value = (
             OverridesParser.create().parse_override(f"{setting_name}={setting_text}").value()
         )
     except HydraException:
-        parsed_value = None
-    if isinstance(parsed_value, str) and (parsed_value == setting_text or "\\" in setting_text):
+        hydra_value = None
+    if isinstance(hydra_value, str) and (hydra_value == setting_text or "\\" in setting_text):
         return setting_text
     (quoted_setting,) = shlex.split(
         as_setting(setting_name, setting_text)

@@ -16,46 +16,49 @@ _REFERENCE = re.compile(r"\$\{(?P<dots>\.*)(?P<name>[\w.\[\]-]+)\}")
 _NO_VALUE = object()
 
 
-def paths_read_elsewhere(config: DictConfig) -> list[tuple[Any, ...]]:
-    """Returns the paths of values that are read from outside the configuration, such as from the environment.
+def keys_to_outside_values(config: DictConfig) -> list[tuple[Any, ...]]:
+    """Returns the keys that lead to each value that is read from outside the configuration, as from the environment.
 
-    A path consists of keys and, within lists, of indices. Every resolver counts as such, whatever its name: `oc.select`
-    can read a value that itself reads the environment.
+    Within lists these are indices. Every resolver reads from outside, whatever its name: `oc.select` can read a value
+    that itself reads the environment.
     """
     plain_values = OmegaConf.to_container(config, resolve=False)
     return [
-        text_path
-        for text_path, setting_text in _texts_with_paths(plain_values)
+        keys_to_text
+        for keys_to_text, setting_text in _texts_with_keys(plain_values)
         if not _is_pure(
-            nested_values=plain_values,
-            text_path=text_path,
+            whole_config=plain_values,
+            keys_to_text=keys_to_text,
             setting_text=setting_text,
-            visited_paths=frozenset(),
+            keys_to_visited_texts=frozenset(),
         )
     ]
 
 
-def _texts_with_paths(
-    nested_values: Any, path_of_values: tuple[Any, ...] = ()
+def _texts_with_keys(
+    nested_values: Any, keys_to_values: tuple[Any, ...] = ()
 ) -> Iterator[tuple[tuple[Any, ...], str]]:
-    """Yields each text in nested plain values, with its path.
+    """Yields pairs of the keys that lead to a text in nested plain values, and of this text.
 
     Args:
         nested_values: nested lists and dicts.
-        path_of_values: the path of `nested_values`, of keys and indices.
+        keys_to_values: the keys, and within lists the indices, that lead to `nested_values`.
     """
     if isinstance(nested_values, str):
-        yield path_of_values, nested_values
+        yield keys_to_values, nested_values
     elif isinstance(nested_values, dict):
         for key, inner_value in nested_values.items():
-            yield from _texts_with_paths(inner_value, path_of_values=(*path_of_values, key))
+            yield from _texts_with_keys(inner_value, keys_to_values=(*keys_to_values, key))
     elif isinstance(nested_values, list):
         for index, inner_value in enumerate(nested_values):
-            yield from _texts_with_paths(inner_value, path_of_values=(*path_of_values, index))
+            yield from _texts_with_keys(inner_value, keys_to_values=(*keys_to_values, index))
 
 
 def _is_pure(
-    nested_values: Any, text_path: tuple[Any, ...], setting_text: str, visited_paths: frozenset[Any]
+    whole_config: Any,
+    keys_to_text: tuple[Any, ...],
+    setting_text: str,
+    keys_to_visited_texts: frozenset[Any],
 ) -> bool:
     """Returns True if a text depends on nothing but the configuration.
 
@@ -63,12 +66,12 @@ def _is_pure(
     References that lead in a circle, or to nothing, give False.
 
     Args:
-        nested_values: the configuration as plain values, with unresolved interpolations.
-        text_path: the path of the text.
+        whole_config: the configuration as plain values, with unresolved interpolations.
+        keys_to_text: the keys that lead to the text.
         setting_text: the text with its interpolations.
-        visited_paths: the paths of the texts from which the references lead here.
+        keys_to_visited_texts: those to the texts from which the references lead here.
     """
-    if text_path in visited_paths:
+    if keys_to_text in keys_to_visited_texts:
         return False
     # Beside plain references there may be a resolver, or a reference whose name is itself computed.
     has_resolver = "${" in _REFERENCE.sub("", setting_text)
@@ -77,31 +80,31 @@ def _is_pure(
     for reference_match in _REFERENCE.finditer(setting_text):
         key_names = tuple(re.findall(r"[^.\[\]]+", reference_match["name"]))
         num_dots = len(reference_match["dots"])
-        referenced_path = (
-            (*text_path[: len(text_path) - num_dots], *key_names) if num_dots else key_names
+        keys_to_referenced_value = (
+            (*keys_to_text[: len(keys_to_text) - num_dots], *key_names) if num_dots else key_names
         )
-        referenced_value = _value_at(nested_values, value_path=referenced_path)
+        referenced_value = _value_at(whole_config, keys_to_value=keys_to_referenced_value)
         if referenced_value is _NO_VALUE:
             return False
         if not all(
             _is_pure(
-                nested_values,
-                text_path=inner_path,
+                whole_config,
+                keys_to_text=keys_to_inner_text,
                 setting_text=inner_text,
-                visited_paths=visited_paths | {text_path},
+                keys_to_visited_texts=keys_to_visited_texts | {keys_to_text},
             )
-            for inner_path, inner_text in _texts_with_paths(
-                referenced_value, path_of_values=referenced_path
+            for keys_to_inner_text, inner_text in _texts_with_keys(
+                referenced_value, keys_to_values=keys_to_referenced_value
             )
         ):
             return False
     return True
 
 
-def _value_at(nested_values: Any, value_path: tuple[Any, ...]) -> Any:
-    """Returns the value at a path (keys and indices) of nested plain values; the constant `_NO_VALUE` if none."""
+def _value_at(nested_values: Any, keys_to_value: tuple[Any, ...]) -> Any:
+    """Returns the value in nested plain values to which keys and indices lead; the constant `_NO_VALUE` if none."""
     inner_value = nested_values
-    for key in value_path:
+    for key in keys_to_value:
         if isinstance(inner_value, dict) and key in inner_value:
             inner_value = inner_value[key]
         elif isinstance(inner_value, list) and str(key).isdecimal() and int(key) < len(inner_value):

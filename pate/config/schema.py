@@ -140,7 +140,7 @@ def file_of(group: str, member_name: str) -> Path | None:
     return next((yaml_file for yaml_file in yaml_files if yaml_file.is_file()), None)
 
 
-def choices(*groups: str) -> str:
+def describe_members(*groups: str) -> str:
     """Returns the members of configuration groups for a help page, one paragraph for each group.
 
     The description of a member is the first sentence of its file's comment, or the name of its class.

@@ -21,8 +21,8 @@ from omegaconf import DictConfig, OmegaConf
 from pate.config.classes import TRUSTED_PREFIXES, installed_parts
 from pate.config.schema import (
     FILE_COMMANDS,
-    choices,
     command_schema,
+    describe_members,
     file_of,
     member_schema,
     settings_page,
@@ -48,6 +48,7 @@ class PartSource(ConfigSource):
     trusted: ClassVar[tuple[str, ...]] = TRUSTED_PREFIXES
 
     def __init__(self, provider: str, path: str) -> None:
+        # Hydra lists a source by the name of its provider and its path, here as in pate://parts.
         super().__init__(provider, path)
         # A launcher's processes receive the attributes of this object, but not those of its class.
         self._trusted = PartSource.trusted
@@ -166,7 +167,7 @@ def register_configs(
     Plugins.instance().register(PartSource)
     Plugins.instance().register(PartSearchPath)
     # These two resolvers fill the pages of --help.
-    OmegaConf.register_new_resolver("choices", choices, replace=True)
+    OmegaConf.register_new_resolver("choices", describe_members, replace=True)
     OmegaConf.register_new_resolver("settings", settings_page, replace=True)
     # This resolver stands in lists of defaults, which take no null and no mapping.
     OmegaConf.register_new_resolver("chosen", _chosen, replace=True)

@@ -37,8 +37,8 @@ _TRAINING_FIELDS = (
 )
 # Fields of an engine that only training needs, and not the sum of votes.
 _ENGINE_TRAINING_FIELDS = ("chunk_size", "max_in_flight", "num_gpus")
-# Groups of settings whose effect may depend on the aggregator.
-_GROUPS_THAT_ASK_THE_AGGREGATOR = frozenset(
+# Groups of settings, and single settings, whose effect may depend on the aggregator.
+_EFFECT_DEPENDS_ON_AGGREGATOR = frozenset(
     {"aggregator", "engine", "scratch", "student", "teacher", "num_teachers"}
 )
 # A number of teachers above every limit, for a number that follows from private records and is not known yet.
@@ -51,7 +51,7 @@ def unused_lines(
     command_line_settings: Mapping[str, str],
     command: str,
     build_part: BuildPart,
-    known_cost_predicate: Callable[[Aggregator], bool],
+    has_data_dependent_cost: Callable[[Aggregator], bool],
 ) -> Iterator[str]:
     """Yields a sentence for each setting on the command line that the chosen parts ignore.
 
@@ -60,14 +60,14 @@ def unused_lines(
         command_line_settings: the settings on the command line as text, by name.
         command: the name of the command.
         build_part: builds a part. Only parts whose settings are on the command line are built.
-        known_cost_predicate: returns whether the data-dependent cost of an aggregator can be computed.
+        has_data_dependent_cost: returns whether the data-dependent cost of an aggregator can be computed.
     """
     why_unused_by_setting = _reasons(
         config,
         command_line_settings=command_line_settings,
         command=command,
         build_part=build_part,
-        known_cost_predicate=known_cost_predicate,
+        has_data_dependent_cost=has_data_dependent_cost,
     )
     for setting_name, why_unused in why_unused_by_setting.items():
         if setting_name in command_line_settings:
@@ -80,7 +80,7 @@ def _reasons(
     command_line_settings: Mapping[str, str],
     command: str,
     build_part: BuildPart,
-    known_cost_predicate: Callable[[Aggregator], bool],
+    has_data_dependent_cost: Callable[[Aggregator], bool],
 ) -> Reasons:
     """Returns the reasons why settings of the command and of its parts have no effect, by full names.
 
@@ -88,7 +88,7 @@ def _reasons(
     """
     set_groups = {setting_name.partition(".")[0] for setting_name in command_line_settings}
     aggregator: Aggregator | None = None
-    if config.get("aggregator") is not None and set_groups & _GROUPS_THAT_ASK_THE_AGGREGATOR:
+    if config.get("aggregator") is not None and set_groups & _EFFECT_DEPENDS_ON_AGGREGATOR:
         aggregator = build_part("aggregator")
     why_unused_by_setting = _command_reasons(config, command=command)
     if aggregator is not None and any(
@@ -97,7 +97,7 @@ def _reasons(
         why_unused_by_setting |= _aggregator_settings(config, aggregator=aggregator)
     if "data_dependent" in command_line_settings and command == "train" and config.data_dependent:
         why_unused_by_setting |= _cost_settings(
-            build_part("aggregator"), known_cost_predicate=known_cost_predicate
+            build_part("aggregator"), has_data_dependent_cost=has_data_dependent_cost
         )
     trains_teachers = config.get("teacher") is not None and command in ("train", "vote")
     if trains_teachers and set_groups & {"engine", "teacher"}:
@@ -146,15 +146,15 @@ def _aggregator_settings(config: DictConfig, *, aggregator: Aggregator) -> Reaso
 
 
 def _cost_settings(
-    aggregator: Aggregator, *, known_cost_predicate: Callable[[Aggregator], bool]
+    aggregator: Aggregator, *, has_data_dependent_cost: Callable[[Aggregator], bool]
 ) -> Reasons:
     """Returns the reason why `data_dependent=true` has no effect; empty if the cost on votes can be computed.
 
     Args:
         aggregator: the aggregator.
-        known_cost_predicate: returns whether the data-dependent cost of an aggregator can be computed.
+        has_data_dependent_cost: returns whether the data-dependent cost of an aggregator can be computed.
     """
-    if known_cost_predicate(aggregator):
+    if has_data_dependent_cost(aggregator):
         return {}
     return {"data_dependent": "no theorem says what this aggregator costs on given votes"}
 
@@ -276,20 +276,22 @@ def _stable_top_k_reasons(aggregator: StableAggregator, *, is_noise_solved: bool
         why_unused_by_field["test_std"] = "test=table has no such noise"
     else:
         why_unused_by_field |= dict.fromkeys(_TABLE_FIELDS, f"test={aggregator.test} has no table")
-    share_fields = ["selection_share"]
+    budget_share_fields = ["selection_share"]
     if isinstance(aggregator, StableFixedTopK):
-        share_fields.append("peel_share")
+        budget_share_fields.append("peel_share")
     if not is_noise_solved:
         why_unused_by_field |= dict.fromkeys(
-            share_fields, "it shares a target_epsilon, and the noise is given"
+            budget_share_fields, "it shares a target_epsilon, and the noise is given"
         )
     elif aggregator.table is not None:
-        why_unused_by_field |= dict.fromkeys(share_fields, "a ready table has a price of its own")
+        why_unused_by_field |= dict.fromkeys(
+            budget_share_fields, "a ready table has a price of its own"
+        )
     elif aggregator.test != "table":
         is_open = isinstance(aggregator, StableTopK) and aggregator.selection_share is None
         if not is_open:
             why_unused = f"beside test={aggregator.test} the ratio of the noises says it"
-            why_unused_by_field |= dict.fromkeys(share_fields, why_unused)
+            why_unused_by_field |= dict.fromkeys(budget_share_fields, why_unused)
     return why_unused_by_field
 
 

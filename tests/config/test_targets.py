@@ -37,7 +37,7 @@ from pate.config.classes import (
     kind_of_group,
     trusted_class,
 )
-from pate.config.schema import choices, names_in_config_group
+from pate.config.schema import describe_members, names_in_config_group
 from pate.data import (
     Arrays,
     CelebA,
@@ -368,7 +368,7 @@ def test_data_group_accepts_classes_with_load() -> None:
     readers = {
         cls
         for dotted_name in objects_by_dotted_name()
-        if (cls := find_class(dotted_name)) is not None and kind.accepts(cls)
+        if (cls := find_class(dotted_name)) is not None and kind.accepts_class(cls)
     }
     public = {
         Arrays,
@@ -440,7 +440,7 @@ def test_field_accepts_classes_in_its_annotation(
         value_class: the class of the value.
         is_accepted: whether the field accepts the value.
     """
-    assert kind_of_argument(outer_class, field_name).accepts(value_class) is is_accepted
+    assert kind_of_argument(outer_class, field_name).accepts_class(value_class) is is_accepted
 
 
 LOGISTIC = node_of(target="sklearn.linear_model.LogisticRegression", C=3)
@@ -567,9 +567,9 @@ def test_a_part_of_an_installed_package_is_found_by_its_name(foreign_package: No
 
     `allowed_targets` is not needed. The package is imported only if the member is chosen.
     """
-    assert "their_votes" in names_in_config_group(group="aggregator") and "their_votes" in choices(
-        "aggregator"
-    )
+    assert "their_votes" in names_in_config_group(
+        group="aggregator"
+    ) and "their_votes" in describe_members("aggregator")
     ours = composed_by_a_command(arguments=["aggregator=gaussian_votes"])
     assert ours.aggregator._target_ == "pate.aggregators.GaussianVotes"
     assert not any(name.startswith("their_parts") for name in sys.modules)

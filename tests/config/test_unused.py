@@ -397,7 +397,7 @@ def test_given_setting_without_effect_is_reported(
             command_line_settings=settings,
             command="train",
             build_part=part_maker(config),
-            known_cost_predicate=has_known_cost,
+            has_data_dependent_cost=has_known_cost,
         )
     )
     assert [line.partition(": changes nothing: ")[0] for line in lines] == told
