@@ -8,7 +8,7 @@ from pate.data.pixels import Pixels
 from pate.files.array_rows import row_blocks
 
 
-def add_array(hasher: Any, array: Any) -> None:
+def add_shape_and_entries(hasher: Any, array: Any) -> None:
     """Adds the shape and the entries of an array to a digest, as bytes.
 
     Args:
@@ -16,11 +16,11 @@ def add_array(hasher: Any, array: Any) -> None:
         array: an array, `FileRows` or `Pixels`. The pictures of `Pixels` are added as uint8.
     """
     hasher.update(repr(array.shape).encode())
-    add_bytes(hasher, array)
+    add_entries(hasher, array)
 
 
-def add_bytes(hasher: Any, array: Any) -> None:
-    """Adds the entries of an array to a digest as bytes, but not its shape; for the arguments see `add_array`."""
+def add_entries(hasher: Any, array: Any) -> None:
+    """Adds the entries of an array to a digest as bytes; for the arguments see `add_shape_and_entries`."""
     blocks = array.blocks() if isinstance(array, Pixels) else row_blocks(array)
     for block in blocks:
         hasher.update(np.ascontiguousarray(block).data)

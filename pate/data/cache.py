@@ -53,7 +53,7 @@ class StampedFile:
     its folder may be read-only. The array is as private as the data that it is computed from; the folder has mode 0700.
 
     Attributes:
-        path: the file of the array. A missing folder is made.
+        array_file: the file of the array. A missing folder is made.
         stamps_file: the file of the stamps, int64.
         shape: the shape of the array.
         dtype: the dtype of the array.
@@ -61,7 +61,7 @@ class StampedFile:
         setting_name: the name of the setting that chooses the folder, for messages.
     """
 
-    path: Path
+    array_file: Path
     stamps_file: Path
     shape: tuple[int, ...]
     dtype: type
@@ -73,16 +73,18 @@ class StampedFile:
 
         All stamps are 0 if one of the two files is missing or cut short.
         """
-        num_blocks = -(-self.shape[0] // self.rows_per_block)
         with suppress(OSError):
             stamps = np.fromfile(self.stamps_file, np.int64)
-            if self.path.stat().st_size == self._num_bytes and len(stamps) == num_blocks:
+            if (
+                self.array_file.stat().st_size == self._num_bytes
+                and len(stamps) == self._num_blocks
+            ):
                 return stamps
-        return np.zeros(num_blocks, np.int64)
+        return np.zeros(self._num_blocks, np.int64)
 
     def mapped(self, mode: Any = "r") -> Any:
         """Returns the array as a `np.memmap`; `mode` is numpy's, by default read-only."""
-        return np.memmap(self.path, self.dtype, mode=mode, shape=self.shape)
+        return np.memmap(self.array_file, self.dtype, mode=mode, shape=self.shape)
 
     def fill(
         self,
@@ -107,21 +109,23 @@ class StampedFile:
         if not len(find_missing_blocks()):
             return
         with ExitStack() as stack:
-            with writable(self.setting_name, folder=self.path.parent):
-                make_folder(self.path.parent)
-                stack.enter_context(file_lock(self.path.parent / "lock"))
+            with writable(self.setting_name, folder=self.array_file.parent):
+                make_folder(self.array_file.parent)
+                stack.enter_context(file_lock(self.array_file.parent / "lock"))
                 file_descriptors = []
-                for path in (self.path, self.stamps_file):
+                for cache_file in (self.array_file, self.stamps_file):
                     file_descriptors.append(
-                        os.open(path, os.O_RDWR | os.O_CREAT | SAFE_OPEN_FLAGS, OWNER_FILE_MODE)
+                        os.open(
+                            cache_file, os.O_RDWR | os.O_CREAT | SAFE_OPEN_FLAGS, OWNER_FILE_MODE
+                        )
                     )
                     stack.callback(os.close, file_descriptors[-1])
-                values_descriptor, stamps_descriptor = file_descriptors
-                if os.fstat(values_descriptor).st_size != self._num_bytes:
+                array_descriptor, stamps_descriptor = file_descriptors
+                if os.fstat(array_descriptor).st_size != self._num_bytes:
                     # The file is new or was cut short, so its stamps are not valid.
                     os.ftruncate(stamps_descriptor, 0)
-                os.ftruncate(values_descriptor, self._num_bytes)
-                os.ftruncate(stamps_descriptor, _STAMP_BYTES * len(self.read_stamps()))
+                os.ftruncate(array_descriptor, self._num_bytes)
+                os.ftruncate(stamps_descriptor, _STAMP_BYTES * self._num_blocks)
             missing_block_numbers = find_missing_blocks()
             if not len(missing_block_numbers):
                 return
@@ -135,18 +139,18 @@ class StampedFile:
             for computed_blocks in compute_blocks(missing_block_numbers):
                 self._write(
                     computed_blocks,
-                    values_descriptor=values_descriptor,
+                    array_descriptor=array_descriptor,
                     stamps_descriptor=stamps_descriptor,
                 )
                 num_blocks_done += len(computed_blocks.numbers)
                 advance(int(num_rows_of_missing_blocks[:num_blocks_done].sum()))
 
-    def _write(self, blocks: Blocks, *, values_descriptor: int, stamps_descriptor: int) -> None:
+    def _write(self, blocks: Blocks, *, array_descriptor: int, stamps_descriptor: int) -> None:
         """Writes blocks to disk, and then their stamps.
 
         Args:
             blocks: the blocks.
-            values_descriptor: the descriptor of the open file of the array.
+            array_descriptor: the descriptor of the open file of the array.
             stamps_descriptor: the descriptor of the open file of the stamps.
 
         Raises:
@@ -154,7 +158,7 @@ class StampedFile:
         """
         try:
             _write_blocks(
-                file_descriptor=values_descriptor,
+                file_descriptor=array_descriptor,
                 block_numbers=blocks.numbers,
                 bytes_per_block=self._num_bytes // self.shape[0] * self.rows_per_block,
                 contents_of_blocks=blocks.values,
@@ -168,7 +172,12 @@ class StampedFile:
         except OSError as error:
             size = f"the cache takes {self._num_bytes / 1e9:.2g} GB for {self.shape[0]:,} images"
             message = f"{error.strerror} ({size})"
-            raise OSError(error.errno, message, str(self.path.parent)) from error
+            raise OSError(error.errno, message, str(self.array_file.parent)) from error
+
+    @property
+    def _num_blocks(self) -> int:
+        """The number of blocks of rows."""
+        return -(-self.shape[0] // self.rows_per_block)
 
     @property
     def _num_bytes(self) -> int:
@@ -210,8 +219,8 @@ def _write_blocks(
         contents_of_blocks: the content of the blocks, `[num_blocks, ...]`.
     """
     # Blocks with consecutive numbers are written together. -2 makes the first block the beginning of such a run.
-    begins_run = np.diff(block_numbers, prepend=-2) != 1
-    run_starts = np.flatnonzero(begins_run).tolist()
+    begins_consecutive_run = np.diff(block_numbers, prepend=-2) != 1
+    run_starts = np.flatnonzero(begins_consecutive_run).tolist()
     run_ends = [*run_starts[1:], len(block_numbers)]
     for start, end in zip(run_starts, run_ends, strict=True):
         remaining_bytes = np.ascontiguousarray(contents_of_blocks[start:end]).data.cast("B")
@@ -249,7 +258,7 @@ def cached_pixels(
         open_stage: opens that stage.
     """
     image_file = StampedFile(
-        path=folder / "images.u8",
+        array_file=folder / "images.u8",
         stamps_file=folder / "stamps.i64",
         shape=shape,
         dtype=np.uint8,
@@ -258,8 +267,8 @@ def cached_pixels(
     )
 
     def find_missing_blocks() -> IntArray:
-        is_outdated = image_file.read_stamps()[image_numbers] != stamps[image_numbers]
-        return np.asarray(image_numbers[is_outdated])
+        has_outdated_pixels = image_file.read_stamps()[image_numbers] != stamps[image_numbers]
+        return np.asarray(image_numbers[has_outdated_pixels])
 
     def decode_blocks(missing_image_numbers: IntArray) -> Iterator[Blocks]:
         for first in range(0, len(missing_image_numbers), _IMAGES_PER_WRITE):

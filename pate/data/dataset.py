@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
 from pate.array_types import FloatArray, IntArray
-from pate.data.array_digest import add_array
+from pate.data.array_digest import add_shape_and_entries
 from pate.data.id_arrays import count_shared, distinct
 from pate.data.preprocessing import Preprocessing
 from pate.data.shared_records import SharedRecords
@@ -124,7 +124,7 @@ class Dataset:
             normalize_field(self, "public_labeled", value=False)
         self._require_disjoint_splits()
         if self.budgets is not None:
-            self._require_budgets(budget_classes=self.budgets)
+            self._require_budgets(budget_class_of_records=self.budgets)
         if self.public_ids is not None:
             self._require_public_ids(self.public_ids)
 
@@ -192,14 +192,15 @@ class Dataset:
         hasher = hashlib.sha256(repr((self.name, self.label_names)).encode())
         for _, split in self._splits():
             for array in (split.inputs, split.labels, split.record_ids, split.group_ids):
-                add_array(hasher, array=array)
+                add_shape_and_entries(hasher, array=array)
             if split.known is not None and not split.known.all():
                 hasher.update(b"known")
-                add_array(hasher, array=split.known)
+                add_shape_and_entries(hasher, array=split.known)
         if self.budgets is not None:
-            hasher.update(repr(self.budgets.tolist()).encode())
+            budget_class_of_records = self.budgets.tolist()
+            hasher.update(repr(budget_class_of_records).encode())
         if self.weights is not None:
-            add_array(hasher, array=self.weights)
+            add_shape_and_entries(hasher, array=self.weights)
         return hasher.hexdigest()
 
     def private_digest(self) -> str:
@@ -277,7 +278,7 @@ class Dataset:
             rule = "whole numbers or texts, one for each public record"
             raise InvalidValue("public_ids", public_ids.dtype, rule=rule)
 
-    def _require_budgets(self, budget_classes: NDArray[np.str_]) -> None:
+    def _require_budgets(self, budget_class_of_records: NDArray[np.str_]) -> None:
         """Raises `InvalidValue` unless budget classes are texts, one for each private record, equal within each group.
 
         Budgets are also refused if records have weights.
@@ -285,14 +286,18 @@ class Dataset:
         if self.weights is not None:
             rule = "one for all records, because these have several owners and different weights"
             raise InvalidValue("budgets", "several", rule=rule)
-        if budget_classes.dtype.kind != "U" or budget_classes.shape != (len(self.private),):
+        if budget_class_of_records.dtype.kind != "U" or budget_class_of_records.shape != (
+            len(self.private),
+        ):
             rule = "texts, one for each private record"
             raise InvalidValue(
-                "budgets", f"{budget_classes.dtype} {budget_classes.shape}", rule=rule
+                "budgets",
+                f"{budget_class_of_records.dtype} {budget_class_of_records.shape}",
+                rule=rule,
             )
         order = np.argsort(self.private.group_ids, kind="stable")
         group_ids = self.private.group_ids[order]
-        ordered_classes = budget_classes[order]
+        ordered_classes = budget_class_of_records[order]
         # Each record is compared with the record before it, in the order of the groups.
         is_same_group = group_ids[1:] == group_ids[:-1]
         is_other_class = ordered_classes[1:] != ordered_classes[:-1]

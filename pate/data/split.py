@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.array_types import BoolArray, Float32Array, FloatArray, IntArray
-from pate.data.array_digest import add_array, add_bytes
+from pate.data.array_digest import add_entries, add_shape_and_entries
 from pate.data.id_arrays import distinct
 from pate.data.pixels import Pixels
 from pate.files.array_rows import FileRows, row_blocks, take_rows
@@ -53,12 +53,12 @@ class Split:
     known: BoolArray | None = None
 
     def __post_init__(self) -> None:
-        self._require_form(name="inputs", dtype="float32", ranks=(2, 3, 4))
-        self._require_form(name="labels", dtype="bool", ranks=(2,))
-        self._require_form(name="record_ids", dtype="int64", ranks=(1,))
-        self._require_form(name="group_ids", dtype="int64", ranks=(1,))
+        self._require_form(field_name="inputs", dtype="float32", ranks=(2, 3, 4))
+        self._require_form(field_name="labels", dtype="bool", ranks=(2,))
+        self._require_form(field_name="record_ids", dtype="int64", ranks=(1,))
+        self._require_form(field_name="group_ids", dtype="int64", ranks=(1,))
         if self.known is not None:
-            self._require_known(self.known)
+            self._require_known_mask(self.known)
         if not isinstance(self.inputs, Pixels):
             try:
                 for block in row_blocks(self.inputs):
@@ -150,51 +150,54 @@ class Split:
             self.group_ids[row_order],
             self.labels[row_order],
         ):
-            add_array(hasher, array=array)
+            add_shape_and_entries(hasher, array=array)
         self._add_inputs(hasher, row_order)
         if self.known is not None and not self.known.all():
-            add_array(hasher, array=self.known[row_order])
+            add_shape_and_entries(hasher, array=self.known[row_order])
         return hasher.hexdigest()
 
     def _add_inputs(self, hasher: Any, row_order: IntArray) -> None:
         """Adds the inputs in the order `row_order` to a digest of `hashlib`, without a copy of all of them."""
         inputs = self.inputs
         if isinstance(inputs, Pixels):
-            add_array(hasher, array=Pixels(levels=inputs.levels, rows=inputs.rows[row_order]))
+            add_shape_and_entries(
+                hasher, array=Pixels(levels=inputs.levels, rows=inputs.rows[row_order])
+            )
         elif np.array_equal(row_order, np.arange(len(row_order))):
-            add_array(hasher, array=inputs)
+            add_shape_and_entries(hasher, array=inputs)
         else:
             hasher.update(repr(inputs.shape).encode())
             for first in range(0, len(row_order), _COPIED_ROWS):
                 rows = row_order[first : first + _COPIED_ROWS]
-                add_bytes(hasher, array=inputs[rows])
+                add_entries(hasher, array=inputs[rows])
 
-    def _require_form(self, name: str, dtype: str, *, ranks: tuple[int, ...]) -> None:
+    def _require_form(self, field_name: str, dtype: str, *, ranks: tuple[int, ...]) -> None:
         """Raises `InvalidValue` unless a field is an array, not masked, with one row for each input and no empty axis.
 
         Args:
-            name: the name of the field.
+            field_name: the name of the field.
             dtype: the dtype that the array must have.
             ranks: the allowed numbers of axes.
         """
-        array = getattr(self, name)
+        array = getattr(self, field_name)
         is_array = isinstance(array, (np.ndarray, Pixels, FileRows))
         if not is_array or isinstance(array, np.ma.MaskedArray):
             rule = "a numpy array; .filled(…) says what masked entries are"
-            raise InvalidValue(name, type(array).__name__, rule=rule)
-        require(array.dtype == dtype, f"{name}.dtype", array.dtype, dtype)
-        require(array.ndim in ranks, f"{name}.ndim", array.ndim, " or ".join(map(str, ranks)))
+            raise InvalidValue(field_name, type(array).__name__, rule=rule)
+        require(array.dtype == dtype, f"{field_name}.dtype", array.dtype, dtype)
+        require(array.ndim in ranks, f"{field_name}.ndim", array.ndim, " or ".join(map(str, ranks)))
         if len(array) != len(self):
             rule = f"{len(self)}, one row for each input"
-            raise InvalidValue(f"len({name})", len(array), rule=rule)
+            raise InvalidValue(f"len({field_name})", len(array), rule=rule)
         has_values = 0 not in array.shape[1:]
-        require(has_values, f"{name}.shape", array.shape, "at least one value per record")
+        require(has_values, f"{field_name}.shape", array.shape, "at least one value per record")
 
-    def _require_known(self, known: BoolArray) -> None:
-        """Raises `InvalidValue` unless `known` has the shape of the labels, and every unknown label is False."""
-        self._require_form(name="known", dtype="bool", ranks=(2,))
-        if known.shape != self.labels.shape:
+    def _require_known_mask(self, known_mask: BoolArray) -> None:
+        """Raises `InvalidValue` unless `known_mask` has the labels' shape, and every unknown label is False."""
+        self._require_form(field_name="known", dtype="bool", ranks=(2,))
+        if known_mask.shape != self.labels.shape:
             rule = f"{self.labels.shape}, one for each label of each record"
-            raise InvalidValue("known.shape", known.shape, rule=rule)
-        num_wrong = np.count_nonzero(self.labels & ~known)
-        require(num_wrong == 0, "labels", f"{num_wrong} True", "False where a label is not known")
+            raise InvalidValue("known.shape", known_mask.shape, rule=rule)
+        num_true_but_unknown = np.count_nonzero(self.labels & ~known_mask)
+        rule = "False where a label is not known"
+        require(num_true_but_unknown == 0, "labels", f"{num_true_but_unknown} True", rule)

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from pate.array_types import Float32Array, IntArray
-from pate.data.array_digest import add_bytes
+from pate.data.array_digest import add_entries
 from pate.data.cache import Blocks, StampedFile, writable
 from pate.data.dataset import Dataset, load_dataset
 from pate.data.image_form import ImageForm
@@ -194,10 +194,10 @@ def _features_of_split(
         first_features: the features of the first images if the fit has already computed them; None otherwise.
     """
     image_hash = hashlib.sha256(repr(split_images.shape).encode())
-    add_bytes(image_hash, array=split_images)
+    add_entries(image_hash, array=split_images)
     features_file = recipe_folder / f"{split_name}-{image_hash.hexdigest()[:12]}.f32"
     stamped_file = StampedFile(
-        path=features_file,
+        array_file=features_file,
         stamps_file=features_file.with_suffix(".stamps"),
         shape=(len(split_images), extractor.num_features),
         dtype=np.float32,

@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 
 from pate.array_types import Float32Array
-from pate.data.array_digest import add_bytes
+from pate.data.array_digest import add_entries
 from pate.data.dataset import Dataset
 from pate.validation import require, require_count, require_kind
 
@@ -59,5 +59,5 @@ class PublicPictures:
     def digest(self) -> str:
         """Returns the SHA-256 digest of the images in their order, in hexadecimal."""
         image_hash = hashlib.sha256(repr((len(self), self.picture_shape)).encode())
-        add_bytes(image_hash, array=self.inputs)
+        add_entries(image_hash, array=self.inputs)
         return image_hash.hexdigest()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pate.aggregators import TrainingSet
 from pate.data import Dataset, Split
-from pate.data.array_digest import add_array
+from pate.data.array_digest import add_shape_and_entries
 from pate.models import StudentModel
 from pate.run.ceiling import ceiling_recipes, train_on_all_records
 from pate.run.record_sample import MAX_ROWS, baseline_rows, is_sampled, sample_in_words
@@ -190,7 +190,7 @@ def _true_label_student(
         seed: the seed of the training.
     """
     pool_hasher = hashlib.sha256()
-    add_array(pool_hasher, array=student_training.pool)
+    add_shape_and_entries(pool_hasher, array=student_training.pool)
     digest_of_labeled_queries = digest_of_training(truly_labeled_queries, seed=seed)
     dependencies_digest = reference_key(
         model_name=_TRUE_LABEL_STUDENT,

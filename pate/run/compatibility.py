@@ -124,7 +124,10 @@ def require_weighted_groups(
     if dataset.budgets is None and linked_records is not None:
         setting_name = "data.group"
         setting_value = f"[{','.join(linked_records.owner_kinds)}]"
-        reason = f"; linked records are {linked_records.num_groups} groups, the largest of {linked_records.largest}"
+        reason = (
+            f"; linked records are {linked_records.num_linked_groups} groups, "
+            f"the largest of {linked_records.largest_linked_group}"
+        )
     rule = (
         "teacher=kernel aggregator=centered_votes, with one teacher for each "
         f"of {num_groups} private groups{reason}"

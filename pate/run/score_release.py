@@ -22,7 +22,7 @@ from pate.accounting.ledger import Ledger
 from pate.accounting.ledger_entry import ChargeNote
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.data import Dataset, Split
-from pate.data.array_digest import add_array
+from pate.data.array_digest import add_shape_and_entries
 from pate.files.arrays import arrays_of_npz, npz_bytes
 from pate.models.student_model import Predictor
 from pate.report.released_scores import ReleasedScores
@@ -261,5 +261,5 @@ def _name_of_account(test_split: Split) -> str:
         test_split.group_ids[order],
         test_split.labels[order],
     ):
-        add_array(hasher, array=array)
+        add_shape_and_entries(hasher, array=array)
     return hasher.hexdigest()
