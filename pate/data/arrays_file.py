@@ -109,25 +109,25 @@ class Arrays:
                 of the splits have groups.
             DamagedFile: a file cannot be read.
         """
-        arrays_of_split = {
+        arrays_by_split = {
             split: _read_arrays(setting_name=f"data.{split}", split_path=getattr(self, split))
             for split in SPLITS
         }
         files_of_split = {split: [_input_file(Path(getattr(self, split)))] for split in SPLITS}
         require_files_apart(files_of_split)
-        grouped = [split for split in SPLITS if "groups" in arrays_of_split[split]]
+        grouped = [split for split in SPLITS if "groups" in arrays_by_split[split]]
         if 0 < len(grouped) < len(SPLITS):
             ungrouped_split = next(split for split in SPLITS if split not in grouped)
             rule = f"also the array groups, as data.{grouped[0]} has it"
             raise InvalidValue(f"data.{ungrouped_split}", rule=rule)
-        private_arrays = arrays_of_split["private"]
-        public_arrays = arrays_of_split["public"]
+        private_arrays = arrays_by_split["private"]
+        public_arrays = arrays_by_split["public"]
         num_public = len(public_arrays["inputs"])
         num_labels = private_arrays["labels"].shape[1]
         # A public pool whose labels are all False counts as unlabeled.
         public_arrays.setdefault("labels", np.zeros((num_public, num_labels), np.bool_))
         private, public, test = (
-            _split(setting_name=f"data.{split}", split_number=number, arrays=arrays_of_split[split])
+            _split(setting_name=f"data.{split}", split_number=number, arrays=arrays_by_split[split])
             for number, split in enumerate(SPLITS)
         )
         notes = [] if grouped else [_UNGROUPED]
@@ -137,7 +137,7 @@ class Arrays:
             name=self.name,
             real=True,
             kind="images" if private.inputs.ndim == 4 else "features",
-            label_names=self._label_names(arrays_of_split),
+            label_names=self._label_names(arrays_by_split),
             private=private,
             public=public,
             test=test,
@@ -170,7 +170,7 @@ class Arrays:
         )
 
     def _label_names(
-        self, arrays_of_split: Mapping[str, Mapping[str, NDArray[Any]]]
+        self, arrays_by_split: Mapping[str, Mapping[str, NDArray[Any]]]
     ) -> tuple[str, ...]:
         """Returns the names of the labels.
 
@@ -178,15 +178,15 @@ class Arrays:
         else label_0, label_1, ….
 
         Args:
-            arrays_of_split: the arrays of each split by name, by the split's name.
+            arrays_by_split: the arrays of each split by name, by the split's name.
 
         Raises:
             InvalidValue: the number of names is wrong, or two files have different names.
         """
-        num_labels = arrays_of_split["private"]["labels"].shape[1]
+        num_labels = arrays_by_split["private"]["labels"].shape[1]
         names_in_files = [
             tuple(arrays["label_names"].tolist())
-            for arrays in arrays_of_split.values()
+            for arrays in arrays_by_split.values()
             if "label_names" in arrays
         ]
         if self.labels:
@@ -220,23 +220,23 @@ def _read_arrays(setting_name: str, *, split_path: str | None) -> dict[str, NDAr
     if not isinstance(split_path, str | PathLike) or not _input_file(Path(split_path)).is_file():
         rule = f"{_FILE_RULE} that is there, or a folder with inputs.npy and labels.npy"
         raise InvalidValue(setting_name, split_path, rule=rule)
-    file_or_folder = Path(split_path)
+    npz_file_or_npy_folder = Path(split_path)
     required_forms = dict(_REQUIRED_FORMS)
     if setting_name == "data.public":
         del required_forms["labels"]
     all_forms = _REQUIRED_FORMS | _OPTIONAL_FORMS
-    if file_or_folder.is_file():
+    if npz_file_or_npy_folder.is_file():
         return read_arrays(
-            file_or_folder,
+            npz_file_or_npy_folder,
             required_forms,
             optional_forms=all_forms,
             remedy=_REMEDY,
             max_unpacked_bytes=_MAX_UNPACKED_BYTES,
         )
     return {
-        array_name: read_npy(file_or_folder / f"{array_name}.npy", array_form=form)
+        array_name: read_npy(npz_file_or_npy_folder / f"{array_name}.npy", array_form=form)
         for array_name, form in all_forms.items()
-        if array_name in required_forms or (file_or_folder / f"{array_name}.npy").exists()
+        if array_name in required_forms or (npz_file_or_npy_folder / f"{array_name}.npy").exists()
     }
 
 

@@ -179,7 +179,7 @@ class CelebA:
             rows_of_split={
                 split: self._rows(
                     split_name=split,
-                    is_listed=split_codes == code,
+                    is_in_split=split_codes == code,
                     has_file=photographs.file_exists,
                 )
                 for split, code in _CODE_OF_SPLIT.items()
@@ -295,19 +295,19 @@ class CelebA:
         rule = f"the folder of your own copy of CelebA, with {ATTRIBUTE_LIST}.txt (or .csv), {SPLIT_LIST} and {IMAGES}/"
         raise InvalidValue("data.root", self.root, rule=rule)
 
-    def _rows(self, split_name: str, is_listed: BoolArray, has_file: BoolArray) -> IntArray:
+    def _rows(self, split_name: str, is_in_split: BoolArray, has_file: BoolArray) -> IntArray:
         """Returns the first `limit` photographs of a split whose files exist, as row numbers in the attribute list.
 
         Args:
             split_name: the split: private, public or test.
-            is_listed: whether each photograph in the attribute list belongs to the split, bool `[num_photographs]`.
+            is_in_split: whether each photograph in the attribute list belongs to the split, bool `[num_photographs]`.
             has_file: whether the file of each of these photographs exists, bool `[num_photographs]`.
 
         Raises:
             InvalidValue: no photograph of the split exists, or some are missing and the field `missing` is "error".
         """
-        rows = np.flatnonzero(is_listed & has_file)
-        num_listed = int(is_listed.sum())
+        rows = np.flatnonzero(is_in_split & has_file)
+        num_listed = int(is_in_split.sum())
         if len(rows) == 0:
             rule = f"the photographs of the {split_name} split unpacked in {IMAGES}/, found none of {num_listed}"
             raise InvalidValue("data.root", self.root, rule=rule)

@@ -72,7 +72,9 @@ def read_attributes(celeba_folder: Path) -> Attributes:
     has_minus_one = any("-1" in row[1:] for row in rows)
     allowed_values = {"1", "-1"} if has_minus_one else {"1", "0"}
     for row in rows:
-        if len(row) != len(attribute_names) + 1 or not allowed_values.issuperset(row[1:]):
+        attribute_values = row[1:]
+        is_complete = len(row) == len(attribute_names) + 1
+        if not is_complete or not allowed_values.issuperset(attribute_values):
             raise _wrong_row(
                 row,
                 attribute_names=attribute_names,
@@ -148,21 +150,23 @@ def read_numbers(celeba_folder: Path, list_name: str, file_names: Sequence[str])
     """
     path, lines = _read_lines(celeba_folder, list_name=list_name)
     rows = lines[1:] if path.suffix == ".csv" else lines
-    number_of_file: dict[str, int] = {}
+    number_of_photograph: dict[str, int] = {}
     for row in rows:
         is_number = len(row) == 2 and row[1].isdecimal() and len(row[1]) <= _MAX_DIGITS
-        if not is_number or row[0] in number_of_file:
+        if not is_number or row[0] in number_of_photograph:
             rule = "a file name, once, and a whole number, and nothing else"
             raise InvalidValue(f"{path.name} row", " ".join(row)[:_MAX_SHOWN], rule=rule)
-        file_name, number_text = row
-        number_of_file[file_name] = int(number_text)
-    missing_file_name = next((file for file in file_names if file not in number_of_file), None)
+        file_name, listed_number = row
+        number_of_photograph[file_name] = int(listed_number)
+    missing_file_name = next(
+        (file for file in file_names if file not in number_of_photograph), None
+    )
     if missing_file_name is not None:
         rule = f"a row for each image of {ATTRIBUTE_LIST}, found none"
         raise InvalidValue(list_name, missing_file_name, rule=rule)
     return ListedNumbers(
-        numbers=np.array([number_of_file[file] for file in file_names], dtype=np.int64),
-        num_others=len(number_of_file) - len(file_names),
+        numbers=np.array([number_of_photograph[file] for file in file_names], dtype=np.int64),
+        num_others=len(number_of_photograph) - len(file_names),
     )
 
 

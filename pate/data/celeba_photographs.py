@@ -54,8 +54,8 @@ class PhotographFiles:
             InvalidValue: two names in the list mean the same file, so that a photograph could be both private and
                 public.
         """
-        folder = _photograph_folder(celeba_folder)
-        version_by_file_name = _file_versions(folder)
+        photograph_folder = _photograph_folder(celeba_folder)
+        version_by_file_name = _file_versions(photograph_folder)
         file_names = tuple(listed_names)
         if not version_by_file_name.keys() >= set(listed_names):
             name_of_stem = {
@@ -77,12 +77,15 @@ class PhotographFiles:
             for name in file_names
         ]
         return cls(
-            folder=folder, file_names=file_names, file_stamps=np.array(stamps, dtype=np.int64)
+            folder=photograph_folder,
+            file_names=file_names,
+            file_stamps=np.array(stamps, dtype=np.int64),
         )
 
     @property
     def file_exists(self) -> BoolArray:
         """Whether the file of each photograph exists, bool `[num_photographs]`."""
+        # The stamp of a missing file is 0.
         return np.asarray(self.file_stamps > 0)
 
     def paths(self, row_numbers: IntArray) -> list[Path]:
@@ -116,12 +119,12 @@ def _photograph_folder(celeba_folder: Path) -> Path:
     return next((folder for folder in folders if folder.is_dir()), celeba_folder / IMAGES)
 
 
-def _file_versions(folder: Path) -> dict[str, _FileVersion]:
+def _file_versions(photograph_folder: Path) -> dict[str, _FileVersion]:
     """Returns the identity and the stamp of each file in a folder, by name; empty if there is no such folder."""
     version_by_file_name: dict[str, _FileVersion] = {}
-    if not folder.is_dir():
+    if not photograph_folder.is_dir():
         return version_by_file_name
-    with os.scandir(folder) as entries:
+    with os.scandir(photograph_folder) as entries:
         for entry in entries:
             if not entry.is_file():
                 continue

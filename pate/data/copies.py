@@ -55,13 +55,17 @@ class Inputs:
     @classmethod
     def from_split(cls, split: Split) -> Inputs:
         """Returns the hashed inputs of a split, without a copy of all inputs at once."""
-        inputs = split.inputs
-        blocks = inputs.blocks() if isinstance(inputs, Pixels) else row_blocks(inputs)
+        inputs_of_split = split.inputs
+        blocks = (
+            inputs_of_split.blocks()
+            if isinstance(inputs_of_split, Pixels)
+            else row_blocks(inputs_of_split)
+        )
         _, group_of_record = np.unique(split.group_ids, return_inverse=True)
         return cls(
             hashes=np.concatenate([_hash_rows(block) for block in blocks]),
             group_of_record=group_of_record,
-            are_pictures=inputs.ndim == _PICTURE_RANK,
+            are_pictures=inputs_of_split.ndim == _PICTURE_RANK,
         )
 
     def __len__(self) -> int:
@@ -81,17 +85,20 @@ class Inputs:
         """Returns the number of records in this split whose input also occurs in `other_inputs`, by their hashes."""
         return int(are_among(self.hashes, other_numbers=other_inputs.hashes).sum())
 
-    def share_by_chance(self, num_records: int) -> float:
-        """Returns an estimate of the probability that a new record has the same input as one of `num_records` records.
+    def chance_of_equal_input(self, num_compared_records: int) -> float:
+        """Returns an estimate of the probability that a new record has the same input as one of some other records.
 
         All records are assumed to come from the same distribution. The estimate is the share of this split's n records
-        whose input also occurs in another group of the split. If `num_records` is more than n, the share is multiplied
-        by `num_records` / n. Except for pictures, one record that counts as repeated is added to the split, so that the
-        estimate is positive in a small split.
+        whose input also occurs in another group of the split. If the other records are more than n, the share is
+        multiplied by their number / n. Except for pictures, one record that counts as repeated is added to the split,
+        so that the estimate is positive in a small split.
+
+        Args:
+            num_compared_records: the number of the other records.
         """
         num_added = 0 if self.are_pictures else 1
         share_of_repeated_records = (self.num_repeated + num_added) / (len(self) + num_added)
-        size_ratio = max(1.0, num_records / len(self))
+        size_ratio = max(1.0, num_compared_records / len(self))
         return min(1.0, max(share_of_repeated_records, _MIN_CHANCE) * size_ratio)
 
 
@@ -147,8 +154,12 @@ def _remarks_on_equal_inputs(inputs_of_splits: Mapping[str, Inputs]) -> Iterator
             continue
         split_inputs = inputs_of_splits[name]
         num_copies = split_inputs.count_in(other_inputs=private_inputs)
-        chance_within_private = private_inputs.share_by_chance(num_records=len(private_inputs))
-        chance_within_split = split_inputs.share_by_chance(num_records=len(private_inputs))
+        chance_within_private = private_inputs.chance_of_equal_input(
+            num_compared_records=len(private_inputs)
+        )
+        chance_within_split = split_inputs.chance_of_equal_input(
+            num_compared_records=len(private_inputs)
+        )
         is_unlikely = _is_unlikely(
             num_agreeing=num_copies,
             num_records=len(split_inputs),
@@ -165,7 +176,9 @@ def _remarks_on_equal_inputs(inputs_of_splits: Mapping[str, Inputs]) -> Iterator
     if _is_unlikely(
         num_agreeing=private_inputs.num_repeated,
         num_records=len(private_inputs),
-        agreement_prob=inputs_of_splits["public"].share_by_chance(num_records=len(private_inputs)),
+        agreement_prob=inputs_of_splits["public"].chance_of_equal_input(
+            num_compared_records=len(private_inputs)
+        ),
     ):
         yield (
             f"data.private: {private_inputs.num_repeated} of {len(private_inputs)} records have the inputs of another "

@@ -93,18 +93,20 @@ class DigitsGrid:
         from sklearn.datasets import load_digits  # loads slowly
 
         pixels, digits = load_digits(return_X_y=True)
-        tiles = pixels.reshape(-1, _DIGIT_SIDE, _DIGIT_SIDE).astype(np.float32) / _FULL_INK
+        base_digits = pixels.reshape(-1, _DIGIT_SIDE, _DIGIT_SIDE).astype(np.float32) / _FULL_INK
         rng = np.random.default_rng(self.seed)
-        digit_indices_of_pools = self._draw_pools(num_digits=len(tiles), rng=rng)
+        digit_indices_of_pools = self._draw_pools(num_base_digits=len(base_digits), rng=rng)
         pool_of_image = self._draw_pool_of_image(rng)
-        tile_of_cell = _draw_tiles(
+        base_digit_of_cell = _draw_base_digits(
             digit_indices_of_pools=digit_indices_of_pools, pool_of_image=pool_of_image, rng=rng
         )
-        is_filled = tile_of_cell >= 0
+        is_filled = base_digit_of_cell >= 0
         # A blank cell has the number -1 and so takes the last digit here; `is_filled` leaves it out.
-        is_digit_in_cell = digits[tile_of_cell][:, :, None] == np.arange(10)
+        is_digit_in_cell = digits[base_digit_of_cell][:, :, None] == np.arange(10)
         all_images = Split(
-            inputs=_compose_one_channel_images(tiles=tiles, tile_of_cell=tile_of_cell),
+            inputs=_compose_one_channel_images(
+                base_digits=base_digits, base_digit_of_cell=base_digit_of_cell
+            ),
             labels=(is_digit_in_cell & is_filled[:, :, None]).any(axis=1),
             record_ids=np.arange(len(pool_of_image)),
             group_ids=pool_of_image,
@@ -123,15 +125,15 @@ class DigitsGrid:
             group_unit=PrivacyUnit("one pool of base digits, with all its composites"),
         )
 
-    def _draw_pools(self, num_digits: int, rng: np.random.Generator) -> list[IntArray]:
+    def _draw_pools(self, num_base_digits: int, rng: np.random.Generator) -> list[IntArray]:
         """Divides the base digits at random, and returns the numbers of the base digits in each pool.
 
-        A base digit is an image of a single digit, with a number from 0 to `num_digits` - 1. The private pools come
-        first, and their sizes differ by at most one. Then come the public pool and the test pool.
+        A base digit is an image of a single digit, with a number from 0 to `num_base_digits` - 1. The private pools
+        come first, and their sizes differ by at most one. Then come the public pool and the test pool.
         """
         split_ends = (_NUM_PRIVATE_DIGITS, _NUM_PRIVATE_DIGITS + _NUM_PUBLIC_DIGITS)
         private_digit_indices, public_digit_indices, test_digit_indices = np.split(
-            rng.permutation(num_digits), split_ends
+            rng.permutation(num_base_digits), split_ends
         )
         private_pools = np.array_split(private_digit_indices, self.num_pools)
         return [*private_pools, public_digit_indices, test_digit_indices]
@@ -150,7 +152,7 @@ class DigitsGrid:
         return np.concatenate([pool_of_private_image, pool_of_public_image, pool_of_test_image])
 
 
-def _draw_tiles(
+def _draw_base_digits(
     digit_indices_of_pools: Sequence[IntArray], pool_of_image: IntArray, rng: np.random.Generator
 ) -> IntArray:
     """Returns the number of the base digit in each cell of each image, `[num_images, 4]`; -1 for a blank cell.
@@ -162,31 +164,36 @@ def _draw_tiles(
         pool_of_image: the pool of each image, `[num_images]`.
         rng: draws the digits and the blank cells.
     """
-    tile_of_cell = np.empty((len(pool_of_image), _NUM_CELLS), dtype=np.int64)
+    base_digit_of_cell = np.empty((len(pool_of_image), _NUM_CELLS), dtype=np.int64)
     for pool_number, digit_indices_of_pool in enumerate(digit_indices_of_pools):
         image_rows = np.flatnonzero(pool_of_image == pool_number)
         digit_indices_of_images = np.tile(digit_indices_of_pool, (len(image_rows), 1))
-        tile_of_cell[image_rows] = rng.permuted(digit_indices_of_images, axis=1)[:, :_NUM_CELLS]
-    is_blank = rng.random(tile_of_cell.shape) < _BLANK_PROBABILITY
-    return np.where(is_blank, -1, tile_of_cell)
+        base_digit_of_cell[image_rows] = rng.permuted(digit_indices_of_images, axis=1)[
+            :, :_NUM_CELLS
+        ]
+    is_blank = rng.random(base_digit_of_cell.shape) < _BLANK_PROBABILITY
+    return np.where(is_blank, -1, base_digit_of_cell)
 
 
-def _compose_one_channel_images(tiles: Float32Array, tile_of_cell: IntArray) -> Float32Array:
+def _compose_one_channel_images(
+    base_digits: Float32Array, base_digit_of_cell: IntArray
+) -> Float32Array:
     """Returns the composed images, `[num_images, 1, 16, 16]`.
 
     Args:
-        tiles: the images of the base digits, `[num_digits, 8, 8]`.
-        tile_of_cell: the number of the base digit in each cell, `[num_images, 4]`; -1 for a blank cell. The cells are
-            the upper left, upper right, lower left and lower right one.
+        base_digits: the images of the base digits, `[num_base_digits, 8, 8]`.
+        base_digit_of_cell: the number of the base digit in each cell, `[num_images, 4]`; -1 for a blank cell. The cells
+            are the upper left, upper right, lower left and lower right one.
     """
-    is_filled = tile_of_cell >= 0
+    is_filled = base_digit_of_cell >= 0
     # A blank cell has the number -1 and so takes the last image here; `is_filled` makes it 0.
-    cells_of_images = tiles[tile_of_cell] * is_filled[:, :, None, None]
+    cells_of_images = base_digits[base_digit_of_cell] * is_filled[:, :, None, None]
     rows_and_columns = (_CELLS_PER_SIDE, _CELLS_PER_SIDE)
     # [num_images, row of cells, column of cells, row of pixels, column of pixels]
     grid = cells_of_images.reshape(
         (len(cells_of_images), *rows_and_columns, _DIGIT_SIDE, _DIGIT_SIDE)
     )
+    # The two axes of rows come before the two axes of columns.
     images = grid.swapaxes(2, 3).reshape((len(cells_of_images), 1, _IMAGE_SIDE, _IMAGE_SIDE))
     return np.ascontiguousarray(images, dtype=np.float32)
 
@@ -221,6 +228,7 @@ class WordNet40(TextReader):
                     np.bool_
                 ),
                 record_ids=arrays["record_ids"].astype(np.int64),
+                # A group is all synsets with one gloss.
                 group_ids=arrays["group_ids"].astype(np.int64),
             )
             split_ends = np.cumsum(arrays["split_sizes"])[:-1]
@@ -246,16 +254,17 @@ class WordNet40(TextReader):
         glosses = bz2.decompress(GLOSSES.read_bytes()).decode().split("\n")
         sorted_ids = np.sort(all_synsets.record_ids)
         splits = {"private": private, "public": public, "test": test}
-        texts: dict[str, list[str]] = {}
-        for name, split in splits.items():
+        texts_by_split: dict[str, list[str]] = {}
+        for split_name, split in splits.items():
             lines = np.searchsorted(sorted_ids, split.record_ids).tolist()
-            texts[name] = [glosses[line] for line in lines]
+            texts_by_split[split_name] = [glosses[line] for line in lines]
         open_stage = stage
-        text_transform = self.text_fit(texts["public"], open_stage)
-        for name, split in splits.items():
-            with open_stage(f"vectors of the {name} texts", len(texts[name])) as advance:
-                inputs = text_transform.vectors(texts[name], report_progress=advance)
-                splits[name] = replace(split, inputs=inputs)
+        text_transform = self.text_fit(texts_by_split["public"], open_stage)
+        for split_name, split in splits.items():
+            split_texts = texts_by_split[split_name]
+            with open_stage(f"vectors of the {split_name} texts", len(split_texts)) as advance:
+                inputs = text_transform.vectors(split_texts, report_progress=advance)
+                splits[split_name] = replace(split, inputs=inputs)
         schema = TableSchema(columns=(TextColumn(name="gloss", text_transform=text_transform),))
         return replace(
             dataset,

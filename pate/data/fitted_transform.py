@@ -76,8 +76,10 @@ class FittedTransform(ABC):
         The output is computed for an artificial input. The error is one of `CONTENT_ERRORS`, which are errors of Python
         such as ValueError and KeyError.
         """
-        floats = [array for array in self.arrays.values() if array.dtype.kind == "f"]
-        if not all(np.isfinite(array).all() for array in floats):
+        float_arrays_of_transform = [
+            array for array in self.arrays.values() if array.dtype.kind == "f"
+        ]
+        if not all(np.isfinite(array).all() for array in float_arrays_of_transform):
             raise ValueError("arrays with numbers that are not finite")
         if not np.isfinite(self._sample_output()).all():
             raise ValueError("arrays whose output is not finite")
@@ -98,8 +100,9 @@ class FittedTransform(ABC):
 
     def save(self, path: Path | str) -> None:
         """Writes the file in one step, and replaces an existing file."""
+        transform_bytes = self.content
         with atomic_write(path) as file:
-            file.write(self.content)
+            file.write(transform_bytes)
 
     @classmethod
     def load(

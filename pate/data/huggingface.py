@@ -118,7 +118,7 @@ class HuggingFace(TextReader):
         normalize_field(self, "path", at_home(self.path))
         for name in ("missing", "uncertain_words"):
             normalize_field(self, name, as_words(getattr(self, name)))
-        self._spelling.require(setting_prefix="data.")
+        self._cell_spelling.require(setting_prefix="data.")
         self._reading_of_uncertain_cells.require()
         for name in ("inputs", "text", "category", "labels"):
             normalize_field(self, name, as_column_names(f"data.{name}", values=getattr(self, name)))
@@ -150,7 +150,7 @@ class HuggingFace(TextReader):
         if input_column is None:
             schema = self._table_schema(open_stage=stage)
         else:
-            schema = TableSchema(columns=(input_column,), spelling=self._spelling)
+            schema = TableSchema(columns=(input_column,), spelling=self._cell_spelling)
         roles = Roles(group=() if self.group is None else (self.group,), id=self.id)
         label_form = Labels(
             self._label_names, reading_of_uncertain_cells=self._reading_of_uncertain_cells
@@ -196,7 +196,7 @@ class HuggingFace(TextReader):
         )
 
     @property
-    def _spelling(self) -> CellSpelling:
+    def _cell_spelling(self) -> CellSpelling:
         """The notation of the cells: the words for missing cells, and how dates are written."""
         return CellSpelling(
             missing=self.missing, date_order=self.date_order, first_year=self.first_year
@@ -272,7 +272,7 @@ class HuggingFace(TextReader):
                 white=self.white,
             )
             return PictureColumn(
-                name=column_name, missing=False, form=form, open_cell=_open_picture
+                name=column_name, missing=False, form=form, find_picture_file=_find_picture_file
             )
         first_cell = public.select_columns([column_name]).with_format("arrow")[:1].column(0)
         types = import_pyarrow().types
@@ -293,7 +293,7 @@ class HuggingFace(TextReader):
             self._public_table(),
             code_columns=self.category,
             text_columns=self.text,
-            spelling=self._spelling,
+            spelling=self._cell_spelling,
         )
         schema.require_usable(setting_name="data.public", text_columns=self.text)
         if not self.text:
@@ -375,7 +375,7 @@ class HuggingFace(TextReader):
             num_rows += len(table)
 
 
-def _open_picture(cell: Any) -> Any:
+def _find_picture_file(cell: Any) -> Any:
     """Returns what a cell of pictures holds, a stream of bytes or else the path of a file; None for an empty cell."""
     picture = cell or {}
     content = picture.get("bytes")

@@ -16,21 +16,23 @@ def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
 
     `np.unique` of numpy 2.3 and later builds a hash table of the numbers first.
     """
-    ascending = np.sort(numbers)
-    is_new = np.ones(len(ascending), np.bool_)
-    is_new[1:] = ascending[1:] != ascending[:-1]
-    return np.asarray(ascending[is_new])
+    ascending_numbers = np.sort(numbers)
+    is_new = np.ones(len(ascending_numbers), np.bool_)
+    is_new[1:] = ascending_numbers[1:] != ascending_numbers[:-1]
+    return np.asarray(ascending_numbers[is_new])
 
 
 def count_shared(ids: IntArray, other_ids: IntArray) -> int:
     """Returns the number of distinct ids that occur in both arrays."""
-    shorter, longer = sorted((ids, other_ids), key=len)
-    if len(shorter) == 0:
+    shorter_ids, longer_ids = sorted((ids, other_ids), key=len)
+    if len(shorter_ids) == 0:
         return 0
-    have_disjoint_ranges = shorter.max() < longer.min() or longer.max() < shorter.min()
+    have_disjoint_ranges = (
+        shorter_ids.max() < longer_ids.min() or longer_ids.max() < shorter_ids.min()
+    )
     if have_disjoint_ranges:
         return 0
-    return len(distinct(shorter[are_among(shorter, longer)]))
+    return len(distinct(shorter_ids[are_among(shorter_ids, longer_ids)]))
 
 
 def are_among(numbers: NDArray[Any], other_numbers: NDArray[Any]) -> BoolArray:
@@ -40,6 +42,8 @@ def are_among(numbers: NDArray[Any], other_numbers: NDArray[Any]) -> BoolArray:
         numbers: the numbers to look up, `[num_numbers]`.
         other_numbers: the numbers among which they are looked up; at least one.
     """
-    ascending = np.sort(other_numbers)
-    positions = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
-    return np.asarray(ascending[positions] == numbers)
+    ascending_other_numbers = np.sort(other_numbers)
+    positions = np.minimum(
+        np.searchsorted(ascending_other_numbers, numbers), len(ascending_other_numbers) - 1
+    )
+    return np.asarray(ascending_other_numbers[positions] == numbers)

@@ -100,7 +100,7 @@ class ImageFolder:
             normalize_field(self, name, as_name(getattr(self, name)))
         for name in ("missing", "uncertain_words"):
             normalize_field(self, name, as_words(getattr(self, name)))
-        self._spelling.require(setting_prefix="data.")
+        self._cell_spelling.require(setting_prefix="data.")
         self._reading_of_uncertain_cells.require()
 
     def require_settings(self) -> None:
@@ -129,13 +129,14 @@ class ImageFolder:
         self._require_different_pictures(picture_names=picture_names, picture_paths=picture_paths)
         remarks: list[str] = []
         owner_word_of_pictures = None
+        # Unless a setting names owners, each picture is a group of its own.
         _, group_of_picture = np.unique(picture_names, return_inverse=True)
         if self.group is not None:
-            people = self._people(encoded_rows_of_splits)
-            remarks += people.remarks(setting=f"data.group={self.group}")
+            picture_owners = self._picture_owners(encoded_rows_of_splits)
+            remarks += picture_owners.remarks(setting=f"data.group={self.group}")
             owner_word_of_pictures = _canonical_owners(encoded_rows_of_splits)
-            group_of_picture = _groups_of_people(
-                people, owner_word_of_pictures=owner_word_of_pictures
+            group_of_picture = _groups_of_owners(
+                picture_owners, owner_word_of_pictures=owner_word_of_pictures
             )
         split_ends = np.cumsum([len(rows.row_numbers) for rows in encoded_rows_of_splits.values()])[
             :-1
@@ -192,7 +193,7 @@ class ImageFolder:
         )
 
     @property
-    def _spelling(self) -> CellSpelling:
+    def _cell_spelling(self) -> CellSpelling:
         return CellSpelling(missing=self.missing)
 
     @property
@@ -228,7 +229,7 @@ class ImageFolder:
         num_pictures = sum(table.num_rows for table in table_file.batches([self.file]))
         with open_stage("decoding pictures", num_pictures) as advance:
             picture_column = self._picture_column(advance)
-            schema = TableSchema(columns=(picture_column,), spelling=self._spelling)
+            schema = TableSchema(columns=(picture_column,), spelling=self._cell_spelling)
             encoded_rows_of_splits = {}
             for split in SPLITS:
                 encoded_rows_of_splits[split] = Rows(
@@ -255,7 +256,7 @@ class ImageFolder:
         root = Path(str(self.root)).resolve()
         num_opened = count(1)
 
-        def open_picture(name: Any) -> Path | None:
+        def find_picture_file(name: Any) -> Path | None:
             advance(next(num_opened))
             path = (root / ("" if name is None else str(name).strip())).resolve()
             return path if path.is_relative_to(root) else None
@@ -271,7 +272,7 @@ class ImageFolder:
             name=self.file,
             missing=False,
             form=form,
-            open_cell=open_picture,
+            find_picture_file=find_picture_file,
             readable_rule=(
                 f"pictures that can be read and lie below data.root={self.root}, "
                 "endings such as .png included"
@@ -294,17 +295,19 @@ class ImageFolder:
             rule = "each picture once, under one name: ./a.png, a link to a.png and a.png are one picture"
             raise InvalidValue(setting, "a picture twice", rule=rule)
 
-    def _people(self, encoded_rows_of_splits: Mapping[str, Rows]) -> People:
+    def _picture_owners(self, encoded_rows_of_splits: Mapping[str, Rows]) -> People:
         """Returns the owners of the pictures; raises `InvalidValue` if an owner is in two splits."""
-        people = People.from_names(
+        picture_owners = People.from_names(
             cells_of_splits=[
                 rows.owner_cells_of_kinds[0] for rows in encoded_rows_of_splits.values()
             ]
         )
         require_apart(
-            "group", column_name=self.group, id_arrays_of_splits=people.person_arrays_of_splits
+            "group",
+            column_name=self.group,
+            id_arrays_of_splits=picture_owners.person_arrays_of_splits,
         )
-        return people
+        return picture_owners
 
     def _make_splits(
         self,
@@ -350,19 +353,19 @@ def _canonical_owners(encoded_rows_of_splits: Mapping[str, Rows]) -> NDArray[np.
     return np.array([canonical_word(word) for word in words])
 
 
-def _groups_of_people(people: People, owner_word_of_pictures: NDArray[np.str_]) -> IntArray:
+def _groups_of_owners(picture_owners: People, owner_word_of_pictures: NDArray[np.str_]) -> IntArray:
     """Returns the group of each picture, `[num_pictures]`; a group is all pictures of one person.
 
     A person may be written in several ways. The number of a group is the smallest position of these words in the
     alphabetic order of all words.
 
     Args:
-        people: the owners of the pictures.
+        picture_owners: the owners of the pictures.
         owner_word_of_pictures: the name of each picture's owner, as `_canonical_owners` returns it.
     """
     _, position_of_word = np.unique(owner_word_of_pictures, return_inverse=True)
     return smallest_of_group(
-        group_of_row=np.concatenate(people.groups()),
+        group_of_row=np.concatenate(picture_owners.groups()),
         value_of_row=position_of_word.astype(np.int64),
     )
 
@@ -384,10 +387,10 @@ def _names_of_picture(listed_name: str, path: Path, root: Path) -> tuple[str, st
     return listed_name, path.relative_to(root).as_posix(), f"sha256:{digest}"
 
 
-def _names_of_owners(words: Sequence[str]) -> NDArray[np.str_]:
+def _names_of_owners(owner_words: Sequence[str]) -> NDArray[np.str_]:
     """Returns the names by which a ledger recognizes owners, `[3 * num_words]`.
 
     They are the words, then the `person_name` of each word, then these names in lower case.
     """
-    names = [person_name(word) for word in words]
-    return np.array([*words, *names, *(name.casefold() for name in names)])
+    person_names = [person_name(word) for word in owner_words]
+    return np.array([*owner_words, *person_names, *(name.casefold() for name in person_names)])

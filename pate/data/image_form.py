@@ -71,11 +71,12 @@ class ImageForm(Preprocessing):
             InvalidValue: a picture cannot be read.
         """
         is_one_picture = isinstance(samples, (str, PathLike)) or hasattr(samples, "resize")
-        pictures = [samples] if is_one_picture else list(samples)
-        levels = [
-            self.levels(picture, name=f"data[{index}]") for index, picture in enumerate(pictures)
+        pictures_or_files = [samples] if is_one_picture else list(samples)
+        levels_of_pictures = [
+            self.levels(picture_or_file, name=f"data[{index}]")
+            for index, picture_or_file in enumerate(pictures_or_files)
         ]
-        return np.reshape(levels, (-1, *self.input_shape)).astype(np.float32) / WHITE
+        return np.reshape(levels_of_pictures, (-1, *self.input_shape)).astype(np.float32) / WHITE
 
     def levels(
         self, picture: Any, name: str, *, refuses_unknown_white: bool = False

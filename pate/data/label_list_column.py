@@ -29,12 +29,13 @@ class LabelListColumn:
     Attributes:
         name: the name of the column.
         label_names: the names of the labels.
-        holds_classes: whether a list holds the classes that apply, and not a bit for each label.
+        items_are_class_numbers: whether the items of a list are the numbers of the classes that apply. Otherwise they
+            are bits, one for each label.
     """
 
     name: str
     label_names: tuple[str, ...]
-    holds_classes: bool
+    items_are_class_numbers: bool
 
     @classmethod
     def from_feature(
@@ -64,7 +65,7 @@ class LabelListColumn:
             if clashing_name is not None:
                 rule = "classes called otherwise than the columns that are read"
                 raise InvalidValue("data.labels", clashing_name, rule=rule)
-            return cls(name=column_name, label_names=label_names, holds_classes=True)
+            return cls(name=column_name, label_names=label_names, items_are_class_numbers=True)
         length = getattr(feature, "length", -1)
         if length <= 0:
             rule = (
@@ -73,7 +74,7 @@ class LabelListColumn:
             )
             raise InvalidValue("data.labels", column_name, rule=rule)
         label_names = tuple(f"{column_name}_{position}" for position in range(length))
-        return cls(name=column_name, label_names=label_names, holds_classes=False)
+        return cls(name=column_name, label_names=label_names, items_are_class_numbers=False)
 
     def with_bits(self, table: Any) -> Any:
         """Returns a pyarrow table in which a column of bits for each label replaces this column.
@@ -86,7 +87,7 @@ class LabelListColumn:
         pa = import_pyarrow()
         label_lists = table.column(self.name).combine_chunks()
         is_missing_list = np.repeat(is_missing(label_lists)[:, None], len(self.label_names), axis=1)
-        if self.holds_classes:
+        if self.items_are_class_numbers:
             bits = self._bits_of_classes(label_lists)
             is_unknown = is_missing_list
         else:
@@ -97,35 +98,35 @@ class LabelListColumn:
             table = table.append_column(label, pa.array(label_bits, mask=is_null))
         return table
 
-    def _bits_of_classes(self, label_lists: Any) -> NDArray[np.int8]:
+    def _bits_of_classes(self, class_lists: Any) -> NDArray[np.int8]:
         """Returns, for lists of numbers of classes, which classes each list has: 0 and 1, `[num_lists, num_labels]`.
 
         An item that is null or the number of no class makes every bit of its list `_NO_BIT`, which readers refuse.
         """
         compute = import_pyarrow().compute
-        list_of_item = compute.list_parent_indices(label_lists).to_numpy()
+        list_of_item = compute.list_parent_indices(class_lists).to_numpy()
         classes = (
-            compute.list_flatten(label_lists)
+            compute.list_flatten(class_lists)
             .cast(import_pyarrow().int64())
             .fill_null(-1)
             .to_numpy()
         )
         is_class = (classes >= 0) & (classes < len(self.label_names))
-        bits = np.zeros((len(label_lists), len(self.label_names)), np.int8)
+        bits = np.zeros((len(class_lists), len(self.label_names)), np.int8)
         bits[list_of_item[is_class], classes[is_class]] = 1
         bits[list_of_item[~is_class]] = _NO_BIT
         return bits
 
-    def _bits_of_items(self, label_lists: Any) -> tuple[NDArray[np.int8], BoolArray]:
+    def _bits_of_items(self, bit_lists: Any) -> tuple[NDArray[np.int8], BoolArray]:
         """Returns the bits of lists with an item for each label, and whether the item of each label is missing.
 
         Both are `[num_lists, num_labels]`. A bit is 0, 1 or -1. It is `_NO_BIT`, which readers refuse, for any other
         item and in lists of another length.
         """
         pa = import_pyarrow()
-        items = pa.compute.list_flatten(label_lists)
-        list_of_item = pa.compute.list_parent_indices(label_lists).to_numpy()
-        num_items = np.bincount(list_of_item, minlength=len(label_lists))
+        items = pa.compute.list_flatten(bit_lists)
+        list_of_item = pa.compute.list_parent_indices(bit_lists).to_numpy()
+        num_items = np.bincount(list_of_item, minlength=len(bit_lists))
         first_items = np.cumsum(num_items) - num_items
         has_other_length = num_items != len(self.label_names)
         items_of_label = [
@@ -133,7 +134,7 @@ class LabelListColumn:
             for position in range(len(self.label_names))
         ]
         labels = Labels(self.label_names).read(pa.table(items_of_label, names=self.label_names))
-        bits = np.zeros((len(label_lists), len(self.label_names)), np.int8)
+        bits = np.zeros((len(bit_lists), len(self.label_names)), np.int8)
         bits[labels.bits] = 1
         bits[labels.wrong] = _NO_BIT
         # `labels` marks -1 as wrong. It is stored as -1, which the reader of the whole table reads as

@@ -37,9 +37,9 @@ class OwnerNames(Set[bytes]):
         return any(name == other for other in self)
 
     @classmethod
-    def _from_iterable(cls, names: Iterable[Any]) -> frozenset[Any]:
+    def _from_iterable(cls, owner_or_record_names: Iterable[Any]) -> frozenset[Any]:
         """Returns a frozenset of the names; the base class `Set` calls it for the results of `&`, `|` and `-`."""
-        return frozenset(names)
+        return frozenset(owner_or_record_names)
 
 
 def owner_names(

@@ -23,12 +23,12 @@ class PictureColumn(Column):
 
     Attributes:
         form: the size and the colors to which pictures are brought.
-        open_cell: a function from a cell to a file or an image; it returns None for a cell that names neither.
+        find_picture_file: a function from a cell to a file or an image; it returns None for a cell that names neither.
         readable_rule: the text of an error for a cell that names no picture, or a damaged one: what is expected.
     """
 
     form: ImageForm
-    open_cell: Callable[[Any], Any]
+    find_picture_file: Callable[[Any], Any]
     readable_rule: str = "pictures that can be read"
 
     @property
@@ -42,7 +42,7 @@ class PictureColumn(Column):
         A picture that cannot be read is marked as wrong, and its row is 0; `broken_rules` has the rule of the first.
 
         Args:
-            cells: a pyarrow array of cells that `open_cell` takes, such as names of files.
+            cells: a pyarrow array of cells that `find_picture_file` takes, such as names of files.
             cell_notation: ignored.
         """
         levels: Any = np.zeros((len(cells), *self.form.input_shape), np.uint8)
@@ -65,7 +65,7 @@ class PictureColumn(Column):
 
     def _levels(self, cell: Any) -> NDArray[np.uint8]:
         """Returns the levels of a cell's picture; raises `InvalidValue` if the cell names none that can be read."""
-        picture = self.open_cell(cell)
+        picture = self.find_picture_file(cell)
         if picture is None:
             raise InvalidValue(self.name, rule=UNREADABLE)
         return self.form.levels(picture, name=self.name, refuses_unknown_white=True)

@@ -121,7 +121,7 @@ def _converted(
     if upright.mode.startswith(_DEEP_MODES):
         if white_level is None and refuses_unknown_white:
             raise InvalidValue(name, rule=_UNKNOWN_WHITE)
-        upright = _reduced_to_8_bits(image=upright, name=name, white_level=white_level)
+        upright = _reduced_to_8_bits(gray_image=upright, name=name, white_level=white_level)
     elif upright.mode in _TRANSPARENT_MODES or "transparency" in upright.info:
         upright = _on_background(image=upright)
     return upright.convert(MODES[channels])
@@ -151,11 +151,11 @@ def _require_white_of_colors(image: Image, name: str, white_level: float | None)
         raise InvalidValue(name, rule=rule)
 
 
-def _reduced_to_8_bits(image: Image, name: str, white_level: float | None) -> Image:
+def _reduced_to_8_bits(gray_image: Image, name: str, white_level: float | None) -> Image:
     """Returns a gray picture of 8 bits, with levels scaled so that white becomes 255.
 
     Args:
-        image: a gray picture of more than 8 bits.
+        gray_image: a gray picture of more than 8 bits.
         name: the name of the picture, for messages.
         white_level: the level that means white; None infers it by `_likely_white`.
 
@@ -164,10 +164,10 @@ def _reduced_to_8_bits(image: Image, name: str, white_level: float | None) -> Im
     """
     from PIL import Image
 
-    levels = np.asarray(image).astype(np.float64)
+    levels = np.asarray(gray_image).astype(np.float64)
     if white_level is None:
-        white_level = _likely_white(mode=image.mode, levels=levels, name=name)
-    transparent_level = image.info.get("transparency")
+        white_level = _likely_white(mode=gray_image.mode, levels=levels, name=name)
+    transparent_level = gray_image.info.get("transparency")
     if isinstance(transparent_level, int):
         # Transparent pixels get the color of the background.
         levels = np.where(levels == transparent_level, white_level, levels)

@@ -38,6 +38,7 @@ class Pixels:
     levels: NDArray[np.uint8]
     rows: IntArray
 
+    # Those of the array that `np.asarray` returns. `levels` are bytes.
     ndim: ClassVar[int] = 4
     dtype: ClassVar[np.dtype[np.float32]] = np.dtype(np.float32)
 

@@ -39,14 +39,14 @@ class SharedRecords:
         owner_kinds: the names of the kinds of owners, at least two.
         weights: the weight of each record, `[num_private]`, in (0, 1]. The weights of one owner's records sum to at
             most 1. None if linked records form groups instead.
-        num_groups: the number of groups of linked records.
-        largest: the number of records in the largest of these groups.
+        num_linked_groups: the number of groups of linked records.
+        largest_linked_group: the number of records in the largest of these groups.
     """
 
     owner_kinds: tuple[str, ...]
     weights: FloatArray | None
-    num_groups: int
-    largest: int
+    num_linked_groups: int
+    largest_linked_group: int
 
     @classmethod
     def from_owners(
@@ -60,17 +60,17 @@ class SharedRecords:
             owner_kinds: the kinds of owners, such as `("patient", "doctor")`.
             owner_numbers_of_kinds: for each kind, the number of each record's owner from 0, int64 `[num_private]`.
         """
-        records_per_group = np.bincount(linked_groups(owner_numbers_of_kinds))
+        records_per_linked_group = np.bincount(linked_groups(owner_numbers_of_kinds))
         weights = _weights(owner_numbers_of_kinds)
         # A group of n records is worth about as much as the square root of n groups of one record each. Records with
         # weights are worth the sum of their weights.
-        worth_of_groups = np.sqrt(records_per_group).sum()
+        worth_of_groups = np.sqrt(records_per_linked_group).sum()
         worth_of_weights = weights.sum()
         return cls(
             owner_kinds=owner_kinds,
             weights=None if worth_of_groups >= worth_of_weights else weights,
-            num_groups=len(records_per_group),
-            largest=int(records_per_group.max()),
+            num_linked_groups=len(records_per_linked_group),
+            largest_linked_group=int(records_per_linked_group.max()),
         )
 
     @property
@@ -84,8 +84,8 @@ class SharedRecords:
         either_name = " or ".join(f"one {name}" for name in self.owner_kinds)
         if self.weights is None:
             rule = (
-                f"records linked by any of them are a group: {self.num_groups:,} groups, "
-                f"the largest of {self.largest:,}"
+                f"records linked by any of them are a group: {self.num_linked_groups:,} groups, "
+                f"the largest of {self.largest_linked_group:,}"
             )
         else:
             rule = (
@@ -139,8 +139,8 @@ def linked_groups(owner_numbers_of_kinds: Sequence[IntArray]) -> IntArray:
         ]
     )
     num_nodes = int(first_nodes[-1])
-    edges = np.ones(len(record_nodes), np.int8)
-    graph = coo_array((edges, (record_nodes, owner_nodes)), shape=(num_nodes, num_nodes))
+    edges_to_owners = np.ones(len(record_nodes), np.int8)
+    graph = coo_array((edges_to_owners, (record_nodes, owner_nodes)), shape=(num_nodes, num_nodes))
     _, component_of_node = connected_components(graph, directed=False)
     _, group_of_record = np.unique(component_of_node[:num_records], return_inverse=True)
     return np.asarray(group_of_record, dtype=np.int64)

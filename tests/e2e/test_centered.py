@@ -391,7 +391,7 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
     shared_records = SharedRecords.from_owners(
         owner_kinds=("patient", "doctor"), owner_numbers_of_kinds=[rows // 2, (rows + 1) // 2 % 50]
     )
-    assert shared_records.weights is not None and shared_records.num_groups == 1
+    assert shared_records.weights is not None and shared_records.num_linked_groups == 1
     private = replace(dataset.private, group_ids=dataset.private.record_ids)
     dataset_of_shared_records = replace(dataset, private=private, shared=shared_records)
     report = train(

@@ -302,7 +302,7 @@ def test_rule_of_a_column_is_that_of_its_first_wrong_cell() -> None:
         name="file",
         missing=False,
         form=ImageForm(channels=1, height=16, width=16),
-        open_cell=picture_of_cell.get,
+        find_picture_file=picture_of_cell.get,
     )
     for cells, is_first in ((["none", "deep"], True), (["deep", "none"], False)):
         encoded = column.encode(pa.array(cells))

@@ -106,7 +106,10 @@ def test_weighted_records_are_refused_with_other_samples(tmp_path: Path) -> None
     queries_path = tmp_path / "queries.npz"
     np.savez(queries_path, inputs=np.ones((3, 2), np.float32))
     shared = SharedRecords(
-        owner_kinds=("patient", "doctor"), weights=np.full(4, 0.25), num_groups=1, largest=4
+        owner_kinds=("patient", "doctor"),
+        weights=np.full(4, 0.25),
+        num_linked_groups=1,
+        largest_linked_group=4,
     )
     weighted_dataset = replace(small_dataset(), shared=shared)
     with refused_parameter("data.group", value="['patient', 'doctor']"):
