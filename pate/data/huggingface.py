@@ -118,7 +118,7 @@ class HuggingFace(TextReader):
         normalize_field(self, "path", at_home(self.path))
         for name in ("missing", "uncertain_words"):
             normalize_field(self, name, as_words(getattr(self, name)))
-        self._cell_spelling.require(setting_prefix="data.")
+        self._cell_notation.require(setting_prefix="data.")
         self._reading_of_uncertain_cells.require()
         for name in ("inputs", "text", "category", "labels"):
             normalize_field(self, name, as_column_names(f"data.{name}", values=getattr(self, name)))
@@ -150,7 +150,7 @@ class HuggingFace(TextReader):
         if input_column is None:
             schema = self._table_schema(open_stage=stage)
         else:
-            schema = TableSchema(columns=(input_column,), spelling=self._cell_spelling)
+            schema = TableSchema(columns=(input_column,), spelling=self._cell_notation)
         roles = Roles(group=() if self.group is None else (self.group,), id=self.id)
         label_form = Labels(
             self._label_names, reading_of_uncertain_cells=self._reading_of_uncertain_cells
@@ -196,7 +196,7 @@ class HuggingFace(TextReader):
         )
 
     @property
-    def _cell_spelling(self) -> CellSpelling:
+    def _cell_notation(self) -> CellSpelling:
         """The notation of the cells: the words for missing cells, and how dates are written."""
         return CellSpelling(
             missing=self.missing, date_order=self.date_order, first_year=self.first_year
@@ -293,7 +293,7 @@ class HuggingFace(TextReader):
             self._public_table(),
             code_columns=self.category,
             text_columns=self.text,
-            spelling=self._cell_spelling,
+            spelling=self._cell_notation,
         )
         schema.require_usable(setting_name="data.public", text_columns=self.text)
         if not self.text:

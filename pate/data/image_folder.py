@@ -100,7 +100,7 @@ class ImageFolder:
             normalize_field(self, name, as_name(getattr(self, name)))
         for name in ("missing", "uncertain_words"):
             normalize_field(self, name, as_words(getattr(self, name)))
-        self._cell_spelling.require(setting_prefix="data.")
+        self._cell_notation.require(setting_prefix="data.")
         self._reading_of_uncertain_cells.require()
 
     def require_settings(self) -> None:
@@ -193,7 +193,7 @@ class ImageFolder:
         )
 
     @property
-    def _cell_spelling(self) -> CellSpelling:
+    def _cell_notation(self) -> CellSpelling:
         return CellSpelling(missing=self.missing)
 
     @property
@@ -229,7 +229,7 @@ class ImageFolder:
         num_pictures = sum(table.num_rows for table in table_file.batches([self.file]))
         with open_stage("decoding pictures", num_pictures) as advance:
             picture_column = self._picture_column(advance)
-            schema = TableSchema(columns=(picture_column,), spelling=self._cell_spelling)
+            schema = TableSchema(columns=(picture_column,), spelling=self._cell_notation)
             encoded_rows_of_splits = {}
             for split in SPLITS:
                 encoded_rows_of_splits[split] = Rows(
