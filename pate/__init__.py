@@ -17,18 +17,19 @@ __all__ = ["PATEClassifier", "load"]
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(public_name: str) -> Any:
     """Returns the object with a public name of the package; its module is imported when it is first used (PEP 562)."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import_module("pate.extras").require_extra(f"pate.{name}", _EXTRA_OF[name])
-    globals()[name] = value = getattr(import_module(_MODULE_OF[name]), name)
+    if public_name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {public_name!r}")
+    import_module("pate.extras").require_extra(f"pate.{public_name}", _EXTRA_OF[public_name])
+    module = import_module(_MODULE_OF[public_name])
+    globals()[public_name] = value = getattr(module, public_name)
     return value
 
 
 def __dir__() -> list[str]:
     try:
-        import_module("pate.extras").require_extra("pate", "train")
+        import_module("pate.extras").require_extra(__name__, extra="train")
     except ImportError:  # `help(pate)` reads every name that is listed
         return sorted(globals())
     return sorted({*globals(), *__all__})

@@ -83,15 +83,15 @@ class Accountant(ABC):
         """
         require_probability("alpha", alpha)
         bounds = self._delta_free_bounds()
-        power_by_gaussian = gaussian_trade_off(bounds.mu, alpha=alpha)
+        miss_prob_by_gaussian = gaussian_trade_off(bounds.mu, alpha=alpha)
         if bounds.is_exact:
-            return power_by_gaussian
+            return miss_prob_by_gaussian
         negligible_delta = _NEGLIGIBLE_SHARE * min(alpha, 1 - alpha)
         largest_epsilon = self._largest_useful_epsilon(negligible_delta=negligible_delta)
-        power_by_lines = trade_off_lower_bound(
+        miss_prob_by_lines = trade_off_lower_bound(
             delta_at=self._quick_delta, alpha=alpha, largest_epsilon=largest_epsilon
         )
-        return max(power_by_gaussian, power_by_lines)
+        return max(miss_prob_by_gaussian, miss_prob_by_lines)
 
     def advantage(self) -> float:
         """Returns the largest difference of the probabilities of a right and of a false alarm, of all attacks.
@@ -150,7 +150,8 @@ class Accountant(ABC):
         The epsilon is at most 700; instead of an infinite epsilon 0 is returned. Where twice the sum of the failure
         probabilities is above `negligible_delta`, that number takes the place of `negligible_delta`.
         """
-        delta = max(negligible_delta, 2 * getattr(self, "failure_prob", 0.0))
+        total_failure_prob = getattr(self, "failure_prob", 0.0)
+        delta = max(negligible_delta, 2 * total_failure_prob)
         epsilon = self.get_epsilon(delta) if delta < 1 else math.inf
         return min(epsilon, _LARGEST_EXPONENT) if epsilon < math.inf else 0.0
 

@@ -14,7 +14,7 @@ from pate.validation import require, require_non_negative
 # The probabilities of a false alarm for which a bound is printed, in decimals.
 _FALSE_ALARM_RATES = ("0.001", "0.01", "0.1")
 # The probabilities of a right guess without the release for which a bound is printed, in decimals, and in words.
-_WORDS_OF_PRIOR_CHANCE = {"0.000001": "one in a million", "0.5": "50%"}
+_WORDS_OF_PRIOR_GUESS_CHANCE = {"0.000001": "one in a million", "0.5": "50%"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +60,10 @@ class AttackBounds:
                 for false_alarm_rate in _FALSE_ALARM_RATES
             },
             guessed={
-                prior_chance: _largest_true_alarm_rate(accountant, alpha=float(prior_chance))
-                for prior_chance in _WORDS_OF_PRIOR_CHANCE
+                prior_guess_chance: _largest_true_alarm_rate(
+                    accountant, alpha=float(prior_guess_chance)
+                )
+                for prior_guess_chance in _WORDS_OF_PRIOR_GUESS_CHANCE
             },
             advantage=float(format_delta(accountant.advantage())),
             gdp_mu=float(format_epsilon(accountant.gdp_mu())),
@@ -84,8 +86,10 @@ class AttackBounds:
         share_of_right_answers = percent((1 + self.advantage) / 2)
         row_name = "right answers to whether one member takes part, at most"
         rows.append((row_name, share_of_right_answers))
-        for prior_chance, chance_after_release in self.guessed.items():
-            chance_in_words = _WORDS_OF_PRIOR_CHANCE.get(prior_chance, prior_chance)
+        for prior_guess_chance, chance_after_release in self.guessed.items():
+            chance_in_words = _WORDS_OF_PRIOR_GUESS_CHANCE.get(
+                prior_guess_chance, prior_guess_chance
+            )
             row_name = f"right guesses of what is guessed with {chance_in_words} without the release, at most"
             rows.append((row_name, percent(chance_after_release)))
         mu = "none is known" if self.gdp_mu == math.inf else format_epsilon(self.gdp_mu)

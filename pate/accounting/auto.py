@@ -90,7 +90,7 @@ class AutoAccountant(AccountantBesideRenyi):
 
     def get_epsilon(self, target_delta: float) -> float:
         """Returns the smallest epsilon, at `target_delta`, of all accountants that are used for these events."""
-        return self._smallest(target_delta).epsilon
+        return self._smallest_of_accountants(target_delta).epsilon
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the smallest delta, at `target_epsilon`, of all accountants that are used for these events."""
@@ -99,11 +99,11 @@ class AutoAccountant(AccountantBesideRenyi):
 
     def winner(self, target_delta: float) -> str:
         """Returns the name of the accountant with the smallest epsilon at `target_delta`, such as `exact`."""
-        return self._smallest(target_delta).accountant.name
+        return self._smallest_of_accountants(target_delta).accountant.name
 
     def resolution(self, target_delta: float) -> float:
         """Returns the relative numerical error of the epsilon at `target_delta` (`Accountant.resolution`)."""
-        return self._smallest(target_delta).accountant.resolution(target_delta)
+        return self._smallest_of_accountants(target_delta).accountant.resolution(target_delta)
 
     def _quick_delta(self, epsilon: float) -> float:
         return min(accountant._quick_delta(epsilon) for accountant in self._chosen_accountants())
@@ -111,7 +111,7 @@ class AutoAccountant(AccountantBesideRenyi):
     def _largest_useful_epsilon(self, negligible_delta: float) -> float:
         return self._rdp._largest_useful_epsilon(negligible_delta=negligible_delta)
 
-    def _smallest(self, target_delta: float) -> _SmallestEpsilon:
+    def _smallest_of_accountants(self, target_delta: float) -> _SmallestEpsilon:
         """Returns the smallest epsilon at `target_delta`, with the accountant that computed it.
 
         Of several accountants with this epsilon, the first in the order of their use is returned.
@@ -183,7 +183,9 @@ class AutoAccountant(AccountantBesideRenyi):
         """
         count_of_leaf: Counter[Event] = Counter()
         for event, count in self._counted_events:
-            for leaf, times in event_tree.leaves(event_tree.by_accesses(event), num_releases=count):
+            for leaf, times in event_tree.leaves(
+                event_tree.priced_by_accesses(event), num_releases=count
+            ):
                 if times > 0 and not isinstance(leaf, events.GaussianEvent):
                     count_of_leaf[leaf] += times
         is_small = (

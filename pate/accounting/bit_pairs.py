@@ -23,9 +23,9 @@ from pate.array_types import BoolArray, FloatArray, IntArray
 # The highest level of the search has at most so many runs of pairs.
 _LARGEST_TOP_LEVEL = 64
 # A run consists of so many runs of the level below.
-_RUN_LENGTH = 4
-# So many pairs are computed at a time, which limits memory; their arrays fit into the cache of a core.
-_PAIRS_AT_ONCE = 2**13
+_NUM_SUBRUNS = 4
+# So many candidates are computed at a time, which limits memory; their arrays fit into the cache of a core.
+_CANDIDATES_AT_ONCE = 2**13
 # A threshold has at most so many pairs. If its statistic has more values, each pair dominates a run of pairs.
 _LARGEST_NUM_PAIRS = 2**12
 # Runs are shortest where the statistic is at most this number of noise stds from the threshold.
@@ -35,34 +35,37 @@ _OUTWARD = 2.0**-40
 _SMALLEST_LOSS = 1e-300
 
 
-class _Candidates(NamedTuple):
-    """Candidates for the largest divergence of a bit: the index of a pair and the index of an order for each.
+class _RunsWithOrders(NamedTuple):
+    """Candidates for the largest divergence of a bit: the index of a run of pairs and the index of an order for each.
 
-    A pair is one of neighbors, or it dominates a run of consecutive pairs. Both arrays are `[num_candidates]`.
+    A run is a single pair of neighbors, or several consecutive pairs that one pair dominates. Both arrays are
+    `[num_candidates]`.
     """
 
-    pair_indices: IntArray
+    run_indices: IntArray
     order_indices: IntArray
 
 
 @lru_cache(maxsize=16)  # several bounds on one event need its pairs
-def bit_pairs(event: BitEvent) -> FloatArray:
+def bit_pairs(bit_event: BitEvent) -> FloatArray:
     """Returns pairs of log odds (logits) that a bit is 1, `[2, num_pairs]`; one pair dominates any two neighbors.
 
     The first row has the smaller log odds of each pair. A pair stands for the neighbors in either order. For a
     `ThresholdEvent` there are some thousands of pairs at most, however many teachers there are. For another bit there
     is at most one pair for each value of its statistic.
     """
-    if isinstance(event, events.ThresholdEvent) and event.num_values > _LARGEST_NUM_PAIRS:
-        return _pairs_above_runs(threshold_event=event)
+    if isinstance(bit_event, events.ThresholdEvent) and bit_event.num_values > _LARGEST_NUM_PAIRS:
+        return _pairs_above_runs(threshold_event=bit_event)
     # The statistics of a pair are `reach` apart, or less at the end of the table.
-    logits = event.log_odds
-    last_index = len(logits) - 1
-    higher_logits = logits[np.minimum(np.arange(len(logits)) + event.reach, last_index)]
-    logit_pairs = np.stack([logits, higher_logits])[:, logits < higher_logits]
+    logits_by_statistic = bit_event.log_odds
+    last_index = len(logits_by_statistic) - 1
+    higher_indices = np.minimum(np.arange(len(logits_by_statistic)) + bit_event.reach, last_index)
+    logits_at_reach = logits_by_statistic[higher_indices]
+    logit_pairs = np.stack([logits_by_statistic, logits_at_reach])  # [2, num_values]
+    logit_pairs = logit_pairs[:, logits_by_statistic < logits_at_reach]
     if logit_pairs.shape[1] == 0:
         return logit_pairs
-    # Both rows rise, so equal pairs stand side by side.
+    # Both rows rise, so equal pairs stand side by side. A pair differs where one of its two logits does.
     differs_from_previous = (logit_pairs[:, 1:] != logit_pairs[:, :-1]).any(axis=0)
     return logit_pairs[:, np.append(True, differs_from_previous)]
 
@@ -76,13 +79,17 @@ def _pairs_above_runs(threshold_event: events.ThresholdEvent) -> FloatArray:
     """
     last_step = threshold_event.num_values - 1
     unit = _CENTER * threshold_event.noise_std
-    asinh_of_lowest = asinh(threshold_event.lowest / unit)
-    asinh_of_highest = asinh((threshold_event.lowest + last_step) / unit)
-    run_ends = (
-        np.sinh(np.linspace(asinh_of_lowest, asinh_of_highest, _LARGEST_NUM_PAIRS)) * unit
-        - threshold_event.lowest
+    # the smallest and the largest value of the integer, minus the threshold
+    lowest_excess = threshold_event.lowest
+    highest_excess = lowest_excess + last_step
+    asinh_of_lowest_excess = asinh(lowest_excess / unit)
+    asinh_of_highest_excess = asinh(highest_excess / unit)
+    excesses_at_run_ends = unit * np.sinh(
+        np.linspace(asinh_of_lowest_excess, asinh_of_highest_excess, _LARGEST_NUM_PAIRS)
     )
-    steps_at_run_ends = np.append(np.floor(run_ends).astype(np.int64), [0, last_step])
+    # A step is the number of a value of the integer: 0 for the smallest value, 1 for the next.
+    inner_run_ends = np.floor(excesses_at_run_ends - lowest_excess).astype(np.int64)
+    steps_at_run_ends = np.append(inner_run_ends, [0, last_step])
     steps_at_run_ends = np.unique(np.clip(steps_at_run_ends, 0, last_step))
     # the logits of the first and of the last pair of each run
     lower_logits_of_first_pairs = threshold_event.log_odds_at(steps=steps_at_run_ends[:-1])
@@ -102,9 +109,9 @@ def _pairs_above_runs(threshold_event: events.ThresholdEvent) -> FloatArray:
 
 def _rounded_up_difference(larger_log_prob: FloatArray, smaller_log_prob: FloatArray) -> FloatArray:
     """Returns the larger logarithm of a probability less the smaller one, rounded up."""
-    return np.asarray(
-        larger_log_prob - smaller_log_prob - LOG_ROUNDING * (larger_log_prob + smaller_log_prob)
-    )
+    # Both logarithms are at most 0, so the largest error is at least 0.
+    largest_error = -LOG_ROUNDING * (larger_log_prob + smaller_log_prob)
+    return np.asarray(larger_log_prob - smaller_log_prob + largest_error)
 
 
 def pairs_of_losses(loss_of_one: FloatArray, loss_of_zero: FloatArray) -> FloatArray:
@@ -131,7 +138,7 @@ def pairs_of_losses(loss_of_one: FloatArray, loss_of_zero: FloatArray) -> FloatA
     return np.stack([lower_logits - rounding_of_lower, higher_logits + rounding_of_higher])
 
 
-def bit_rdp(event: BitEvent, orders: FloatArray) -> FloatArray:
+def bit_rdp(bit_event: BitEvent, orders: FloatArray) -> FloatArray:
     """Returns the Renyi curve of a released bit: the largest D_a over all pairs of neighbors, `[num_orders]`.
 
     The largest divergence is found by branch and bound, for each order separately. Level 0 has the single pairs of
@@ -139,80 +146,85 @@ def bit_rdp(event: BitEvent, orders: FloatArray) -> FloatArray:
     1 and their largest loss of a 0. So its divergence bounds the divergences of all pairs in these runs. A run is
     discarded where its bound is not above the divergence of a single pair that was found before.
     """
-    logit_pairs = bit_pairs(event)
+    logit_pairs = bit_pairs(bit_event)
     largest_divergences = np.zeros_like(orders)
     logit_pairs_of_levels = _levels_of_runs(logit_pairs)
     run_index_grid, order_index_grid = np.meshgrid(
         np.arange(logit_pairs_of_levels[-1].shape[1]), np.arange(len(orders))
     )
-    candidates = _Candidates(
-        pair_indices=run_index_grid.ravel(), order_indices=order_index_grid.ravel()
+    runs_with_orders = _RunsWithOrders(
+        run_indices=run_index_grid.ravel(), order_indices=order_index_grid.ravel()
     )
-    for depth in range(len(logit_pairs_of_levels) - 1, -1, -1):
+    for level in range(len(logit_pairs_of_levels) - 1, -1, -1):
         divergence_bounds = _divergences(
-            logit_pairs_of_levels[depth],
-            pair_indices=candidates.pair_indices,
-            orders=orders[candidates.order_indices],
+            logit_pairs_of_levels[level],
+            pair_indices=runs_with_orders.run_indices,
+            orders=orders[runs_with_orders.order_indices],
         )
-        if depth == 0:
-            np.maximum.at(largest_divergences, candidates.order_indices, divergence_bounds)
+        if level == 0:
+            np.maximum.at(largest_divergences, runs_with_orders.order_indices, divergence_bounds)
             break
         # For each order, the middle pair of the run with the largest bound raises what single pairs attain.
-        best_candidates = _largest_of_each_order(candidates, divergence_bounds)
-        run_length = _RUN_LENGTH**depth
+        best_runs = _best_run_of_each_order(runs_with_orders, divergence_bounds)
+        num_pairs_of_run = _NUM_SUBRUNS**level
         middle_pair_indices = np.minimum(
-            best_candidates.pair_indices * run_length + run_length // 2, logit_pairs.shape[1] - 1
+            best_runs.run_indices * num_pairs_of_run + num_pairs_of_run // 2,
+            logit_pairs.shape[1] - 1,
         )
         attained_divergences = _divergences(
             logit_pairs,
             pair_indices=middle_pair_indices,
-            orders=orders[best_candidates.order_indices],
+            orders=orders[best_runs.order_indices],
         )
-        np.maximum.at(largest_divergences, best_candidates.order_indices, attained_divergences)
-        is_alive = divergence_bounds > largest_divergences[candidates.order_indices]
-        candidates = _runs_below(
-            candidates, is_alive, num_runs=logit_pairs_of_levels[depth - 1].shape[1]
+        np.maximum.at(largest_divergences, best_runs.order_indices, attained_divergences)
+        run_remains = divergence_bounds > largest_divergences[runs_with_orders.order_indices]
+        runs_with_orders = _runs_below(
+            runs_with_orders,
+            run_remains=run_remains,
+            num_runs_below=logit_pairs_of_levels[level - 1].shape[1],
         )
     return largest_divergences
 
 
-def _largest_of_each_order(candidates: _Candidates, divergence_bounds: FloatArray) -> _Candidates:
+def _best_run_of_each_order(
+    runs_with_orders: _RunsWithOrders, divergence_bounds: FloatArray
+) -> _RunsWithOrders:
     """Returns, for each order with candidates, the candidate with the largest bound.
 
     Args:
-        candidates: the candidates, `[num_candidates]`.
+        runs_with_orders: the candidates: runs of one level of the search, with an order each.
         divergence_bounds: a bound on the divergence of each candidate, `[num_candidates]`.
     """
-    indices_by_order_and_bound = np.lexsort((divergence_bounds, candidates.order_indices))
+    indices_by_order_and_bound = np.lexsort((divergence_bounds, runs_with_orders.order_indices))
     is_last_of_order = np.append(
-        np.diff(candidates.order_indices[indices_by_order_and_bound]) > 0, True
+        np.diff(runs_with_orders.order_indices[indices_by_order_and_bound]) > 0, True
     )
     best_indices = indices_by_order_and_bound[is_last_of_order]
-    return _Candidates(
-        pair_indices=candidates.pair_indices[best_indices],
-        order_indices=candidates.order_indices[best_indices],
+    return _RunsWithOrders(
+        run_indices=runs_with_orders.run_indices[best_indices],
+        order_indices=runs_with_orders.order_indices[best_indices],
     )
 
 
 def _runs_below(
-    candidates: _Candidates, candidate_remains: BoolArray, *, num_runs: int
-) -> _Candidates:
+    runs_with_orders: _RunsWithOrders, *, run_remains: BoolArray, num_runs_below: int
+) -> _RunsWithOrders:
     """Returns, as new candidates, the runs of the level below that the remaining candidates represent.
 
     A run is a number of consecutive pairs of neighbors. Each run consists of up to four runs of the level below.
 
     Args:
-        candidates: runs of one level of the search, with an order each.
-        candidate_remains: True for the candidates that remain, `[num_candidates]`.
-        num_runs: the number of runs on the level below.
+        runs_with_orders: the candidates: runs of one level of the search, with an order each.
+        run_remains: True for the candidates that remain, `[num_candidates]`.
+        num_runs_below: the number of runs on the level below.
     """
-    run_indices = (
-        candidates.pair_indices[candidate_remains, None] * _RUN_LENGTH + np.arange(_RUN_LENGTH)
+    subrun_indices = (
+        runs_with_orders.run_indices[run_remains, None] * _NUM_SUBRUNS + np.arange(_NUM_SUBRUNS)
     ).ravel()
-    order_indices = np.repeat(candidates.order_indices[candidate_remains], _RUN_LENGTH)
-    run_exists = run_indices < num_runs  # the last run of a level may be shorter
-    return _Candidates(
-        pair_indices=run_indices[run_exists], order_indices=order_indices[run_exists]
+    order_indices = np.repeat(runs_with_orders.order_indices[run_remains], _NUM_SUBRUNS)
+    subrun_exists = subrun_indices < num_runs_below  # the last run of a level may be shorter
+    return _RunsWithOrders(
+        run_indices=subrun_indices[subrun_exists], order_indices=order_indices[subrun_exists]
     )
 
 
@@ -231,11 +243,11 @@ def _levels_of_runs(logit_pairs: FloatArray) -> list[FloatArray]:
     loss_of_one = log_expit(logit_pairs[1]) - log_expit(logit_pairs[0])
     loss_of_zero = log_expit(-logit_pairs[0]) - log_expit(-logit_pairs[1])
     losses_by_outcome_and_pair = np.stack([loss_of_one, loss_of_zero])
-    length = _RUN_LENGTH
-    while length * _LARGEST_TOP_LEVEL < num_pairs * _RUN_LENGTH:
+    length = _NUM_SUBRUNS
+    while length * _LARGEST_TOP_LEVEL < num_pairs * _NUM_SUBRUNS:
         losses_by_outcome_and_pair = np.maximum.reduceat(
             losses_by_outcome_and_pair,
-            np.arange(0, losses_by_outcome_and_pair.shape[1], _RUN_LENGTH),
+            np.arange(0, losses_by_outcome_and_pair.shape[1], _NUM_SUBRUNS),
             axis=1,
         )
         logit_pairs_of_levels.append(
@@ -244,7 +256,7 @@ def _levels_of_runs(logit_pairs: FloatArray) -> list[FloatArray]:
                 loss_of_zero=losses_by_outcome_and_pair[1],
             )
         )
-        length *= _RUN_LENGTH
+        length *= _NUM_SUBRUNS
     return logit_pairs_of_levels
 
 
@@ -259,11 +271,12 @@ def _divergences(logit_pairs: FloatArray, pair_indices: IntArray, orders: FloatA
         pair_indices: the index of the pair of each candidate, `[num_candidates]`.
         orders: the order of each candidate, `[num_candidates]`.
     """
-    divergences = np.empty(len(pair_indices))
+    num_candidates = len(pair_indices)
+    divergences = np.empty(num_candidates)
     log_p, log_q = log_expit(logit_pairs)
     log_not_p, log_not_q = log_expit(-logit_pairs)
-    for start in range(0, len(pair_indices), _PAIRS_AT_ONCE):
-        batch_slice = slice(start, start + _PAIRS_AT_ONCE)
+    for start in range(0, num_candidates, _CANDIDATES_AT_ONCE):
+        batch_slice = slice(start, start + _CANDIDATES_AT_ONCE)
         batch_pair_indices = pair_indices[batch_slice]
         divergence_of_p_from_q = bernoulli_rdp(
             log_p=log_p[batch_pair_indices],

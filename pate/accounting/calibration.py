@@ -75,17 +75,15 @@ class NoisePrices:
         self._by_noise: dict[float, PricedNoise] = {}
         self.tolerance = _TOLERANCE
 
-    def priced(self, noise_level: float) -> PricedNoise:
+    def priced(self, noise: float) -> PricedNoise:
         """Returns a noise level with its log(epsilon / target epsilon), which is computed once for each level."""
-        if noise_level not in self._by_noise:
-            self._by_noise[noise_level] = PricedNoise(
-                noise=noise_level, log_excess=self._log_excess(noise_level)
-            )
-        return self._by_noise[noise_level]
+        if noise not in self._by_noise:
+            self._by_noise[noise] = PricedNoise(noise=noise, log_excess=self._log_excess(noise))
+        return self._by_noise[noise]
 
-    def _log_excess(self, noise_level: float) -> float:
+    def _log_excess(self, noise: float) -> float:
         """Returns the logarithm of epsilon(noise) / target epsilon."""
-        accountant = self._make_accountant().compose(self._event_for(noise_level))
+        accountant = self._make_accountant().compose(self._event_for(noise))
         epsilon = accountant.get_epsilon(self._target_delta)
         self.tolerance = max(_TOLERANCE, accountant.resolution(self._target_delta))
         return math.log(epsilon / self._target_epsilon) if epsilon > 0 else -math.inf
@@ -142,13 +140,13 @@ def calibrate(
             # The slope is a usual one at first, and then that of the secant through the last two noises.
             slope = _USUAL_SLOPE
             for _ in range(_NUM_SECANTS):
-                log_excess = noise_prices.priced(noise_level=start).log_excess
+                log_excess = noise_prices.priced(noise=start).log_excess
                 if -noise_prices.tolerance <= log_excess <= 0:
                     return start
                 if not -1 < log_excess < 1:
                     break
                 next_noise = start * math.exp((log_excess + noise_prices.tolerance / 2) / slope)
-                fall = log_excess - noise_prices.priced(noise_level=next_noise).log_excess
+                fall = log_excess - noise_prices.priced(noise=next_noise).log_excess
                 secant_slope = fall / math.log(next_noise / start)
                 slope = min(max(secant_slope, _SMALLEST_SLOPE), _LARGEST_SLOPE)
                 start = next_noise
@@ -170,14 +168,14 @@ def _bracket(noise_prices: NoisePrices, first_noise: float, target_epsilon: floa
     Raises:
         InvalidValue: the epsilon is above the target after all steps.
     """
-    last_priced_noise = noise_prices.priced(noise_level=first_noise)
+    last_priced_noise = noise_prices.priced(noise=first_noise)
     grows = not last_priced_noise.is_enough
     # Epsilon falls about as 1 / noise or faster: a change of log(noise) by the excess, and a little more, crosses the
     # target.
     factor = math.exp(min(1.05 * abs(last_priced_noise.log_excess) + 0.005, math.log(2)))
     for _ in range(_LARGEST_NUM_DOUBLINGS):
         next_noise = last_priced_noise.noise * factor if grows else last_priced_noise.noise / factor
-        next_priced_noise = noise_prices.priced(noise_level=next_noise)
+        next_priced_noise = noise_prices.priced(noise=next_noise)
         if next_priced_noise.is_enough is grows:  # the target lies between the last two
             if grows:
                 return Bracket(unsafe_end=last_priced_noise, safe_end=next_priced_noise)
@@ -187,7 +185,9 @@ def _bracket(noise_prices: NoisePrices, first_noise: float, target_epsilon: floa
     if grows:
         rule = "an epsilon that some noise can reach"
         raise InvalidValue("target_epsilon", target_epsilon, rule=rule)
-    return Bracket(unsafe_end=last_priced_noise, safe_end=last_priced_noise)
+    # Even the smallest noise that was tried is enough.
+    smallest_priced_noise = last_priced_noise
+    return Bracket(unsafe_end=smallest_priced_noise, safe_end=smallest_priced_noise)
 
 
 def _narrow(noise_prices: NoisePrices, bracket: Bracket, tolerance: float) -> float:
@@ -218,7 +218,7 @@ def _narrow(noise_prices: NoisePrices, bracket: Bracket, tolerance: float) -> fl
         margin = share_of_tolerance / 8
         share_of_width = min(max(share_of_width, margin), 1 - margin)
         noise_between = noise_prices.priced(
-            noise_level=unsafe_end.noise * math.exp(log_width * share_of_width)
+            noise=unsafe_end.noise * math.exp(log_width * share_of_width)
         )
         num_steps += 1
         if noise_between.is_enough:

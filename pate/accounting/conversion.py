@@ -17,7 +17,7 @@ Curve = Callable[[FloatArray], FloatArray]
 """A Renyi curve: a function from orders, `[num_orders]`, to the Renyi divergences of these orders, `[num_orders]`."""
 
 # The orders of `epsilon_as_in_papers`, each 0.4% above the order before.
-_ORDERS_OF_PAPERS: FloatArray = 1 + np.geomspace(1e-3, 1e4, 4001)
+_FINE_GRID_OF_ORDERS: FloatArray = 1 + np.geomspace(1e-3, 1e4, 4001)
 # The exponential of a larger number may be no float.
 _LARGEST_EXPONENT = 700.0
 # For a larger rho the best order is too near to 1 for a float.
@@ -100,8 +100,8 @@ def epsilon_as_in_papers(
     """
     require_choice("conversion", conversion, choices=("classic", "tight"))
     require_probability("target_delta", target_delta)
-    orders = _ORDERS_OF_PAPERS
-    rdp = count * curve(_ORDERS_OF_PAPERS)
+    orders = _FINE_GRID_OF_ORDERS
+    rdp = count * curve(_FINE_GRID_OF_ORDERS)
     if conversion == "tight":
         return float(rdp_to_epsilons(orders, rdp, target_delta=target_delta).min())
     return float((rdp + math.log(1 / target_delta) / (orders - 1)).min())
@@ -190,12 +190,12 @@ def gaussian_delta(mu: float, *, epsilon: float) -> float:
     if mu == 0:
         return 0.0
     rounding = (epsilon / mu + mu / 2) * _ULP
-    scaled_epsilon = epsilon / mu - mu / 2 - rounding
-    if math.isnan(scaled_epsilon):
+    standardized_epsilon = epsilon / mu - mu / 2 - rounding
+    if math.isnan(standardized_epsilon):
         return 1.0
     log_delta = -math.inf
-    if scaled_epsilon < _FARTHEST:
-        log_delta = min(_log_gaussian_delta(mu, scaled_epsilon=scaled_epsilon), 0.0)
+    if standardized_epsilon < _FARTHEST:
+        log_delta = min(_log_gaussian_delta(mu, standardized_epsilon=standardized_epsilon), 0.0)
     return math.nextafter(math.exp(log_delta), 1.0)
 
 
@@ -213,25 +213,31 @@ def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
     require_probability("target_delta", target_delta)
     log_delta = math.log(target_delta)
     log_delta -= _ULP * abs(log_delta)  # rounded down
-    low_scaled_epsilon = max(-mu / 2, -_FARTHEST)  # the a of epsilon = 0; left of -40 delta is 1
-    if mu == 0 or _log_gaussian_delta(mu, scaled_epsilon=low_scaled_epsilon) <= log_delta:
+    # the a of epsilon = 0; left of -40 delta is 1
+    low_standardized_epsilon = max(-mu / 2, -_FARTHEST)
+    if (
+        mu == 0
+        or _log_gaussian_delta(mu, standardized_epsilon=low_standardized_epsilon) <= log_delta
+    ):
         return 0.0
     # there delta is less than half of the target
-    high_scaled_epsilon = math.sqrt(-2 * log_delta) + 1e-3
-    # Delta is too large at `low_scaled_epsilon`, and never at `high_scaled_epsilon`.
-    while high_scaled_epsilon - low_scaled_epsilon > 1e-14 + 4 * _ULP * abs(high_scaled_epsilon):
-        middle_scaled_epsilon = (low_scaled_epsilon + high_scaled_epsilon) / 2
-        if _log_gaussian_delta(mu, scaled_epsilon=middle_scaled_epsilon) > log_delta:
-            low_scaled_epsilon = middle_scaled_epsilon
+    high_standardized_epsilon = math.sqrt(-2 * log_delta) + 1e-3
+    # Delta is too large at `low_standardized_epsilon`, and never at `high_standardized_epsilon`.
+    while high_standardized_epsilon - low_standardized_epsilon > 1e-14 + 4 * _ULP * abs(
+        high_standardized_epsilon
+    ):
+        middle_standardized_epsilon = (low_standardized_epsilon + high_standardized_epsilon) / 2
+        if _log_gaussian_delta(mu, standardized_epsilon=middle_standardized_epsilon) > log_delta:
+            low_standardized_epsilon = middle_standardized_epsilon
         else:
-            high_scaled_epsilon = middle_scaled_epsilon
-    return mu * (high_scaled_epsilon + mu / 2) * (1 + _ROUNDING)
+            high_standardized_epsilon = middle_standardized_epsilon
+    return mu * (high_standardized_epsilon + mu / 2) * (1 + _ROUNDING)
 
 
-def _log_gaussian_delta(mu: float, scaled_epsilon: float) -> float:
-    """Returns log delta of a Gaussian release at epsilon = mu (scaled_epsilon + mu / 2), rounded up.
+def _log_gaussian_delta(mu: float, standardized_epsilon: float) -> float:
+    """Returns log delta of a Gaussian release at epsilon = mu (standardized_epsilon + mu / 2), rounded up.
 
-    With a = scaled_epsilon, the Mills ratio R(x) = Phi(-x) / phi(x), and R' = x R - 1,
+    With a = standardized_epsilon, the Mills ratio R(x) = Phi(-x) / phi(x), and R' = x R - 1,
 
         delta = Phi(-a) - e^epsilon Phi(-a - mu) = phi(a) (R(a) - R(a + mu)).
 
@@ -240,25 +246,27 @@ def _log_gaussian_delta(mu: float, scaled_epsilon: float) -> float:
 
     Args:
         mu: the l2 sensitivity / noise std, > 0.
-        scaled_epsilon: the number a = epsilon / mu - mu / 2, which stands for the epsilon.
+        standardized_epsilon: the number a = epsilon / mu - mu / 2, which stands for the epsilon.
     """
-    log_density = -scaled_epsilon * scaled_epsilon / 2 - math.log(2 * math.pi) / 2
-    if scaled_epsilon < _LEFT:
-        second_term = math.exp(log_density) * _mills_ratio(scaled_epsilon + mu) * (1 - 16 * _ULP)
-        return min(math.log(ndtr_without_scipy(-scaled_epsilon) - second_term) + 4 * _ULP, 0)
+    log_density = -standardized_epsilon * standardized_epsilon / 2 - math.log(2 * math.pi) / 2
+    if standardized_epsilon < _LEFT:
+        second_term = (
+            math.exp(log_density) * _mills_ratio(standardized_epsilon + mu) * (1 - 16 * _ULP)
+        )
+        return min(math.log(ndtr_without_scipy(-standardized_epsilon) - second_term) + 4 * _ULP, 0)
     if mu < _SMALL_MU:
         nodes, weights = gauss_legendre(_NUM_NODES)
-        x = scaled_epsilon + mu * (1 + nodes) / 2
+        x = standardized_epsilon + mu * (1 + nodes) / 2
         slopes = np.where(x > _FAR, 1 / np.maximum(x, 1.0) ** 2, 1 - x * _mills_ratio(x))
         log_difference = math.log(mu) + math.log(float(weights @ np.maximum(slopes, 0.0)) / 2)
-        num_ulps = 4 * (1 + min(scaled_epsilon + mu, _FAR) ** 2)
+        num_ulps = 4 * (1 + min(standardized_epsilon + mu, _FAR) ** 2)
     else:
-        ratio = float(_mills_ratio(scaled_epsilon))
-        difference = ratio - float(_mills_ratio(scaled_epsilon + mu))
-        log_difference = math.log(difference)
-        num_ulps = 16 * ratio / difference
+        mills_ratio = float(_mills_ratio(standardized_epsilon))
+        mills_ratio_difference = mills_ratio - float(_mills_ratio(standardized_epsilon + mu))
+        log_difference = math.log(mills_ratio_difference)
+        num_ulps = 16 * mills_ratio / mills_ratio_difference
     log_delta = log_density + log_difference
-    rounding = _ULP * (scaled_epsilon * scaled_epsilon + abs(log_delta) + num_ulps + 16)
+    rounding = _ULP * (standardized_epsilon * standardized_epsilon + abs(log_delta) + num_ulps + 16)
     return log_delta + rounding
 
 

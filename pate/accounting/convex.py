@@ -17,20 +17,20 @@ def lower_hull(x: Any, y: Any) -> IntArray:
         x: the first coordinates, rising, `[num_points]`.
         y: the second coordinates, `[num_points]`.
     """
-    corner_indices: list[int] = []
+    hull_corner_indices: list[int] = []
     # Floats of Python are the same numbers, and faster.
     x = x.tolist()
     y = y.tolist()
     for i in range(len(x)):
-        while len(corner_indices) > 1:
-            first, second = corner_indices[-2:]
+        while len(hull_corner_indices) > 1:
+            first, second = hull_corner_indices[-2:]
             rise_to_second = (y[second] - y[first]) * (x[i] - x[first])
             rise_to_point = (y[i] - y[first]) * (x[second] - x[first])
             if rise_to_second < rise_to_point:
                 break
-            corner_indices.pop()
-        corner_indices.append(i)
-    return np.array(corner_indices, dtype=np.int64)
+            hull_corner_indices.pop()
+        hull_corner_indices.append(i)
+    return np.array(hull_corner_indices, dtype=np.int64)
 
 
 def convex_minorant(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -40,5 +40,5 @@ def convex_minorant(x: FloatArray, y: FloatArray) -> FloatArray:
         x: the first coordinates, rising, `[num_points]`.
         y: the second coordinates, `[num_points]`.
     """
-    corner_indices = lower_hull(x=x, y=y)
-    return np.asarray(np.interp(x, x[corner_indices], y[corner_indices]))
+    hull_corner_indices = lower_hull(x=x, y=y)
+    return np.asarray(np.interp(x, x[hull_corner_indices], y[hull_corner_indices]))

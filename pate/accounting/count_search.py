@@ -34,5 +34,6 @@ def largest_count(holds: Callable[[int], bool], *, maximum: int, guess: int = 1)
     def is_too_many(count: int) -> bool:
         return not holds(count)
 
-    candidates = range(smaller_count + 1, min(larger_count, maximum + 1))
-    return smaller_count + bisect_left(candidates, x=True, key=is_too_many)
+    # the counts for which it is not known yet whether the condition holds
+    undecided_counts = range(smaller_count + 1, min(larger_count, maximum + 1))
+    return smaller_count + bisect_left(undecided_counts, x=True, key=is_too_many)

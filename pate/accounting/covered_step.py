@@ -18,15 +18,15 @@ from pate.accounting.exact_pairs import Box, two_point_probabilities
 from pate.accounting.winner import WinnerPairs
 from pate.array_types import FloatArray, IntArray
 
-# One matrix product computes the expectations of so many pairs at so many points of the grid, so that its rows stay in
-# the processor's cache.
+# One matrix product computes the expectations of so many pairs at so many points of the grid, so that its windows stay
+# in the processor's cache.
 _PAIRS_AT_ONCE = 16
 _POINTS_AT_ONCE = 4096
 # The relative slack of the search in boxes, and of that in a winner's trees.
 _BOX_SEARCH_SLACK = 3e-5
 _WINNER_SEARCH_SLACK = 1e-4
 # At most so many steps use one cover.
-_LARGEST_USES_OF_COVER = 12
+_LARGEST_STEPS_PER_COVER = 12
 
 _Node = Box | Pair
 
@@ -66,12 +66,13 @@ def winner_step(
 class _WeightedSums(NamedTuple):
     """The expectations of V(x - loss) under several pairs of distributions, written as one matrix product.
 
-    V(x) is the delta at epsilon = x that the later releases can reach. The number of pairs is S. The product has R
-    rows, each of which is V shifted by a number of grid points.
+    V(x) is the delta at epsilon = x that the later releases can reach. The number of pairs is S. The product sums W
+    windows of the padded values, each of which is V shifted by a number of grid points.
     """
 
-    row_starts: IntArray  # the index in the padded values at which each row starts, `[R]`
-    row_weights: FloatArray  # the weight of each row in the expectation of each pair, `[S, R]`
+    window_starts: IntArray  # the index in the padded values at which each window starts, `[W]`
+    # the weight of each window in the expectation of each pair, `[S, W]`
+    weights_by_pair_and_window: FloatArray
     prob_beyond_points: (
         FloatArray  # the probability that leads left of all points, where V is 1, `[S, 1]`
     )
@@ -124,21 +125,21 @@ class _CoveredStep:
         # the nodes at which the last search stopped, with these leaves
         self._cover_sums: list[_WeightedSums] = []
         self._num_searches = 0
-        self._num_remaining_uses = 0  # of the cover
+        self._num_remaining_steps = 0  # of the cover
 
     def __call__(self, later_deltas: FloatArray) -> FloatArray:
         padded_deltas = self._grid.padded(later_deltas, self._num_padding)
-        if self._num_remaining_uses > 0:
-            self._num_remaining_uses -= 1
-            best_expectations = self._largest_expectations(
+        if self._num_remaining_steps > 0:
+            self._num_remaining_steps -= 1
+            best_at_points = self._largest_expectations(
                 weighted_sums=self._cover_sums, padded_deltas=padded_deltas
             )
         else:
-            best_expectations = self._search(padded_deltas)
+            best_at_points = self._search(padded_deltas)
             self._num_searches += 1
-            num_uses = 2 ** (self._num_searches // 2)
-            self._num_remaining_uses = min(num_uses, _LARGEST_USES_OF_COVER)
-        return np.minimum(best_expectations * self._rounding_factor, 1.0)
+            num_steps_of_cover = 2 ** (self._num_searches // 2)
+            self._num_remaining_steps = min(num_steps_of_cover, _LARGEST_STEPS_PER_COVER)
+        return np.minimum(best_at_points * self._rounding_factor, 1.0)
 
     def _search(self, padded_deltas: FloatArray) -> FloatArray:
         """Searches the trees from their roots, stores the nodes where it stops, and returns the new values V, `[size]`.
@@ -149,61 +150,60 @@ class _CoveredStep:
             padded_deltas: the values V on the padded grid.
         """
         # what the leaves seen so far attain, a lower bound on the maximum
-        attained_expectations = self._largest_expectations(
+        attained_at_points = self._largest_expectations(
             weighted_sums=self._leaf_sums, padded_deltas=padded_deltas
         )
         largest_skipped = (
-            attained_expectations * (1 + self._relative_search_slack) + self._negligible_delta
+            attained_at_points * (1 + self._relative_search_slack) + self._negligible_delta
         )
-        best_expectations = attained_expectations.copy()
+        best_at_points = attained_at_points.copy()
         open_nodes: list[_Node] = [*self._roots]
-        shifts_of_inner_nodes: list[Shifts] = []
-        shifts_of_leaves: list[Shifts] = []
+        loss_shifts_of_inner_nodes: list[Shifts] = []
+        loss_shifts_of_leaves: list[Shifts] = []
         while open_nodes:
-            tree_node = open_nodes.pop()
-            shifts = self._shifts(tree_node)
-            is_leaf = not tree_node.dominated_pairs
+            pair_or_box = open_nodes.pop()
+            loss_shifts = self._shifts(pair_or_box)
+            is_leaf = not pair_or_box.dominated_pairs
             if is_leaf and self._defers_leaves:
-                shifts_of_leaves.append(shifts)
+                loss_shifts_of_leaves.append(loss_shifts)
                 continue
             weighted_deltas_of_losses = [
-                self._grid.shifted(padded_deltas, self._num_padding, shift=weighted_shift)
-                for weighted_shift in shifts
+                self._grid.shifted(padded_deltas, self._num_padding, shift=loss_shift)
+                for loss_shift in loss_shifts
             ]
             # the sum of P(loss) V(x - loss)
-            node_expectations = reduce(np.add, weighted_deltas_of_losses)
-            if not is_leaf and (node_expectations > largest_skipped).any():
-                open_nodes += tree_node.dominated_pairs
+            expectations_at_points = reduce(np.add, weighted_deltas_of_losses)
+            if not is_leaf and (expectations_at_points > largest_skipped).any():
+                open_nodes += pair_or_box.dominated_pairs
                 continue
-            np.maximum(best_expectations, node_expectations, out=best_expectations)
+            np.maximum(best_at_points, expectations_at_points, out=best_at_points)
             if is_leaf:
-                shifts_of_leaves.append(shifts)
-                np.maximum(attained_expectations, node_expectations, out=attained_expectations)
+                loss_shifts_of_leaves.append(loss_shifts)
+                np.maximum(attained_at_points, expectations_at_points, out=attained_at_points)
                 largest_skipped = (
-                    attained_expectations * (1 + self._relative_search_slack)
-                    + self._negligible_delta
+                    attained_at_points * (1 + self._relative_search_slack) + self._negligible_delta
                 )
             else:
-                shifts_of_inner_nodes.append(shifts)
-        self._leaf_sums = self._weighted_sums(shifts_of_leaves)
-        self._cover_sums = [*self._weighted_sums(shifts_of_inner_nodes), *self._leaf_sums]
+                loss_shifts_of_inner_nodes.append(loss_shifts)
+        self._leaf_sums = self._weighted_sums(loss_shifts_of_leaves)
+        self._cover_sums = [*self._weighted_sums(loss_shifts_of_inner_nodes), *self._leaf_sums]
         if self._defers_leaves:
-            best_expectations = np.maximum(
-                best_expectations,
+            best_at_points = np.maximum(
+                best_at_points,
                 self._largest_expectations(
                     weighted_sums=self._leaf_sums, padded_deltas=padded_deltas
                 ),
             )
-        return best_expectations
+        return best_at_points
 
-    def _shifts(self, tree_node: _Node) -> Shifts:
+    def _shifts(self, pair_or_box: _Node) -> Shifts:
         """Returns the shifts of V by all privacy losses of a node's pair, from a cache.
 
         An infinite loss shifts left of all points, where V is 1.
         """
-        if tree_node not in self._shifts_of_node:
-            self._shifts_of_node[tree_node] = self._shifts_of(tree_node, self._grid)
-        return self._shifts_of_node[tree_node]
+        if pair_or_box not in self._shifts_of_node:
+            self._shifts_of_node[pair_or_box] = self._shifts_of(pair_or_box, self._grid)
+        return self._shifts_of_node[pair_or_box]
 
     def _largest_expectations(
         self, weighted_sums: list[_WeightedSums], padded_deltas: FloatArray
@@ -215,14 +215,15 @@ class _CoveredStep:
             padded_deltas: the values V on the padded grid.
         """
         num_points = self._grid.num_points
-        # Row i of the windows holds the values moved by i - num_padding points.
+        # Window i holds the values moved by i - num_padding points.
         windows = sliding_window_view(padded_deltas, num_points)
         largest_expectations = np.zeros(num_points)
         for sums_of_batch in weighted_sums:
             for start in range(0, num_points, _POINTS_AT_ONCE):
                 chunk = slice(start, start + _POINTS_AT_ONCE)
                 expectations_by_pair_and_point = (
-                    sums_of_batch.row_weights @ windows[sums_of_batch.row_starts, chunk]
+                    sums_of_batch.weights_by_pair_and_window
+                    @ windows[sums_of_batch.window_starts, chunk]
                     + sums_of_batch.prob_beyond_points
                 )
                 np.maximum(
@@ -232,53 +233,57 @@ class _CoveredStep:
                 )
         return largest_expectations
 
-    def _weighted_sums(self, shifts_of_pairs: Sequence[Shifts]) -> list[_WeightedSums]:
+    def _weighted_sums(self, loss_shifts_of_pairs: Sequence[Shifts]) -> list[_WeightedSums]:
         """Returns the expectations of V(x - loss) under several pairs as matrix products, a batch of pairs in each.
 
-        Pairs that follow each other share most shifts, so a batch needs few rows.
+        Pairs that follow each other share most shifts, so a batch needs few windows.
 
         Args:
-            shifts_of_pairs: the shifts by all losses of each pair.
+            loss_shifts_of_pairs: the shifts by all losses of each pair.
         """
         return [
-            self._weighted_sums_of_batch(shifts_of_pairs[start : start + _PAIRS_AT_ONCE])
-            for start in range(0, len(shifts_of_pairs), _PAIRS_AT_ONCE)
+            self._weighted_sums_of_batch(loss_shifts_of_pairs[start : start + _PAIRS_AT_ONCE])
+            for start in range(0, len(loss_shifts_of_pairs), _PAIRS_AT_ONCE)
         ]
 
-    def _weighted_sums_of_batch(self, shifts_of_pairs: Sequence[Shifts]) -> _WeightedSums:
+    def _weighted_sums_of_batch(self, loss_shifts_of_pairs: Sequence[Shifts]) -> _WeightedSums:
         """Returns the expectations of V(x - loss) under some pairs as one matrix product.
 
         Args:
-            shifts_of_pairs: the shifts of V by all losses of each pair.
+            loss_shifts_of_pairs: the shifts of V by all losses of each pair.
         """
         distinct_whole_steps = {
             shift.whole_steps
-            for shifts in shifts_of_pairs
-            for shift in shifts
+            for loss_shifts in loss_shifts_of_pairs
+            for shift in loss_shifts
             if shift.whole_steps > -self._grid.num_points
         }
-        whole_steps_of_rows = sorted(
+        whole_steps_of_windows = sorted(
             distinct_whole_steps | {whole_steps + 1 for whole_steps in distinct_whole_steps}
         )
-        row_of_whole_steps = {
-            whole_steps: row for row, whole_steps in enumerate(whole_steps_of_rows)
+        window_of_whole_steps = {
+            whole_steps: window for window, whole_steps in enumerate(whole_steps_of_windows)
         }
-        row_weights = np.zeros((len(shifts_of_pairs), len(whole_steps_of_rows)))
-        prob_beyond_points = np.zeros((len(shifts_of_pairs), 1))
-        for index, shifts in enumerate(shifts_of_pairs):
-            for shift in shifts:
+        weights_by_pair_and_window = np.zeros(
+            (len(loss_shifts_of_pairs), len(whole_steps_of_windows))
+        )
+        prob_beyond_points = np.zeros((len(loss_shifts_of_pairs), 1))
+        for index, loss_shifts in enumerate(loss_shifts_of_pairs):
+            for shift in loss_shifts:
                 if shift.whole_steps <= -self._grid.num_points:  # left of all points V is 1
                     prob_beyond_points[index] += shift.lower_point_weight
                 else:
-                    row_weights[index, row_of_whole_steps[shift.whole_steps]] += (
+                    weights_by_pair_and_window[index, window_of_whole_steps[shift.whole_steps]] += (
                         shift.lower_point_weight
                     )
-                    row_weights[index, row_of_whole_steps[shift.whole_steps + 1]] += (
-                        shift.upper_point_weight
-                    )
-        row_starts = np.array(whole_steps_of_rows, dtype=np.int64) + self._num_padding
+                    weights_by_pair_and_window[
+                        index, window_of_whole_steps[shift.whole_steps + 1]
+                    ] += shift.upper_point_weight
+        window_starts = np.array(whole_steps_of_windows, dtype=np.int64) + self._num_padding
         return _WeightedSums(
-            row_starts=row_starts, row_weights=row_weights, prob_beyond_points=prob_beyond_points
+            window_starts=window_starts,
+            weights_by_pair_and_window=weights_by_pair_and_window,
+            prob_beyond_points=prob_beyond_points,
         )
 
 
@@ -295,8 +300,8 @@ def _shifts_of_box(box: Box, grid: LossGrid) -> Shifts:
 
 def _shifts_of_discrete_pair(discrete_pair: Pair, grid: LossGrid) -> Shifts:
     """Returns the shifts of a privacy profile by all losses of a discrete pair; the last is by an infinite loss."""
-    p_masses = discrete_pair.q_masses * (1 + discrete_pair.excess_ratios)
-    shifts = [
+    p_masses = discrete_pair.q_masses * (1 + discrete_pair.ratios_less_one)
+    loss_shifts = [
         grid.shift(grid.rounded_outward(loss), loss_probability=p_mass)
         for loss, p_mass in zip(discrete_pair.losses.tolist(), p_masses.tolist(), strict=True)
     ]
@@ -305,5 +310,5 @@ def _shifts_of_discrete_pair(discrete_pair: Pair, grid: LossGrid) -> Shifts:
         lower_point_weight=discrete_pair.infinite_loss_prob,
         upper_point_weight=0.0,
     )
-    shifts.append(by_infinite_loss)
-    return tuple(shifts)
+    loss_shifts.append(by_infinite_loss)
+    return tuple(loss_shifts)

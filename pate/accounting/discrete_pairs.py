@@ -2,10 +2,10 @@
 
 The *test curve* of a pair maps a probability q in [0, 1] to the largest P(S) over all sets of outcomes S with
 Q(S) = q; it is concave. One pair dominates another if and only if its curve is nowhere below the other curve
-(Blackwell 1953). The *excess ratio* of an outcome is P / Q - 1. The curve of a discrete pair is a polygon: an outcome
-with probability q under Q and excess ratio e is an edge of width q and slope 1 + e. So upper bounds on some points of a
-curve give a dominating pair: the concave hull of the points is its curve. All heights here are P(S) - Q(S), and all
-slopes are excess ratios, so that nothing cancels where the privacy loss is small (docs/proofs/winner.md, step 4).
+(Blackwell 1953). The curve of a discrete pair is a polygon: an outcome with probability q under Q and the ratio P / Q
+is an edge of width q and slope P / Q. So upper bounds on some points of a curve give a dominating pair: the concave
+hull of the points is its curve. All heights here are P(S) - Q(S), and all slopes are ratios less one,
+P / Q - 1, so that nothing cancels where the privacy loss is small (docs/proofs/winner.md, step 4).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pate.array_types import FloatArray
 
 FARTHEST = 8.3
 """Standard deviations: the mass beyond, 5e-17, counts as an infinite loss, or is bounded by a closed form."""
-# The excess ratio of a possible outcome is above -1. A smaller computed ratio is a rounding error.
-_SMALLEST_EXCESS_RATIO = -1 + 2.0**-50
+# P / Q - 1 of a possible outcome is above -1. A smaller computed number is a rounding error.
+_SMALLEST_RATIO_LESS_ONE = -1 + 2.0**-50
 # The relative rounding error of a power and of its exponent.
 _ROUNDING = 2.0**-50
 # The thresholds at which tangents of the test curve of a normal cut a polygon off.
@@ -40,13 +40,13 @@ class Pair:
 
     Attributes:
         q_masses: the probability of each outcome under Q, `[num_outcomes]`.
-        excess_ratios: P / Q - 1 of each outcome, `[num_outcomes]`.
+        ratios_less_one: P / Q - 1 of each outcome, `[num_outcomes]`.
         infinite_loss_prob: the probability under P of an infinite loss.
         dominated_pairs: the pairs that this pair was constructed to dominate, its children in a tree of pairs.
     """
 
     q_masses: FloatArray
-    excess_ratios: FloatArray
+    ratios_less_one: FloatArray
     infinite_loss_prob: float = 0.0
     dominated_pairs: tuple[Pair, ...] = ()
 
@@ -54,7 +54,7 @@ class Pair:
     def losses(self) -> FloatArray:
         """The privacy loss log(P / Q) of each outcome; -inf where P is 0."""
         with np.errstate(divide="ignore"):
-            return np.log1p(self.excess_ratios)
+            return np.log1p(self.ratios_less_one)
 
     def mixed_with(self, other_pair: Pair, *, other_share: float) -> Pair:
         """Returns the pair of a release that uses `other_pair` with probability `other_share`, and else this pair.
@@ -69,21 +69,21 @@ class Pair:
         ) * self.infinite_loss_prob + other_share * other_pair.infinite_loss_prob
         return Pair(
             q_masses=q_masses,
-            excess_ratios=np.concatenate([self.excess_ratios, other_pair.excess_ratios]),
+            ratios_less_one=np.concatenate([self.ratios_less_one, other_pair.ratios_less_one]),
             infinite_loss_prob=infinite_loss_prob,
         )
 
     def product(self, other_pair: Pair) -> Pair:
         """Returns the pair of two independent releases together: one of this pair and one of `other_pair`."""
         q_masses = np.outer(self.q_masses, other_pair.q_masses).ravel()
-        excess_ratios = (
-            self.excess_ratios[:, None]
-            + other_pair.excess_ratios
-            + np.outer(self.excess_ratios, other_pair.excess_ratios)
+        ratios_less_one = (
+            self.ratios_less_one[:, None]
+            + other_pair.ratios_less_one
+            + np.outer(self.ratios_less_one, other_pair.ratios_less_one)
         ).ravel()
         return Pair(
             q_masses=q_masses,
-            excess_ratios=excess_ratios,
+            ratios_less_one=ratios_less_one,
             infinite_loss_prob=self.infinite_loss_prob + other_pair.infinite_loss_prob,
         )
 
@@ -96,7 +96,7 @@ class _CurvePoints(NamedTuple):
     """
 
     q_masses: FloatArray  # Q(Z > z)
-    heights: FloatArray  # P(Z > z) - Q(Z > z)
+    p_minus_q_masses: FloatArray  # P(Z > z) - Q(Z > z)
     slopes: FloatArray  # P / Q - 1 at z
 
 
@@ -110,12 +110,14 @@ def _gaussian_curve(thresholds: FloatArray, mean_shift: float) -> _CurvePoints:
     slopes = np.asarray(np.expm1(thresholds * mean_shift - mean_shift * mean_shift / 2))
     return _CurvePoints(
         q_masses=np.asarray(ndtr(-thresholds)),
-        heights=moved_mass(thresholds, mean_shift=mean_shift),
+        p_minus_q_masses=moved_mass(thresholds, mean_shift=mean_shift),
         slopes=slopes,
     )
 
 
-def pair_above_points(q_masses: FloatArray, heights: FloatArray, *, mean_shift: float) -> Pair:
+def pair_above_points(
+    q_masses: FloatArray, p_minus_q_masses: FloatArray, *, mean_shift: float
+) -> Pair:
     """Returns a pair whose test curve is nowhere below the points (q, q + height), and little above them.
 
     The test curve of a pair (P, Q) is the largest P(S) over all sets S of outcomes with a given Q(S). The curve here is
@@ -125,31 +127,31 @@ def pair_above_points(q_masses: FloatArray, heights: FloatArray, *, mean_shift: 
 
     Args:
         q_masses: the probabilities Q(S) of the points, `[num_points]`.
-        heights: P(S) - Q(S) of the points, `[num_points]`.
+        p_minus_q_masses: P(S) - Q(S) of the points, `[num_points]`.
         mean_shift: the shift of the normal whose test curve is an upper bound.
     """
     x, y = _upper_hull(
-        x=np.concatenate([[0.0, 1.0], q_masses]), y=np.concatenate([[0.0, 0.0], heights])
+        x=np.concatenate([[0.0, 1.0], q_masses]), y=np.concatenate([[0.0, 0.0], p_minus_q_masses])
     )
     edge_widths = np.diff(x)
     tangents = _gaussian_curve(thresholds=_TANGENT_THRESHOLDS, mean_shift=mean_shift)
     # The edges of the polygon and the tangents, as lines offset + slope * q.
     slopes = np.concatenate([np.diff(y) / edge_widths, tangents.slopes])
     line_x = np.concatenate([x[:-1], tangents.q_masses])
-    line_offsets = np.concatenate([y[:-1], tangents.heights]) - slopes * line_x
+    line_offsets = np.concatenate([y[:-1], tangents.p_minus_q_masses]) - slopes * line_x
     # Edges steeper than all tangents are dropped: fewer lines make a higher curve.
     is_needed = (slopes >= tangents.slopes[0]) & (slopes <= tangents.slopes[-1])
     # The least of the lines at every q in [0, 1]. By duality its lines are the corners of a hull of (slope, -offset).
-    hull_slopes, hull_heights = _upper_hull(x=slopes[is_needed], y=-line_offsets[is_needed])
+    hull_slopes, hull_minus_offsets = _upper_hull(x=slopes[is_needed], y=-line_offsets[is_needed])
     slopes = hull_slopes[::-1]
-    heights_of_lines = hull_heights[::-1]
-    crossings = np.diff(heights_of_lines) / np.diff(slopes)
+    minus_offsets = hull_minus_offsets[::-1]
+    crossings = np.diff(minus_offsets) / np.diff(slopes)
     mass_corners = np.concatenate([[0.0], crossings, [1.0]]).clip(0, 1)
     masses_of_lines = np.diff(np.maximum.accumulate(mass_corners))
-    infinite_loss_prob = max(-float(heights_of_lines.max()), 0.0)
+    infinite_loss_prob = max(-float(minus_offsets.max()), 0.0)
     return Pair(
         q_masses=masses_of_lines[masses_of_lines > 0],
-        excess_ratios=slopes[masses_of_lines > 0],
+        ratios_less_one=slopes[masses_of_lines > 0],
         infinite_loss_prob=infinite_loss_prob,
     )
 
@@ -178,8 +180,8 @@ def censored_pair(mean_shift: float, threshold: float, *, q_mean_falls: bool) ->
     q_masses = np.append(pair_above_threshold.q_masses, q_below_threshold)
     return Pair(
         q_masses=q_masses,
-        excess_ratios=np.append(
-            pair_above_threshold.excess_ratios, -moved_q_mass / q_below_threshold
+        ratios_less_one=np.append(
+            pair_above_threshold.ratios_less_one, -moved_q_mass / q_below_threshold
         ),
         infinite_loss_prob=pair_above_threshold.infinite_loss_prob,
     )
@@ -201,9 +203,9 @@ def gaussian_pair(mean_shift: float, interval_edges: FloatArray) -> Pair:
     curve = _gaussian_curve(thresholds=interval_edges, mean_shift=mean_shift)
     slopes = curve.slopes
     q_of_interval = ndtr(interval_edges[1:]) - ndtr(interval_edges[:-1])
-    height_of_interval = curve.heights[:-1] - curve.heights[1:]
+    p_minus_q_of_interval = curve.p_minus_q_masses[:-1] - curve.p_minus_q_masses[1:]
     q_moved_to_upper_edge = np.clip(
-        (height_of_interval - slopes[:-1] * q_of_interval) / (slopes[1:] - slopes[:-1]),
+        (p_minus_q_of_interval - slopes[:-1] * q_of_interval) / (slopes[1:] - slopes[:-1]),
         0.0,
         q_of_interval,
     )
@@ -213,9 +215,11 @@ def gaussian_pair(mean_shift: float, interval_edges: FloatArray) -> Pair:
     if interval_edges[0] <= -FARTHEST:
         q_masses[0] += ndtr(interval_edges[0])
     infinite_loss_prob = (
-        float(curve.q_masses[-1] + curve.heights[-1]) if interval_edges[-1] >= FARTHEST else 0.0
+        float(curve.q_masses[-1] + curve.p_minus_q_masses[-1])
+        if interval_edges[-1] >= FARTHEST
+        else 0.0
     )
-    return Pair(q_masses=q_masses, excess_ratios=slopes, infinite_loss_prob=infinite_loss_prob)
+    return Pair(q_masses=q_masses, ratios_less_one=slopes, infinite_loss_prob=infinite_loss_prob)
 
 
 def dominating_pair_of(pairs: list[Pair]) -> Pair:
@@ -229,19 +233,19 @@ def dominating_pair_of(pairs: list[Pair]) -> Pair:
     corners_x = []
     corners_y = []
     for pair in pairs:
-        order = np.argsort(-pair.excess_ratios)
+        order = np.argsort(-pair.ratios_less_one)
         sorted_q_masses = pair.q_masses[order]
-        excess_ratios = pair.excess_ratios[order]
+        ratios_less_one = pair.ratios_less_one[order]
         inner_corners = np.minimum(np.cumsum(sorted_q_masses[:-1]), 1.0)
         corners_x.append(np.concatenate([[0.0], inner_corners, [1.0]]))
         corners_y.append(
-            pair.infinite_loss_prob + np.append(0.0, np.cumsum(sorted_q_masses * excess_ratios))
+            pair.infinite_loss_prob + np.append(0.0, np.cumsum(sorted_q_masses * ratios_less_one))
         )
     x, y = _upper_hull(x=np.concatenate(corners_x), y=np.concatenate(corners_y))
     slopes = np.diff(y) / np.diff(x)
     return Pair(
         q_masses=np.diff(x),
-        excess_ratios=np.maximum(slopes, _SMALLEST_EXCESS_RATIO),
+        ratios_less_one=np.maximum(slopes, _SMALLEST_RATIO_LESS_ONE),
         infinite_loss_prob=float(y[0]),
         dominated_pairs=tuple(pairs),
     )
@@ -284,12 +288,12 @@ def largest_excess_moment(
     largest_moments = np.zeros_like(renyi_orders)
     for pair in pairs:
         exponents = renyi_orders[:, None] * pair.losses
-        excess_terms = np.expm1(exponents) - renyi_orders[:, None] * pair.excess_ratios
+        excess_terms = np.expm1(exponents) - renyi_orders[:, None] * pair.ratios_less_one
         rounding = _ROUNDING * (np.abs(np.expm1(exponents)) + np.abs(exponents))
         # E[P/Q - 1] of a pair above others is a little more than 0, and counts a times.
-        surplus = max(float(pair.q_masses @ pair.excess_ratios) + pair.infinite_loss_prob, 0.0)
-        excess_moment = (excess_terms + rounding) @ pair.q_masses + renyi_orders * surplus
+        surplus = max(float(pair.q_masses @ pair.ratios_less_one) + pair.infinite_loss_prob, 0.0)
+        excess_moments_of_pair = (excess_terms + rounding) @ pair.q_masses + renyi_orders * surplus
         if pair.infinite_loss_prob > 0:
-            excess_moment = excess_moment + far_moment
-        np.maximum(largest_moments, excess_moment, out=largest_moments)
+            excess_moments_of_pair = excess_moments_of_pair + far_moment
+        np.maximum(largest_moments, excess_moments_of_pair, out=largest_moments)
     return largest_moments

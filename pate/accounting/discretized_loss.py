@@ -73,7 +73,7 @@ def discretized_loss(
 
     The delta at epsilon = 1 of a Gaussian release whose noise has the standard deviation of its sensitivity is .12694:
 
-    >>> pair = ShiftedMaximum(num_normals=1, maximum_shift=1.0)
+    >>> pair = ShiftedMaximum(num_normals=1, shift_of_maximum=1.0)
     >>> masses, infinite_loss_prob = discretized_loss(pair, 0.01, largest_multiple=1000, negligible_mass=1e-12)
     >>> n = len(masses) // 2
     >>> losses = 0.01 * np.arange(-n, n + 1)
@@ -171,11 +171,14 @@ def _add_tails(loss_masses: FloatArray, sampled_pair: SampledPair, loss_cells: _
         sampled_pair: the pair.
         loss_cells: the points x, and the losses there as multiples of the spacing.
     """
-    tails = sampled_pair.first_tails(loss_cells.outcomes[[0, -1]])  # at both ends of the grid
+    end_outcomes = loss_cells.outcomes[[0, -1]]
+    tails_at_ends = sampled_pair.first_tails(end_outcomes)
+    prob_below_first = float(tails_at_ends.below[0])
+    prob_above_last = float(tails_at_ends.above[1])
     # Losses left of the first point are below the multiple at the second point, to which they are rounded up.
     index_of_rounded_up = len(loss_masses) // 2 + int(loss_cells.multiples[0]) + 1
-    loss_masses[index_of_rounded_up] += float(tails.below[0]) * (1 + _MASS_ROUNDING)
-    return float(tails.above[1])
+    loss_masses[index_of_rounded_up] += prob_below_first * (1 + _MASS_ROUNDING)
+    return prob_above_last
 
 
 def _add_mirrored_tails(
@@ -200,7 +203,8 @@ def _add_mirrored_tails(
     loss_masses[len(loss_masses) // 2 - int(loss_cells.multiples[-1])] += second_above_last
     # The part right of the first point and its image have all mass, up to the error of the search for that point.
     unassigned_mass = abs(1 - first_above_start - second_above_start)
-    return float(first_above_last + unassigned_mass)
+    infinite_loss_prob = first_above_last + unassigned_mass
+    return float(infinite_loss_prob)
 
 
 def _interval_masses(tails: Tails) -> _Masses:
@@ -257,11 +261,11 @@ def _cells(
     last_multiple = max(math.ceil(losses_in_steps[1]), first_multiple + 1)
     multiples = np.arange(first_multiple, last_multiple + 1)
 
-    def exceeds_multiple(outcomes: FloatArray) -> BoolArray:
+    def loss_exceeds_multiple(outcomes: FloatArray) -> BoolArray:
         return np.asarray(gaussian_pair.loss(outcomes) > multiples * spacing)
 
     outcomes = _bisected(
-        exceeds_multiple,
+        loss_exceeds_multiple,
         lower_ends=np.repeat(start_outcome, len(multiples)),
         upper_ends=np.repeat(farthest_outcomes, len(multiples)),
     )

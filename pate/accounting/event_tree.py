@@ -29,7 +29,7 @@ from pate.accounting.events import (
 class CountedLeaves(NamedTuple):
     """Leaves (events not composed of others) of one class, and how often each is released, `[num_leaves]` each."""
 
-    leaves: list[LeafEvent]
+    leaf_events: list[LeafEvent]
     counts: list[int]
 
 
@@ -58,7 +58,7 @@ class LeafCounts:
 
     def __iter__(self) -> Iterator[tuple[LeafEvent, int]]:
         for leaves_of_kind in self.counted_leaves_by_kind.values():
-            yield from zip(leaves_of_kind.leaves, leaves_of_kind.counts, strict=True)
+            yield from zip(leaves_of_kind.leaf_events, leaves_of_kind.counts, strict=True)
 
     def add(self, added_counts: LeafCounts) -> None:
         """Adds leaves; the count of a leaf that is equal to one added earlier is added to the count of that leaf.
@@ -67,24 +67,26 @@ class LeafCounts:
         """
         for leaf_class, added_leaves in added_counts.counted_leaves_by_kind.items():
             counted_of_class = self.counted_leaves_by_kind.setdefault(
-                leaf_class, CountedLeaves(leaves=[], counts=[])
+                leaf_class, CountedLeaves(leaf_events=[], counts=[])
             )
-            if len(added_leaves.leaves) > _LARGEST_NUM_COMPARED:
-                counted_of_class.leaves.extend(added_leaves.leaves)
+            if len(added_leaves.leaf_events) > _LARGEST_NUM_COMPARED:
+                counted_of_class.leaf_events.extend(added_leaves.leaf_events)
                 counted_of_class.counts.extend(added_leaves.counts)
                 continue
-            for leaf, count in zip(added_leaves.leaves, added_leaves.counts, strict=True):
-                leaf_index = self._index_of_leaf.setdefault(leaf, len(counted_of_class.leaves))
-                if leaf_index < len(counted_of_class.leaves):
+            for leaf, count in zip(added_leaves.leaf_events, added_leaves.counts, strict=True):
+                leaf_index = self._index_of_leaf.setdefault(leaf, len(counted_of_class.leaf_events))
+                if leaf_index < len(counted_of_class.leaf_events):
                     counted_of_class.counts[leaf_index] += count
                 else:
-                    counted_of_class.leaves.append(leaf)
+                    counted_of_class.leaf_events.append(leaf)
                     counted_of_class.counts.append(count)
 
     def copy(self) -> LeafCounts:
         """Returns independent counts of the same leaves."""
         counted_leaves_by_kind = {
-            leaf_class: CountedLeaves(leaves=counted.leaves.copy(), counts=counted.counts.copy())
+            leaf_class: CountedLeaves(
+                leaf_events=counted.leaf_events.copy(), counts=counted.counts.copy()
+            )
             for leaf_class, counted in self.counted_leaves_by_kind.items()
         }
         return LeafCounts(
@@ -155,20 +157,20 @@ def count_leaves(event: Event, *, num_releases: int = 1) -> LeafCounts:
                 all_leaves = cast(list[LeafEvent], list(event.events))
                 equal_counts = [num_releases] * len(all_leaves)
                 return LeafCounts(
-                    {leaf_class: CountedLeaves(leaves=all_leaves, counts=equal_counts)}
+                    {leaf_class: CountedLeaves(leaf_events=all_leaves, counts=equal_counts)}
                 )
     counted_leaves_by_kind: dict[type[LeafEvent], CountedLeaves] = {}
     for leaf, leaf_count in leaves(event, num_releases=num_releases):
         if leaf_count > 0:
             counted_of_class = counted_leaves_by_kind.setdefault(
-                type(leaf), CountedLeaves(leaves=[], counts=[])
+                type(leaf), CountedLeaves(leaf_events=[], counts=[])
             )
-            counted_of_class.leaves.append(leaf)
+            counted_of_class.leaf_events.append(leaf)
             counted_of_class.counts.append(leaf_count)
     return LeafCounts(counted_leaves_by_kind=counted_leaves_by_kind)
 
 
-def by_accesses(event: Event) -> Event:
+def priced_by_accesses(event: Event) -> Event:
     """Returns the event with every `SessionEvent` in it replaced by the event in its field `accesses`.
 
     That field prices a session by the number of accesses to the private data. So an accountant that cannot price hits
@@ -183,12 +185,16 @@ def by_accesses(event: Event) -> Event:
             issubclass(event_class, SessionEvent) or not issubclass(event_class, LeafEvent)
             for event_class in event_classes
         ):
-            parts_by_accesses = tuple(map(by_accesses, event.events))
-            is_unchanged = all(map(operator.is_, parts_by_accesses, event.events))
-            return event if is_unchanged else replace(event, events=parts_by_accesses)
+            parts_priced_by_accesses = tuple(map(priced_by_accesses, event.events))
+            is_unchanged = all(map(operator.is_, parts_priced_by_accesses, event.events))
+            return event if is_unchanged else replace(event, events=parts_priced_by_accesses)
     if isinstance(event, (SelfComposedEvent, ApproximateEvent)):
-        part_by_accesses = by_accesses(event.event)
-        return event if part_by_accesses is event.event else replace(event, event=part_by_accesses)
+        part_priced_by_accesses = priced_by_accesses(event.event)
+        return (
+            event
+            if part_priced_by_accesses is event.event
+            else replace(event, event=part_priced_by_accesses)
+        )
     return event
 
 

@@ -194,16 +194,18 @@ class GaussianEvent(LeafEvent):
         >>> GaussianEvent.composed([2.0, 2.0, 2.0, 2.0])
         GaussianEvent(noise_multiplier=0.9999999999999858)
         """
-        multipliers = np.asarray(noise_multipliers, dtype=np.float64)
-        is_list = multipliers.ndim == 1 and multipliers.size > 0
-        require(is_list, "noise_multipliers.shape", multipliers.shape, "one or more numbers")
-        is_valid = np.isfinite(multipliers) & (multipliers >= 0)
-        require_each("noise_multipliers", multipliers, is_valid, rule="finite numbers >= 0")
-        smallest_multiplier = float(multipliers.min())
+        multiplier_array = np.asarray(noise_multipliers, dtype=np.float64)
+        is_list = multiplier_array.ndim == 1 and multiplier_array.size > 0
+        require(is_list, "noise_multipliers.shape", multiplier_array.shape, "one or more numbers")
+        is_valid_multiplier = np.isfinite(multiplier_array) & (multiplier_array >= 0)
+        require_each(
+            "noise_multipliers", multiplier_array, is_valid_multiplier, rule="finite numbers >= 0"
+        )
+        smallest_multiplier = float(multiplier_array.min())
         if smallest_multiplier == 0:
             return cls(noise_multiplier=0.0)
         # The sum is between 1 and the number of releases, so it neither overflows nor vanishes.
-        sum_of_squares = float(np.square(smallest_multiplier / multipliers).sum())
+        sum_of_squares = float(np.square(smallest_multiplier / multiplier_array).sum())
         return cls(
             noise_multiplier=smallest_multiplier
             / math.sqrt(sum_of_squares)
@@ -337,7 +339,7 @@ class ThresholdEvent(BitEvent):
     @property
     def log_odds(self) -> FloatArray:
         """The log odds that a noisy integer reaches the threshold, for each integer from the lowest, `[num_values]`."""
-        return self.log_odds_at(np.arange(self.num_values))
+        return self.log_odds_at(steps=np.arange(self.num_values))
 
     def log_odds_at(self, steps: IntArray) -> FloatArray:
         """Returns the log odds that the noisy integer reaches the threshold, one entry for each entry of `steps`.
@@ -345,6 +347,7 @@ class ThresholdEvent(BitEvent):
         Args:
             steps: how far each value of the integer lies above the smallest: 0 for that value, 1 for the next.
         """
+        # The noisy integer reaches the threshold with probability Phi(z), where z has either sign.
         z = (self.lowest + steps) / self.noise_std
         return np.asarray(log_ndtr_without_scipy(z) - log_ndtr_without_scipy(-z))
 

@@ -24,16 +24,16 @@ from typing import NamedTuple, Self
 
 from pate.accounting import events
 from pate.accounting.conversion import gaussian_delta, gaussian_epsilon, rdp_to_epsilons
-from pate.accounting.event_tree import by_accesses
+from pate.accounting.event_tree import priced_by_accesses
 from pate.accounting.events import Event, LeafEvent
 from pate.accounting.exact_blocks import (
     RepeatedStep,
     Steps,
     are_composed_one_by_one,
     compose_steps,
-    cost_in_blocks,
-    cost_of_step,
     largest_loss,
+    work_in_blocks,
+    work_of_step,
 )
 from pate.accounting.exact_grid import Profile
 from pate.accounting.exact_pairs import DominatingPairs, FixedPair, dominating_pairs
@@ -46,7 +46,7 @@ from pate.validation import require_count
 
 # The time that the profile of one noisy maximum takes, in units of `ExactAccountant.work`. One profile serves all steps
 # with the same noise.
-_COST_OF_MAXIMUM = 240
+_WORK_OF_MAXIMUM = 240
 # A profile is computed for deltas down to 10**-level, with the first of these levels that is deep enough.
 _LEVELS = (12, 24, 48, 96, 192)
 # The smallest delta of a profile is so much smaller than the target delta, or than the delta of the Renyi accountant.
@@ -139,7 +139,7 @@ class ExactAccountant(LossAccountant):
         self._steps: list[RepeatedStep] = []
         self._tuned_releases: list[events.TuningEvent] = []
         self._mu_squared = 0.0
-        self._mu_squared_of_winners = 0.0
+        self._mu_squared_of_winner_counts = 0.0
         # The result of `_ways_to_compose` for each smallest delta of a profile; None stands for no profile.
         self._ways_of_smallest_delta: dict[
             float | None, list[list[_GaussianTotal | _GridTotal]]
@@ -158,9 +158,9 @@ class ExactAccountant(LossAccountant):
         self._tuned_releases += releases.tuned_releases
         if releases.mu_squared:
             self._mu_squared = _rounded_up(self._mu_squared + releases.mu_squared)
-        if releases.mu_squared_of_winners:
-            self._mu_squared_of_winners = _rounded_up(
-                self._mu_squared_of_winners + releases.mu_squared_of_winners
+        if releases.mu_squared_of_winner_counts:
+            self._mu_squared_of_winner_counts = _rounded_up(
+                self._mu_squared_of_winner_counts + releases.mu_squared_of_winner_counts
             )
         self._ways_of_smallest_delta = {}
         return self
@@ -174,12 +174,12 @@ class ExactAccountant(LossAccountant):
         maxima = {
             step_pairs for step_pairs, _ in repeated_steps if isinstance(step_pairs, NoisyMaximum)
         }
-        work_of_maxima = _COST_OF_MAXIMUM * len(maxima)
+        work_of_maxima = _WORK_OF_MAXIMUM * len(maxima)
         if are_composed_one_by_one(repeated_steps) and not self.any_event_order:
             return work_of_maxima + sum(
-                num_times * cost_of_step(step_pairs) for step_pairs, num_times in repeated_steps
+                num_times * work_of_step(step_pairs) for step_pairs, num_times in repeated_steps
             )
-        return work_of_maxima + cost_in_blocks(repeated_steps, any_event_order=self.any_event_order)
+        return work_of_maxima + work_in_blocks(repeated_steps, any_event_order=self.any_event_order)
 
     def _epsilon(self, target_delta: float, renyi_epsilon: float) -> float:
         if self._tuned_releases:
@@ -233,8 +233,8 @@ class ExactAccountant(LossAccountant):
             ways = [
                 self._totals(self._steps, mu=mu, smallest_accurate_delta=smallest_accurate_delta)
             ]
-            if self._mu_squared_of_winners:
-                mu_squared = _rounded_up(self._mu_squared + self._mu_squared_of_winners)
+            if self._mu_squared_of_winner_counts:
+                mu_squared = _rounded_up(self._mu_squared + self._mu_squared_of_winner_counts)
                 mu = _rounded_up(math.sqrt(mu_squared))
                 repeated_steps = [
                     step for step in self._steps if not isinstance(step.pairs, WinnerPairs)
@@ -335,14 +335,14 @@ class _Releases(NamedTuple):
         tuned_releases: the tuned releases.
         mu_squared: mu^2 of all Gaussian releases together. Gaussian releases of mu_1, mu_2, … cost as much as one
             release with mu^2 = mu_1^2 + mu_2^2 + … (Dong, Roth & Su 2022).
-        mu_squared_of_winners: mu^2 of all winners of noisy counts, if every winner is priced as the release of its
-            counts. The winners are among the steps, too.
+        mu_squared_of_winner_counts: mu^2 of all winners of noisy counts, if every winner is priced as the release of
+            its counts. The winners are among the steps, too.
     """
 
     repeated_steps: list[RepeatedStep]
     tuned_releases: list[events.TuningEvent]
     mu_squared: float
-    mu_squared_of_winners: float
+    mu_squared_of_winner_counts: float
 
 
 def _releases_of(event: Event, count: int) -> _Releases:
@@ -355,8 +355,8 @@ def _releases_of(event: Event, count: int) -> _Releases:
     repeated_steps: list[RepeatedStep] = []
     tuned_releases: list[events.TuningEvent] = []
     mu_squared = 0.0
-    mu_squared_of_winners = 0.0
-    for leaf, num_times in _leaves_in_order(event=by_accesses(event), num_releases=count):
+    mu_squared_of_winner_counts = 0.0
+    for leaf, num_times in _leaves_in_order(event=priced_by_accesses(event), num_releases=count):
         if num_times == 0 or _has_no_protection(leaf):
             continue
         if isinstance(leaf, events.TuningEvent):
@@ -372,12 +372,14 @@ def _releases_of(event: Event, count: int) -> _Releases:
         if isinstance(leaf, events.WinnerEvent):
             num_counts = leaf.num_moving * num_times
             mu_squared_of_counts = _mu_squared(leaf.noise_multiplier, num_releases=num_counts)
-            mu_squared_of_winners = _rounded_up(mu_squared_of_winners + mu_squared_of_counts)
+            mu_squared_of_winner_counts = _rounded_up(
+                mu_squared_of_winner_counts + mu_squared_of_counts
+            )
     return _Releases(
         repeated_steps=repeated_steps,
         tuned_releases=tuned_releases,
         mu_squared=mu_squared,
-        mu_squared_of_winners=mu_squared_of_winners,
+        mu_squared_of_winner_counts=mu_squared_of_winner_counts,
     )
 
 
@@ -393,7 +395,7 @@ def _with_fixed_pairs_first(repeated_steps: list[RepeatedStep], *, mu: float) ->
     """
     gaussian_steps = []
     if mu > 0:
-        gaussian_pair = ShiftedMaximum(num_normals=1, maximum_shift=mu)
+        gaussian_pair = ShiftedMaximum(num_normals=1, shift_of_maximum=mu)
         gaussian_steps.append(RepeatedStep(pairs=gaussian_pair, num_times=1))
     times_of_fixed_pair: Counter[DominatingPairs] = Counter()
     for step_pairs, num_times in repeated_steps:

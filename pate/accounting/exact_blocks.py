@@ -33,15 +33,15 @@ from pate.accounting.noisy_maximum import NoisyMaximum, noisy_maximum_profile
 from pate.accounting.winner import WinnerPairs
 from pate.array_types import FloatArray
 
-COST_OF_FULL_BLOCK = 720
+WORK_OF_FULL_BLOCK = 720
 """The size of a block, in quarters of an ordinary step.
 
 Blocks of this size enlarge the bound little. The number has many divisors, so that repeated releases give equal blocks.
 """
-# The time of an ordinary step, and of the step of a winner, in the units of `COST_OF_FULL_BLOCK`. An ordinary step
+# The time of an ordinary step, and of the step of a winner, in the units of `WORK_OF_FULL_BLOCK`. An ordinary step
 # takes some milliseconds.
-_COST = 4
-_COST_OF_WINNER = 10
+_WORK = 4
+_WORK_OF_WINNER = 10
 # Steps are composed one by one where one of them has a loss of so many of its standard deviations.
 _RARE_LOSS = 30.0
 # The relative rounding error of a hull between its corners, and of the sums of a profile.
@@ -143,8 +143,8 @@ def _grid_of_steps(
     largest_num_points = _LARGEST_CONVOLUTION if has_fixed_pair else _LARGEST_NUM_POINTS
     fine_spacing = min(largest_epsilon / _POINTS_PER_REACH, widest_spacing)
     spacing = _aligned(max(fine_spacing, largest_epsilon / largest_num_points), repeated_steps)
-    left_share = min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0)
-    first_index = -math.ceil(left_share * largest_epsilon / spacing) - 1
+    share_left_of_zero = min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0)
+    first_index = -math.ceil(share_left_of_zero * largest_epsilon / spacing) - 1
     last_index = math.ceil(largest_epsilon / spacing) + 2
     return LossGrid(
         first_index=first_index, num_points=last_index + 1 - first_index, spacing=spacing
@@ -161,8 +161,9 @@ def _compose_one_by_one(
         grid: the grid of the epsilons of the profile.
         negligible_delta: the amount by which each step may raise every delta for speed.
     """
-    step_of_pairs: dict[SteppedPairs, CompositionStep] = {}
-    deltas = -np.expm1(np.minimum(grid.points, 0.0))  # after the last step V(x) = max(0, 1 - e^x)
+    composer_of_pairs: dict[SteppedPairs, CompositionStep] = {}
+    # after the last step V(x) = max(0, 1 - e^x)
+    later_deltas = -np.expm1(np.minimum(grid.points, 0.0))
     for step_pairs, num_times in reversed(repeated_steps):
         if isinstance(step_pairs, FixedPair):
             fixed_pair_block = _repeated_block(
@@ -173,15 +174,15 @@ def _compose_one_by_one(
                 loss_masses=fixed_pair_block.loss_masses,
                 infinite_loss_prob=fixed_pair_block.infinite_loss_prob,
             )
-            deltas = compose_all_times(deltas)
+            later_deltas = compose_all_times(later_deltas)
             continue
-        if step_pairs not in step_of_pairs:
-            step_of_pairs[step_pairs] = composition_step(
+        if step_pairs not in composer_of_pairs:
+            composer_of_pairs[step_pairs] = composition_step(
                 step_pairs, grid, negligible_delta=negligible_delta
             )
         for _ in range(num_times):
-            deltas = step_of_pairs[step_pairs](deltas)
-    return Profile(grid=grid, deltas=deltas)
+            later_deltas = composer_of_pairs[step_pairs](later_deltas)
+    return Profile(grid=grid, deltas=later_deltas)
 
 
 def _aligned(spacing: float, repeated_steps: Steps) -> float:
@@ -235,7 +236,7 @@ class Block:
         losses = np.arange(len(deltas), dtype=np.float64) * spacing
         delta_hull = convex_minorant(x=np.exp(losses), y=deltas)
         mirrored_deltas = -np.expm1(-losses) + np.exp(-losses) * delta_hull
-        full_profile = np.concatenate([mirrored_deltas[:0:-1], delta_hull])
+        two_sided_deltas = np.concatenate([mirrored_deltas[:0:-1], delta_hull])
         hull_before = np.append(mirrored_deltas[1:2], delta_hull[:-1])
         hull_after = np.append(delta_hull[1:], delta_hull[-1])
         # The formula of the module's docstring, at losses >= 0. The mirror image has e^-x times the mass at -x.
@@ -254,7 +255,10 @@ class Block:
         # Rounding may have made the profile of the block too small, or its total mass less than 1. One factor repairs
         # both.
         shortfall_ratios = np.divide(
-            full_profile, block.profile(), out=np.ones_like(full_profile), where=full_profile > 0
+            two_sided_deltas,
+            block.profile(),
+            out=np.ones_like(two_sided_deltas),
+            where=two_sided_deltas > 0,
         )
         repair_factor = max(
             1.0,
@@ -292,8 +296,8 @@ class Block:
         loss_masses = np.convolve(self.loss_masses, other_block.loss_masses)
         loss_masses *= 1 + min(len(self.loss_masses), len(other_block.loss_masses)) * 2.0**-51
         infinite_loss_prob = self.infinite_loss_prob * max(
-            other_block.total, 1.0
-        ) + other_block.infinite_loss_prob * max(self.total, 1.0)
+            other_block.total_with_infinite_loss, 1.0
+        ) + other_block.infinite_loss_prob * max(self.total_with_infinite_loss, 1.0)
         middle = len(loss_masses) // 2
         if middle > n:
             infinite_loss_prob += float(loss_masses[middle + n + 1 :].sum()) * (1 + _BLOCK_ROUNDING)
@@ -330,7 +334,7 @@ class Block:
         return block_of_product or block_of_power
 
     @property
-    def total(self) -> float:
+    def total_with_infinite_loss(self) -> float:
         """The sum of all probabilities, that of an infinite loss included."""
         return float(self.loss_masses.sum()) + self.infinite_loss_prob
 
@@ -355,7 +359,7 @@ def compose_in_blocks(
         any_event_order: True makes each step a separate block, so that the bound holds for every order.
     """
     num_blocks_of_run = Counter(
-        _runs(repeated_steps, cost_of_full_run=0 if any_event_order else COST_OF_FULL_BLOCK)
+        _runs(repeated_steps, work_of_full_run=0 if any_event_order else WORK_OF_FULL_BLOCK)
     )
     fixed_pairs = [
         (step_pairs, num_times)
@@ -378,22 +382,24 @@ def compose_in_blocks(
         first_index=0, num_points=num_points, spacing=stride * rounded_spacing(spacing)
     )
     block_of: dict[Run, Block] = {}
-    for longest_run in sorted(num_blocks_of_run, key=len, reverse=True):
-        if longest_run in block_of:
+    for steps_of_longest_run in sorted(num_blocks_of_run, key=len, reverse=True):
+        if steps_of_longest_run in block_of:
             continue
-        grid = _grid_of_run(longest_run, spacing=spacing, largest_finite_loss=largest_finite_loss)
+        grid = _grid_of_run(
+            steps_of_longest_run, spacing=spacing, largest_finite_loss=largest_finite_loss
+        )
         profiles = _profiles_of_last_steps(
-            longest_run, grid=grid, negligible_delta=negligible_delta
+            steps_of_longest_run, grid=grid, negligible_delta=negligible_delta
         )
         # The last steps of a run may be a run of their own, whose profile is computed on the way.
-        for pairs_of_run in num_blocks_of_run:
-            last_steps = longest_run[len(longest_run) - len(pairs_of_run) :]
-            if pairs_of_run not in block_of and last_steps == pairs_of_run:
-                deltas = profiles[len(pairs_of_run) - 1][::stride]
-                block_of[pairs_of_run] = Block.from_profile(deltas, spacing=stride * grid.spacing)
+        for steps_of_run in num_blocks_of_run:
+            last_steps = steps_of_longest_run[len(steps_of_longest_run) - len(steps_of_run) :]
+            if steps_of_run not in block_of and last_steps == steps_of_run:
+                deltas = profiles[len(steps_of_run) - 1][::stride]
+                block_of[steps_of_run] = Block.from_profile(deltas, spacing=stride * grid.spacing)
     blocks = [
-        block.power(num_losses=num_blocks_of_run[pairs_of_run], largest_multiple=num_points)
-        for pairs_of_run, block in block_of.items()
+        block.power(num_losses=num_blocks_of_run[steps_of_run], largest_multiple=num_points)
+        for steps_of_run, block in block_of.items()
     ]
     blocks += [
         _repeated_block(
@@ -407,17 +413,17 @@ def compose_in_blocks(
     return total_block
 
 
-def _grid_of_run(pairs_of_run: Run, *, spacing: float, largest_finite_loss: float) -> LossGrid:
+def _grid_of_run(steps_of_run: Run, *, spacing: float, largest_finite_loss: float) -> LossGrid:
     """Returns a grid for the privacy losses of a run, the consecutive steps (releases) of one block.
 
     The points reach from 0 to a loss that the run almost never exceeds, or to `largest_finite_loss` if that is smaller.
     """
     usual_losses = _BLOCK_DEVIATIONS * math.sqrt(
-        math.fsum(step_pairs.variance for step_pairs in pairs_of_run)
+        math.fsum(step_pairs.variance for step_pairs in steps_of_run)
     )
     rare_loss = max(
         largest_loss(step_pairs, loss_if_unbounded=0.0) - 2 * math.sqrt(step_pairs.variance)
-        for step_pairs in pairs_of_run
+        for step_pairs in steps_of_run
     )
     farthest = min(
         usual_losses + max(_MINUS_LOG_TAIL_PROB / 3 * rare_loss, 0.0), largest_finite_loss
@@ -450,7 +456,7 @@ def _repeated_block(
         )
     else:
         masses, infinite_loss_prob = discretized_loss(
-            fixed_pair,
+            gaussian_pair=fixed_pair,
             spacing=grid.spacing,
             largest_multiple=grid.num_points,
             negligible_mass=negligible_delta,
@@ -482,7 +488,7 @@ def _maximum_block(noisy_maximum: NoisyMaximum, spacing: float, num_points: int)
 
 @lru_cache(maxsize=6)
 def _profiles_of_last_steps(
-    pairs_of_run: Run, grid: LossGrid, negligible_delta: float
+    steps_of_run: Run, grid: LossGrid, negligible_delta: float
 ) -> FloatArray:
     """Returns the privacy profiles of the last 1, 2, … steps of a run, `[num_steps, grid.num_points]`.
 
@@ -490,19 +496,20 @@ def _profiles_of_last_steps(
     the same last steps.
 
     Args:
-        pairs_of_run: the run.
+        steps_of_run: the run.
         grid: the grid of the epsilons of the profiles.
         negligible_delta: the amount by which each step may raise every delta for speed.
     """
-    step_of_pairs: dict[SteppedPairs, CompositionStep] = {}
-    deltas = np.zeros(grid.num_points)
-    profiles = np.empty((len(pairs_of_run), grid.num_points))
-    for profile_index, step_pairs in enumerate(reversed(pairs_of_run)):
-        if step_pairs not in step_of_pairs:
-            step_of_pairs[step_pairs] = composition_step(
+    composer_of_pairs: dict[SteppedPairs, CompositionStep] = {}
+    num_steps = len(steps_of_run)
+    later_deltas = np.zeros(grid.num_points)
+    profiles = np.empty((num_steps, grid.num_points))
+    for profile_index, step_pairs in enumerate(reversed(steps_of_run)):
+        if step_pairs not in composer_of_pairs:
+            composer_of_pairs[step_pairs] = composition_step(
                 step_pairs, grid, negligible_delta=negligible_delta
             )
-        profiles[profile_index] = deltas = step_of_pairs[step_pairs](deltas)
+        profiles[profile_index] = later_deltas = composer_of_pairs[step_pairs](later_deltas)
     return profiles
 
 
@@ -512,63 +519,63 @@ def are_composed_one_by_one(repeated_steps: Steps) -> bool:
     That is so for up to 180 steps (72 steps if all of them are winners of noisy counts), and where one of the steps has
     a rare and enormous privacy loss. Steps with one fixed pair do not count.
     """
-    total_cost = sum(
-        num_times * cost_of_step(step_pairs) for step_pairs, num_times in repeated_steps
+    total_work = sum(
+        num_times * work_of_step(step_pairs) for step_pairs, num_times in repeated_steps
     )
     has_rare_loss = any(
         largest_loss(step_pairs, loss_if_unbounded=0.0)
         > _RARE_LOSS * math.sqrt(step_pairs.variance)
         for step_pairs, _ in repeated_steps
     )
-    return total_cost <= COST_OF_FULL_BLOCK or has_rare_loss
+    return total_work <= WORK_OF_FULL_BLOCK or has_rare_loss
 
 
-def cost_of_step(step_pairs: DominatingPairs) -> int:
+def work_of_step(step_pairs: DominatingPairs) -> int:
     """Returns the estimated time of one step (release), in quarters of the time of an ordinary step.
 
     The time is 0 for a step with one fixed pair of distributions, because all such steps are one convolution.
     """
     if isinstance(step_pairs, FixedPair):
         return 0
-    return _COST_OF_WINNER if isinstance(step_pairs, WinnerPairs) else _COST
+    return _WORK_OF_WINNER if isinstance(step_pairs, WinnerPairs) else _WORK
 
 
-def cost_in_blocks(repeated_steps: Steps, *, any_event_order: bool) -> int:
+def work_in_blocks(repeated_steps: Steps, *, any_event_order: bool) -> int:
     """Returns the estimated time of composing steps in blocks, in quarters of the time of an ordinary step.
 
     Equal blocks count once. `any_event_order` makes each step a separate block.
     """
     different_runs = set(
-        _runs(repeated_steps, cost_of_full_run=0 if any_event_order else COST_OF_FULL_BLOCK)
+        _runs(repeated_steps, work_of_full_run=0 if any_event_order else WORK_OF_FULL_BLOCK)
     )
-    return sum(sum(map(cost_of_step, pairs_of_run)) for pairs_of_run in different_runs)
+    return sum(sum(map(work_of_step, steps_of_run)) for steps_of_run in different_runs)
 
 
-def _runs(repeated_steps: Steps, *, cost_of_full_run: int) -> Iterator[Run]:
+def _runs(repeated_steps: Steps, *, work_of_full_run: int) -> Iterator[Run]:
     """Yields the steps (releases) in runs of consecutive steps; steps with one fixed pair are left out.
 
     A repeated step is listed several times in a run.
 
     Args:
         repeated_steps: the steps, in the order of their releases.
-        cost_of_full_run: the time at which a run ends, in quarters of the time of an ordinary step; 0 makes each step a
+        work_of_full_run: the time at which a run ends, in quarters of the time of an ordinary step; 0 makes each step a
             run.
     """
-    pairs_of_run: list[SteppedPairs] = []
-    remaining_cost = cost_of_full_run
+    steps_of_run: list[SteppedPairs] = []
+    remaining_work = work_of_full_run
     for step_pairs, num_times in repeated_steps:
         if isinstance(step_pairs, FixedPair):
             continue
-        cost = cost_of_step(step_pairs)
+        work = work_of_step(step_pairs)
         for _ in range(num_times):
-            pairs_of_run.append(step_pairs)
-            remaining_cost -= cost
-            if remaining_cost <= 0:
-                yield tuple(pairs_of_run)
-                pairs_of_run = []
-                remaining_cost = cost_of_full_run
-    if pairs_of_run:
-        yield tuple(pairs_of_run)
+            steps_of_run.append(step_pairs)
+            remaining_work -= work
+            if remaining_work <= 0:
+                yield tuple(steps_of_run)
+                steps_of_run = []
+                remaining_work = work_of_full_run
+    if steps_of_run:
+        yield tuple(steps_of_run)
 
 
 def largest_loss(step_pairs: DominatingPairs, *, loss_if_unbounded: float) -> float:

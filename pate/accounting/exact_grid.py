@@ -216,16 +216,18 @@ class Profile:
     def epsilon(self, delta: float) -> float:
         """Returns the smallest epsilon >= 0 at which the profile is at most `delta`; infinity where it never is."""
         is_nonnegative = np.arange(self.grid.num_points) + self.grid.first_index >= 0
-        indices_above = np.flatnonzero((self.deltas > delta) & is_nonnegative)
-        if indices_above.size == 0:
+        indices_of_larger_deltas = np.flatnonzero((self.deltas > delta) & is_nonnegative)
+        if indices_of_larger_deltas.size == 0:
             return 0.0
-        last_index_above = int(indices_above[-1])
-        if last_index_above + 1 == self.grid.num_points:
+        last_index_of_larger = int(indices_of_larger_deltas[-1])
+        if last_index_of_larger + 1 == self.grid.num_points:
             return math.inf
         # The chord in e^epsilon from the last point above `delta` to the next point crosses `delta`.
         share_of_drop = float(
-            (self.deltas[last_index_above] - delta)
-            / (self.deltas[last_index_above] - self.deltas[last_index_above + 1])
+            (self.deltas[last_index_of_larger] - delta)
+            / (self.deltas[last_index_of_larger] - self.deltas[last_index_of_larger + 1])
         )
         epsilon_beyond_last = math.log1p(share_of_drop * math.expm1(self.grid.spacing))
-        return (self.grid.first_index + last_index_above) * self.grid.spacing + epsilon_beyond_last
+        return (
+            self.grid.first_index + last_index_of_larger
+        ) * self.grid.spacing + epsilon_beyond_last

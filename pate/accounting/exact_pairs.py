@@ -54,7 +54,7 @@ class Box:
     @cached_property
     def smallest_down_loss(self) -> float:
         """The smallest loss of all pairs."""
-        return float(self.down_losses[-1])
+        return float(self.down_losses[-1])  # the losses fall, so the last is farthest below 0
 
     @property
     def largest_loss(self) -> float:
@@ -132,7 +132,7 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
         case events.NoOpEvent():
             return None
         case events.GaussianEvent() | events.SampledGaussianEvent(sampling_prob=1):
-            return ShiftedMaximum(num_normals=1, maximum_shift=1 / event.noise_multiplier)
+            return ShiftedMaximum(num_normals=1, shift_of_maximum=1 / event.noise_multiplier)
         case events.NoisyMaxGaussianEvent():
             return NoisyMaximum(event) if event.num_candidates > 1 else None
         case events.WinnerEvent():
@@ -140,7 +140,7 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
             if SMALLEST_MULTIPLIER < event.noise_multiplier < LARGEST_MULTIPLIER:
                 return winner_pairs(event.noise_multiplier, num_moving_counts)
             return ShiftedMaximum(
-                num_normals=1, maximum_shift=num_moving_counts**0.5 / event.noise_multiplier
+                num_normals=1, shift_of_maximum=num_moving_counts**0.5 / event.noise_multiplier
             )
         case events.SampledGaussianEvent():
             # The pair of a removed unit where a unit may come or go (docs/proofs/alternatives.md).
@@ -175,16 +175,19 @@ def _bit_box(event: events.BitEvent) -> Box | None:
     loss_of_zero = _rounded_up_difference(
         larger_log_prob=log_expit(-lower_logits), smaller_log_prob=log_expit(-higher_logits)
     )
-    up_losses = np.concatenate([loss_of_one, loss_of_zero])
-    down_losses = -np.concatenate([loss_of_zero, loss_of_one])
+    up_losses_of_pairs = np.concatenate([loss_of_one, loss_of_zero])
+    down_losses_of_pairs = -np.concatenate([loss_of_zero, loss_of_one])
     # by falling `up`; among equal ones the smallest `down` comes first
-    order_of_pairs = np.lexsort((down_losses, -up_losses))
-    up_losses = up_losses[order_of_pairs]
-    down_losses = down_losses[order_of_pairs]
+    order_of_pairs = np.lexsort((down_losses_of_pairs, -up_losses_of_pairs))
+    up_losses_of_pairs = up_losses_of_pairs[order_of_pairs]
+    down_losses_of_pairs = down_losses_of_pairs[order_of_pairs]
     # A pair is dominated where an earlier pair, whose `up` is larger, has a `down` that is no larger.
-    smallest_down_before = np.append(np.inf, np.minimum.accumulate(down_losses)[:-1])
-    is_undominated = down_losses < smallest_down_before
-    return Box(up_losses=up_losses[is_undominated], down_losses=down_losses[is_undominated])
+    smallest_down_before = np.append(np.inf, np.minimum.accumulate(down_losses_of_pairs)[:-1])
+    is_undominated = down_losses_of_pairs < smallest_down_before
+    return Box(
+        up_losses=up_losses_of_pairs[is_undominated],
+        down_losses=down_losses_of_pairs[is_undominated],
+    )
 
 
 def _rounded_up_difference(larger_log_prob: FloatArray, smaller_log_prob: FloatArray) -> FloatArray:

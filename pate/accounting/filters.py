@@ -27,7 +27,7 @@ from pate.accounting import events
 from pate.accounting.accountant import Accountant
 from pate.accounting.conversion import conversion_penalty, gaussian_epsilon, rdp_to_epsilons
 from pate.accounting.count_search import largest_count
-from pate.accounting.event_tree import by_accesses, count_leaves, failure_probability, leaves
+from pate.accounting.event_tree import count_leaves, failure_probability, leaves, priced_by_accesses
 from pate.accounting.events import Event, LeafEvent
 from pate.accounting.pure_epsilon import pure_epsilon
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
@@ -60,8 +60,8 @@ FilterMaker = Callable[[float, float], "PrivacyFilter"]
 
 # The share of delta that is reserved for failures, where the first event cannot fail; and where it can, in ledgers of
 # earlier versions.
-_SHARE_WITHOUT_FAILURES = 0.01
-_FORMER_SHARE_WITH_FAILURES = 0.5
+_SHARE_FOR_LATER_FAILURES = 0.01
+_FORMER_SHARE_FOR_FAILURES = 0.5
 # An event that fits so many times fits without a limit.
 _LARGEST_COUNT = 2**60
 # The bits of the floats from the smallest one > 0 up to 1e300, as integers, which have the order of the floats.
@@ -147,7 +147,7 @@ class PrivacyFilter(ABC):
 
     name: ClassVar[str]
     # the unit in words, with the filter's fields in braces
-    _unit: ClassVar[str]
+    _unit_template: ClassVar[str]
     prices_hits: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -176,7 +176,7 @@ class PrivacyFilter(ABC):
     @property
     def unit(self) -> str:
         """The name of the unit in which the filter sums prices, such as `Renyi divergence at order 8`."""
-        return self._unit.format(self)
+        return self._unit_template.format(self)
 
     @abstractmethod
     def amount(self, event: Event) -> float:
@@ -196,7 +196,7 @@ class PrivacyFilter(ABC):
     def failures_allowed(self) -> float:
         """The largest sum of failure probabilities that the filter admits, a part of `target_delta`."""
         if self.max_failure_prob is None:
-            return _SHARE_WITHOUT_FAILURES * self.target_delta
+            return _SHARE_FOR_LATER_FAILURES * self.target_delta
         return self.max_failure_prob
 
     @property
@@ -236,15 +236,15 @@ class PrivacyFilter(ABC):
             return self
         delta = self.target_delta
         failure_prob_of_first = failure_probability(
-            first_event if self.prices_hits else by_accesses(first_event)
+            first_event if self.prices_hits else priced_by_accesses(first_event)
         )
         if failure_prob_of_first == 0:
-            return replace(self, max_failure_prob=_SHARE_WITHOUT_FAILURES * delta)
+            return replace(self, max_failure_prob=_SHARE_FOR_LATER_FAILURES * delta)
         if self.plans_failures:
             # the failure probability of the first event, and half of the rest of delta
             max_failure_prob = (failure_prob_of_first + delta) / 2
         else:
-            max_failure_prob = max(_FORMER_SHARE_WITH_FAILURES * delta, failure_prob_of_first)
+            max_failure_prob = max(_FORMER_SHARE_FOR_FAILURES * delta, failure_prob_of_first)
         return replace(self, max_failure_prob=min(max_failure_prob, math.nextafter(delta, 0)))
 
     def price(self, event: Event) -> Spent:
@@ -252,7 +252,7 @@ class PrivacyFilter(ABC):
 
         Raises `InvalidValue` where the filter cannot price the event in its unit.
         """
-        event = event if self.prices_hits else by_accesses(event)
+        event = event if self.prices_hits else priced_by_accesses(event)
         try:
             pure_epsilons = [
                 (pure_epsilon(leaf), num_times) for leaf, num_times in leaves(event) if num_times
@@ -281,7 +281,8 @@ class PrivacyFilter(ABC):
 
     def left(self, spent_sums: Spent) -> float:
         """Returns the amount, in the filter's unit, that fits under the cap after `spent_sums` have been charged."""
-        return max(0.0, self.budget - spent_sums.amount)
+        amount_left = self.budget - spent_sums.amount
+        return max(0.0, amount_left)
 
     def affords(self, spent_sums: Spent, event: Event) -> float:
         """Returns the number of times that an event fits under the cap after `spent_sums` have been charged.
@@ -329,7 +330,7 @@ class RenyiFilter(PrivacyFilter):
     order: float | None = None  # > 1; None for the order at which the most Gaussian releases fit
 
     name: ClassVar[str] = "renyi"
-    _unit: ClassVar[str] = "Renyi divergence at order {0.order:g}"
+    _unit_template: ClassVar[str] = "Renyi divergence at order {0.order:g}"
     prices_hits: ClassVar[bool] = True
 
     def for_cap(self, max_epsilon: float) -> Self:
@@ -381,15 +382,15 @@ def best_order(max_epsilon: float, target_delta: float) -> float:
     (max_epsilon - penalty(a)) / a.
     """
 
-    def index_of_best(orders: np.ndarray) -> int:
+    def index_of_most_room(orders: np.ndarray) -> int:
         penalty = conversion_penalty(orders, target_delta=target_delta)
         return int(np.argmax((max_epsilon - penalty) / orders))
 
-    index = index_of_best(DEFAULT_ORDERS)
+    index = index_of_most_room(DEFAULT_ORDERS)
     lower_order = DEFAULT_ORDERS[max(index - 1, 0)]
     higher_order = DEFAULT_ORDERS[min(index + 1, len(DEFAULT_ORDERS) - 1)]
     fine_orders = 1 + np.geomspace(lower_order - 1, higher_order - 1, _NUM_FINE_ORDERS)
-    return 1 + float(f"{fine_orders[index_of_best(fine_orders)] - 1:.4g}")
+    return 1 + float(f"{fine_orders[index_of_most_room(fine_orders)] - 1:.4g}")
 
 
 @dataclass(frozen=True)
@@ -410,7 +411,7 @@ class GaussianFilter(PrivacyFilter):
     max_failure_prob: float | None = 0.0  # no failures, as a Gaussian cannot fail
 
     name: ClassVar[str] = "gaussian"
-    _unit: ClassVar[str] = "mu squared of Gaussian DP"
+    _unit_template: ClassVar[str] = "mu squared of Gaussian DP"
 
     def amount(self, event: Event) -> float:
         """Returns the sum of mu^2 over the leaves of an event; raises `InvalidValue` for a leaf without a mu."""
@@ -418,9 +419,10 @@ class GaussianFilter(PrivacyFilter):
 
     def epsilon(self, amount: float) -> float:
         """Returns the epsilon, at `conversion_delta`, of a Gaussian release with mu^2 = `amount`, rounded up."""
-        if math.isinf(amount):
+        mu_squared = amount
+        if math.isinf(mu_squared):
             return math.inf
-        epsilon = gaussian_epsilon(mu=math.sqrt(amount), target_delta=self.conversion_delta)
+        epsilon = gaussian_epsilon(mu=math.sqrt(mu_squared), target_delta=self.conversion_delta)
         return epsilon * (1 + _ROUNDING)
 
 
@@ -485,7 +487,9 @@ class GaussianAndRenyi(RenyiFilter):
     """
 
     name: ClassVar[str] = "gaussian_and_renyi"
-    _unit: ClassVar[str] = "Renyi divergence at order {0.order:g}, or mu squared of Gaussian DP"
+    _unit_template: ClassVar[str] = (
+        "Renyi divergence at order {0.order:g}, or mu squared of Gaussian DP"
+    )
 
     @property
     def conversion_delta(self) -> float:
@@ -500,11 +504,13 @@ class GaussianAndRenyi(RenyiFilter):
         not have that failure.
         """
         price = super().price(event)
-        if failure_probability(by_accesses(event)) > failure_probability(event):
+        if failure_probability(priced_by_accesses(event)) > failure_probability(event):
             return replace(price, second_amount=math.inf)
         try:
             mu_squared = math.fsum(
-                times * _mu_squared(leaf) for leaf, times in leaves(by_accesses(event)) if times
+                times * _mu_squared(leaf)
+                for leaf, times in leaves(priced_by_accesses(event))
+                if times
             )
         except InvalidValue:
             mu_squared = math.inf
@@ -608,7 +614,7 @@ class FormerZCdpFilter(PrivacyFilter):
     """
 
     name: ClassVar[str] = "zcdp"
-    _unit: ClassVar[str] = "rho of zCDP"
+    _unit_template: ClassVar[str] = "rho of zCDP"
 
     def amount(self, event: Event) -> float:
         """Returns infinity, or 0 for an event that releases nothing."""

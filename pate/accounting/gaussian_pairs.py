@@ -4,8 +4,8 @@ A release on two neighboring data sets has two distributions P and Q. The privac
 For the pairs here both distributions have closed forms, and the loss rises in x. So the outputs whose loss is above a
 given value are all x above some point, and their probability under P or Q is a tail of that distribution:
 
-    ShiftedMaximum   P is the distribution of M + maximum_shift, and Q that of M, the largest of n standard normals. The
-                     pair with n = 1 is that of a Gaussian release.
+    ShiftedMaximum   P is the distribution of M + shift_of_maximum, and Q that of M, the largest of n standard normals.
+                     The pair with n = 1 is that of a Gaussian release.
 
     SampledPair      P = (1 - q) N(0, 1) + q N(upper_mean, 1) and Q = (1 - q) N(0, 1) + q N(lower_mean, 1). The pair is
                      that of a sum with Gaussian noise over a random sample.
@@ -36,47 +36,50 @@ class Tails(NamedTuple):
 
 @dataclass(frozen=True)
 class ShiftedMaximum:
-    """The distributions of M + maximum_shift and M, a pair, with M the largest of `num_normals` standard normals."""
+    """The distributions of M + shift_of_maximum and M, a pair, with M the largest of `num_normals` standard normals."""
 
     num_normals: int  # the number of normals, >= 1; one is a Gaussian release
-    maximum_shift: float  # > 0
+    shift_of_maximum: float  # > 0
 
     @property
     def variance(self) -> float:
         """The sum, over both distributions, of the second moment of positive losses; used to choose grids, no bound."""
-        outcomes = np.linspace(-_NEAR, self.maximum_shift + _NEAR, 1001)
+        outcomes = np.linspace(-_NEAR, self.shift_of_maximum + _NEAR, 1001)
         masses_between_points = np.diff(
             self.first_tails(outcomes).below + self.second_tails(outcomes).below
         )
         return float(np.sum(masses_between_points * np.maximum(self.loss(outcomes[1:]), 0.0) ** 2))
 
     def loss(self, outcomes: FloatArray) -> FloatArray:
-        """Returns log density(M + maximum_shift) - log density(M) at each outcome x, `[num_points]`; it rises in x.
+        """Returns log density(M + shift_of_maximum) - log density(M) at each outcome x, `[num_points]`; it rises in x.
 
         M is the largest of n = num_normals standard normals, with the density n phi(x) Phi(x)^(n - 1).
         """
-        loss_of_normal = outcomes * self.maximum_shift - self.maximum_shift * self.maximum_shift / 2
-        log_ratio = log_ndtr(outcomes - self.maximum_shift) - log_ndtr(outcomes)
+        loss_of_normal = (
+            outcomes * self.shift_of_maximum - self.shift_of_maximum * self.shift_of_maximum / 2
+        )
+        log_ratio = log_ndtr(outcomes - self.shift_of_maximum) - log_ndtr(outcomes)
         return np.asarray(loss_of_normal + (self.num_normals - 1) * log_ratio)
 
     def loss_rounding(self, outcomes: FloatArray) -> FloatArray:
         """Returns a bound on the rounding error of the loss at each outcome, `[num_points]`."""
         size_of_normal = (
-            np.abs(outcomes) * self.maximum_shift + self.maximum_shift * self.maximum_shift / 2
+            np.abs(outcomes) * self.shift_of_maximum
+            + self.shift_of_maximum * self.shift_of_maximum / 2
         )
         size_of_ratio = (self.num_normals - 1) * (
-            log_ndtr(outcomes - self.maximum_shift) + log_ndtr(outcomes)
+            log_ndtr(outcomes - self.shift_of_maximum) + log_ndtr(outcomes)
         )
         return np.asarray(_LOSS_ROUNDING * (size_of_normal - size_of_ratio))
 
     @property
     def farthest(self) -> float:
         """The distance from 0 beyond which neither distribution has mass in double precision."""
-        return self.maximum_shift + _FARTHEST
+        return self.shift_of_maximum + _FARTHEST
 
     def first_tails(self, outcomes: FloatArray) -> Tails:
-        """Returns the tails of the first distribution, that of the moved maximum M + maximum_shift, at each outcome."""
-        return self.second_tails(outcomes - self.maximum_shift)
+        """Returns the tails of the first distribution, that of M + shift_of_maximum, at each outcome."""
+        return self.second_tails(outcomes - self.shift_of_maximum)
 
     def second_tails(self, outcomes: FloatArray) -> Tails:
         """Returns the tails of the second distribution, that of the maximum M of all normals, at each outcome."""

@@ -56,8 +56,8 @@ _DELTA_RATIO = 1.01
 _RESOLUTION = 0.003
 # For the trade-off curve: the Renyi curve is computed at the best orders of these deltas, and between them at every
 # fourth step of the grid.
-_DELTAS_OF_LINES = (0.3, 1e-4)
-_STRIDE_OF_LINES = 4
+_DELTAS_OF_COARSE_CURVE = (0.3, 1e-4)
+_STRIDE_OF_COARSE_CURVE = 4
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
@@ -163,8 +163,8 @@ class JointLawAccountant(AccountantBesideRenyi):
         if self._coarse_curve is None:
             self._coarse_curve = self._curve_at_few_orders()
         orders = self._coarse_curve.orders
-        deltas = rdp_to_deltas(orders, self._coarse_curve.rdp, target_epsilon=epsilon)
-        return min(renyi_delta, float(deltas.min()) + self.failure_prob)
+        deltas_of_orders = rdp_to_deltas(orders, self._coarse_curve.rdp, target_epsilon=epsilon)
+        return min(renyi_delta, float(deltas_of_orders.min()) + self.failure_prob)
 
     def _largest_useful_epsilon(self, negligible_delta: float) -> float:
         return self._rdp._largest_useful_epsilon(negligible_delta=negligible_delta)
@@ -174,12 +174,14 @@ class JointLawAccountant(AccountantBesideRenyi):
 
         Gap selections are priced by their joint law. The computation takes about a second.
         """
-        best_order_steps: list[int] = []
-        for delta in _DELTAS_OF_LINES:
+        best_order_steps_of_deltas: list[int] = []
+        for delta in _DELTAS_OF_COARSE_CURVE:
             best_order = self._rdp.best_order(max(delta, 2 * self.failure_prob))
-            best_order_steps.append(_order_step_near(best_order))
+            best_order_steps_of_deltas.append(_order_step_near(best_order))
         chosen_order_steps = range(
-            min(best_order_steps), max(best_order_steps) + _FARTHEST_STEP, _STRIDE_OF_LINES
+            min(best_order_steps_of_deltas),
+            max(best_order_steps_of_deltas) + _FARTHEST_STEP,
+            _STRIDE_OF_COARSE_CURVE,
         )
         orders = np.array([1 + _ORDER_RATIO**order_step for order_step in chosen_order_steps])
         return _CurveAtOrders(orders=orders, rdp=self._curve(orders))
@@ -230,13 +232,13 @@ def _best_order_step(
 
 
 @lru_cache(maxsize=1024)  # the search for the best order comes back to the same orders
-def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
+def joint_rdp(select_then_test: SelectThenTestEvent, order: float) -> float:
     """Returns an upper bound on the Renyi divergence of one query's selection and test, given that no failure happens.
 
     The bound is at most the sum of the divergences of selection and test. The results are cached.
 
     Args:
-        event: the price of the query.
+        select_then_test: the price of the query.
         order: the order of the divergence, > 1.
     """
 
@@ -252,15 +254,17 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
                 np.expm1((1 - order) * log_ratios) + (order - 1) * np.expm1(log_ratios)
             )
 
-    rdp_apart = float(rdp_curve(count_leaves(event), orders=np.array([order]))[0])
-    lowest_logit = min((logit for logit in event.bit.logits if logit > -math.inf), default=0.0)
+    rdp_apart = float(rdp_curve(count_leaves(select_then_test), orders=np.array([order]))[0])
+    lowest_logit = min(
+        (logit for logit in select_then_test.bit.logits if logit > -math.inf), default=0.0
+    )
     if (
-        not 0 < event.selection.epsilon < _LARGEST_RANGE
+        not 0 < select_then_test.selection.epsilon < _LARGEST_RANGE
         or lowest_logit < _LOWEST_LOGIT
         or rdp_apart == math.inf
     ):
         return rdp_apart
-    gap_types = GapTypes.from_event(event)
+    gap_types = GapTypes.from_event(select_then_test)
     excess_moment = largest_divergence(gap_types, divergence_of_ratios)
     rounding = math.expm1(min(order * gap_types.rounding, _LARGEST_LOG))
     excess_moment += rounding * (excess_moment + order)

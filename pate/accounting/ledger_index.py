@@ -378,7 +378,7 @@ def require_same_adjacency(event: Event, adjacency: Adjacency) -> None:
         adjacency: the adjacency of all prices of the ledger.
     """
     counted_sampled_gaussians = count_leaves(event).counted_leaves_by_kind.get(SampledGaussianEvent)
-    for leaf in counted_sampled_gaussians.leaves if counted_sampled_gaussians else ():
+    for leaf in counted_sampled_gaussians.leaf_events if counted_sampled_gaussians else ():
         if isinstance(leaf, SampledGaussianEvent) and leaf.adjacency != adjacency:
             rule = f"{adjacency}, the adjacency of all prices in this ledger"
             raise InvalidValue("event.adjacency", leaf.adjacency, rule=rule)

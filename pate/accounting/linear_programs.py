@@ -60,7 +60,10 @@ class LinearPrograms:
         term_weights_of_remainders = (
             self.term_weights[:, 0] - (row_multipliers[:, None] @ self.term_weights[:, 1:])[:, 0]
         )
-        return np.asarray(term_weights_of_remainders @ self.shared_terms + self.added_values)
+        remainders_by_program_and_type = (
+            term_weights_of_remainders @ self.shared_terms + self.added_values
+        )
+        return np.asarray(remainders_by_program_and_type)
 
     def bounds(
         self, row_multipliers: FloatArray, remainders_by_program_and_type: FloatArray
@@ -89,23 +92,25 @@ def best_multipliers(programs: LinearPrograms) -> tuple[FloatArray, FloatArray]:
     values_and_rows_by_program[:, 0] += programs.added_values
     largest_entries_of_rows = np.abs(values_and_rows_by_program).max(axis=2)
     row_prices_and_optima = np.zeros_like(largest_entries_of_rows)
-    is_solvable = (largest_entries_of_rows[:, 0] > 0) & np.isfinite(largest_entries_of_rows).all(
-        axis=1
-    )
-    if is_solvable.any():
+    is_solvable_program = (largest_entries_of_rows[:, 0] > 0) & np.isfinite(
+        largest_entries_of_rows
+    ).all(axis=1)
+    if is_solvable_program.any():
         # Values and rows are scaled to at most 1, so that one penalty suits all programs.
         entry_units = np.where(largest_entries_of_rows > 0, largest_entries_of_rows, 1.0)[
-            is_solvable
+            is_solvable_program
         ]
-        scaled_values_and_rows = values_and_rows_by_program[is_solvable] / entry_units[:, :, None]
-        row_prices_and_optima[is_solvable] = (
+        scaled_values_and_rows = (
+            values_and_rows_by_program[is_solvable_program] / entry_units[:, :, None]
+        )
+        row_prices_and_optima[is_solvable_program] = (
             row_prices(
                 values_by_program_and_type=scaled_values_and_rows[:, 0],
                 constraint_rows=scaled_values_and_rows[:, 1:],
             )
             * entry_units[:, :1]
         )
-        row_prices_and_optima[is_solvable, :-1] /= entry_units[:, 1:]
+        row_prices_and_optima[is_solvable_program, :-1] /= entry_units[:, 1:]
     np.maximum(row_prices_and_optima[:, 1:-1], 0.0, out=row_prices_and_optima[:, 1:-1])
     return row_prices_and_optima[:, :-1], row_prices_and_optima[:, -1]
 
@@ -180,8 +185,8 @@ def row_prices(values_by_program_and_type: FloatArray, constraint_rows: FloatArr
         values_by_program_and_type: the values v of each program, with absolute values of at most 1, `[B, K]`.
         constraint_rows: the constraint rows, with absolute values of at most 1, `[B, R, K]`.
     """
-    num_programs, num_rows, _ = constraint_rows.shape
-    right_sides = np.full((num_programs, num_rows + 1), _TOLERANCE)
+    num_programs, num_constraints, _ = constraint_rows.shape
+    right_sides = np.full((num_programs, num_constraints + 1), _TOLERANCE)
     # The mean of the first row, an equation, is to be the tolerance in place of 0, with the sign of its largest entry.
     first_rows = constraint_rows[:, 0]
     right_sides[:, 0] *= np.sign(first_rows.max(axis=1) + first_rows.min(axis=1))
@@ -191,10 +196,10 @@ def row_prices(values_by_program_and_type: FloatArray, constraint_rows: FloatArr
     )
     dual_prices_of_all = np.zeros(simplex_state.basis_columns.shape)
     # the programs whose objective still rises
-    rising_program_indices = np.arange(len(simplex_state.basis_columns))
+    indices_of_unsolved_programs = np.arange(len(simplex_state.basis_columns))
     for _ in range(_LARGEST_NUM_STEPS):
         dual_prices = simplex_state.prices()
-        dual_prices_of_all[rising_program_indices] = dual_prices[:, 0]
+        dual_prices_of_all[indices_of_unsolved_programs] = dual_prices[:, 0]
         tableau = simplex_state.tableau
         # the reduced cost of each column: the rise of the objective as the column enters the basis
         reduced_costs = (tableau[:, :1] - dual_prices @ tableau[:, 1:])[:, 0]
@@ -203,7 +208,7 @@ def row_prices(values_by_program_and_type: FloatArray, constraint_rows: FloatArr
         if not still_rises.any():
             break
         if not still_rises.all():
-            rising_program_indices = rising_program_indices[still_rises]
+            indices_of_unsolved_programs = indices_of_unsolved_programs[still_rises]
             simplex_state = simplex_state.restricted_to(still_rises)
             entering_columns = entering_columns[still_rises]
         simplex_state.pivot(entering_columns)
@@ -220,27 +225,28 @@ def _initial_state(
         constraint_rows: the constraint rows, `[B, R, K]`.
         right_sides: the right sides of the equations, `[B, R + 1]`.
     """
-    num_programs, num_rows, num_types = constraint_rows.shape
+    num_programs, num_constraints, num_types = constraint_rows.shape
     # The first slack columns take the excess of a row above its limit, at a penalty; the others what is below it.
-    excess_columns = slice(num_rows)
-    shortfall_columns = slice(num_rows, 2 * num_rows)
-    type_columns = slice(2 * num_rows, None)
-    tableau = np.zeros((num_programs, num_rows + 2, 2 * num_rows + num_types))
-    tableau[:, 1:-1, excess_columns] = -np.eye(num_rows)
-    tableau[:, 1:-1, shortfall_columns] = np.eye(num_rows)
+    excess_columns = slice(num_constraints)
+    shortfall_columns = slice(num_constraints, 2 * num_constraints)
+    type_columns = slice(2 * num_constraints, None)
+    tableau = np.zeros((num_programs, num_constraints + 2, 2 * num_constraints + num_types))
+    tableau[:, 1:-1, excess_columns] = -np.eye(num_constraints)
+    tableau[:, 1:-1, shortfall_columns] = np.eye(num_constraints)
     tableau[:, 0, excess_columns] = -_PENALTY
-    tableau[:, 0, num_rows] = -_PENALTY  # the first row is an equation
+    tableau[:, 0, num_constraints] = -_PENALTY  # the first row is an equation
     tableau[:, 0, type_columns] = values_by_program_and_type
     tableau[:, 1:-1, type_columns] = constraint_rows
     tableau[:, -1, type_columns] = 1
     best_type_indices = values_by_program_and_type.argmax(axis=1)
     entries_of_best_type = constraint_rows[np.arange(num_programs), :, best_type_indices]
     is_within_limit = entries_of_best_type <= right_sides[:, :-1]
-    row_indices = np.arange(num_rows)
+    row_indices = np.arange(num_constraints)
     basis_columns = np.column_stack(
-        [row_indices + num_rows * is_within_limit, 2 * num_rows + best_type_indices]
+        [row_indices + num_constraints * is_within_limit, 2 * num_constraints + best_type_indices]
     )
-    basis_inverse = np.zeros((num_programs, num_rows + 1, num_rows + 1))
+    num_equations = num_constraints + 1  # those of the rows, and that of the sum
+    basis_inverse = np.zeros((num_programs, num_equations, num_equations))
     basis_inverse[:, row_indices, row_indices] = np.where(is_within_limit, 1.0, -1.0)
     basis_inverse[:, :-1, -1] = np.where(
         is_within_limit, -entries_of_best_type, entries_of_best_type

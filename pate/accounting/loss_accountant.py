@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from pate.accounting.accountant import Accountant
-from pate.accounting.event_tree import by_accesses
+from pate.accounting.event_tree import priced_by_accesses
 from pate.accounting.events import Event
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.trade_off import DeltaFreeBounds
@@ -52,20 +52,22 @@ class LossAccountant(AccountantBesideRenyi):
     def __init__(self) -> None:
         super().__init__()
         # the Renyi bound of all events with sessions priced by their hits; None before the first session
-        self._renyi_by_hits: RdpAccountant | None = None
+        self._renyi_pricing_hits: RdpAccountant | None = None
 
     def _compose_renyi(self, event: Event, num_times: int) -> None:
         """Adds an event, `num_times` times, to both Renyi bounds; where an error is raised, to neither.
 
         One of the bounds prices sessions by their accesses, and the other prices them by their hits.
         """
-        event_by_accesses = by_accesses(event)
-        renyi_by_hits = self._renyi_by_hits
-        if renyi_by_hits is not None or event_by_accesses is not event:
+        event_priced_by_accesses = priced_by_accesses(event)
+        renyi_pricing_hits = self._renyi_pricing_hits
+        if renyi_pricing_hits is not None or event_priced_by_accesses is not event:
             # Up to the first session both bounds are the same. A copy, so that an error leaves this object as it was.
-            renyi_by_hits = (renyi_by_hits or self._rdp).copy().compose(event, count=num_times)
-        self._rdp.compose(event_by_accesses, count=num_times)
-        self._renyi_by_hits = renyi_by_hits
+            renyi_pricing_hits = (
+                (renyi_pricing_hits or self._rdp).copy().compose(event, count=num_times)
+            )
+        self._rdp.compose(event_priced_by_accesses, count=num_times)
+        self._renyi_pricing_hits = renyi_pricing_hits
         self.failure_prob = self._rdp.failure_prob
 
     @abstractmethod
@@ -94,8 +96,8 @@ class LossAccountant(AccountantBesideRenyi):
         sessions priced by their hits.
         """
         epsilon_by_hits = math.inf
-        if self._renyi_by_hits is not None:
-            epsilon_by_hits = self._renyi_by_hits.get_epsilon(target_delta)
+        if self._renyi_pricing_hits is not None:
+            epsilon_by_hits = self._renyi_pricing_hits.get_epsilon(target_delta)
             # The number of accesses may overrun with a probability that uses up delta. Hits have no overrun.
             if self.failure_prob >= target_delta:
                 return epsilon_by_hits
@@ -112,7 +114,9 @@ class LossAccountant(AccountantBesideRenyi):
         Failure probabilities are included.
         """
         delta_by_hits = (
-            1.0 if self._renyi_by_hits is None else self._renyi_by_hits.get_delta(target_epsilon)
+            1.0
+            if self._renyi_pricing_hits is None
+            else self._renyi_pricing_hits.get_delta(target_epsilon)
         )
         renyi_delta = min(delta_by_hits, self._rdp.get_delta(target_epsilon))
         # No bound is below the failure probabilities. And the losses leave out events without protection, whose

@@ -47,7 +47,7 @@ class LossDistribution:
         counted_events: pairs of the price of a release and the number of such releases.
 
     Attributes:
-        rounding_delta: the number that is added to every delta, for the rounding of Fourier transforms.
+        fourier_rounding_delta: the number that is added to every delta, for the rounding of Fourier transforms.
     """
 
     def __init__(self, counted_events: list[tuple[LeafEvent, int]]) -> None:
@@ -58,7 +58,7 @@ class LossDistribution:
         ]
         largest_total_loss = RdpAccountant().compose_all(counted_events).get_epsilon(_NEGLIGIBLE)
         self._composed_pld: PrivacyLossDistribution | None = None
-        self.rounding_delta = 0.0
+        self.fourier_rounding_delta = 0.0
         if not counted_events or not SMALLEST_EPSILON < largest_total_loss < LARGEST_EPSILON:
             return
         finest_spacing = largest_total_loss / _LARGEST_NUM_POINTS
@@ -87,7 +87,7 @@ class LossDistribution:
             * math.log2(num_transform_points)
             * float(np.finfo(float).eps)
         )
-        self.rounding_delta = num_transforms * rounding_of_transform
+        self.fourier_rounding_delta = num_transforms * rounding_of_transform
 
     def epsilon(self, target_delta: float) -> float:
         """Returns an upper bound on the epsilon of all releases at `target_delta`; infinity where none is known.
@@ -95,9 +95,11 @@ class LossDistribution:
         The bound covers losses beyond the grid and rounding errors. It is unknown where no grid can hold the losses, or
         where `target_delta` is below the rounding errors.
         """
-        if self._composed_pld is None or target_delta <= self.rounding_delta:
+        if self._composed_pld is None or target_delta <= self.fourier_rounding_delta:
             return math.inf
-        return float(self._composed_pld.get_epsilon_for_delta(target_delta - self.rounding_delta))
+        return float(
+            self._composed_pld.get_epsilon_for_delta(target_delta - self.fourier_rounding_delta)
+        )
 
     def delta(self, target_epsilon: float) -> float:
         """Returns an upper bound on the delta of all releases at `target_epsilon`; 1 where no grid can hold them.
@@ -108,7 +110,8 @@ class LossDistribution:
             return 1.0
         return min(
             1.0,
-            float(self._composed_pld.get_delta_for_epsilon(target_epsilon)) + self.rounding_delta,
+            float(self._composed_pld.get_delta_for_epsilon(target_epsilon))
+            + self.fourier_rounding_delta,
         )
 
 

@@ -53,7 +53,8 @@ class NoisyMaximum:
     def variance(self) -> float:
         """A rough second moment of the privacy loss; used to choose grids, and not a rigorous bound."""
         return ShiftedMaximum(
-            num_normals=self.event.num_candidates - 1, maximum_shift=2 / self.event.noise_multiplier
+            num_normals=self.event.num_candidates - 1,
+            shift_of_maximum=2 / self.event.noise_multiplier,
         ).variance
 
     def epsilon_below(self, delta: float) -> float:
@@ -78,7 +79,7 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) ->
     """
     n = event.num_candidates
     is_opposed = isinstance(event, OpposedMaximaEvent)
-    maximum_shift = 2 / event.noise_multiplier
+    shift_of_maximum = 2 / event.noise_multiplier
     exp_epsilons = np.exp(epsilons)
     profile = np.zeros_like(epsilons)
     largest_num_blocks = _NUM_BLOCKS_OF_OPPOSED_MAXIMA if is_opposed else _NUM_BLOCKS
@@ -93,17 +94,17 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) ->
         num_sizes = min_set_sizes_per_block + (1 if block < num_larger_blocks else 0)
         largest_set_size = smallest_set_size + num_sizes - 1
         deltas_if_raised = moved_maximum(
-            largest_set_size, maximum_shift=maximum_shift, epsilons=epsilons
+            largest_set_size, shift_of_maximum=shift_of_maximum, epsilons=epsilons
         )
         deltas_if_lowered = moved_maximum(
-            n - smallest_set_size, maximum_shift=-maximum_shift, epsilons=epsilons
+            n - smallest_set_size, shift_of_maximum=-shift_of_maximum, epsilons=epsilons
         )
         delta_bounds = np.minimum(deltas_if_raised, deltas_if_lowered)
         if is_opposed:
             deltas_if_opposed = opposite_maxima(
                 largest_set_size,
                 num_falling_normals=n - smallest_set_size,
-                maximum_shift=maximum_shift / 2,
+                shift_of_maximum=shift_of_maximum / 2,
                 epsilons=epsilons,
             )
             delta_bounds = np.minimum(delta_bounds, deltas_if_opposed)
@@ -112,59 +113,61 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) ->
     return profile
 
 
-def moved_maximum(num_normals: int, maximum_shift: float, epsilons: FloatArray) -> FloatArray:
-    """Returns the delta of the pair (M + maximum_shift, M) at each epsilon, `[num_epsilons]`.
+def moved_maximum(num_normals: int, shift_of_maximum: float, epsilons: FloatArray) -> FloatArray:
+    """Returns the delta of the pair (M + shift_of_maximum, M) at each epsilon, `[num_epsilons]`.
 
     M is the largest of several standard normals.
 
     Args:
         num_normals: the number of independent standard normals of which M is the largest.
-        maximum_shift: the distance by which M is moved, positive or negative.
+        shift_of_maximum: the distance by which M is moved, positive or negative.
         epsilons: the epsilons, positive or negative, `[num_epsilons]`.
     """
     # The noise is x = t, or x = -t where M is lowered, so that the loss rises in t. The delta is that of the set beyond
     # the t at which the loss is epsilon.
-    sign = math.copysign(1.0, maximum_shift)
-    shift_size = abs(maximum_shift)
+    sign = math.copysign(1.0, shift_of_maximum)
+    shift_size = abs(shift_of_maximum)
 
     def loss_at(t: FloatArray) -> FloatArray:
         loss_of_normal = t * shift_size - shift_size * shift_size / 2
         if num_normals == 1:
             return loss_of_normal
-        log_ratio = log_ndtr(sign * t - maximum_shift) - log_ndtr(sign * t)
+        log_ratio = log_ndtr(sign * t - shift_of_maximum) - log_ndtr(sign * t)
         return np.asarray(loss_of_normal + (num_normals - 1) * log_ratio)
 
-    t = _points_at_losses(loss_at, losses=epsilons, maximum_shift=shift_size)
-    if maximum_shift > 0:
-        # P(M + maximum_shift > t) - e^epsilon P(M > t)
+    t = _points_at_losses(loss_at, losses=epsilons, shift_of_maximum=shift_size)
+    if shift_of_maximum > 0:
+        # P(M + shift_of_maximum > t) - e^epsilon P(M > t)
         minus_still_above = np.exp(epsilons) * np.expm1(num_normals * log_ndtr(t))
-        return np.asarray(minus_still_above - np.expm1(num_normals * log_ndtr(t - maximum_shift)))
-    # P(M + maximum_shift <= -t) - e^epsilon P(M <= -t)
-    prob_moved_below = np.exp(num_normals * log_ndtr(-t - maximum_shift))
+        return np.asarray(
+            minus_still_above - np.expm1(num_normals * log_ndtr(t - shift_of_maximum))
+        )
+    # P(M + shift_of_maximum <= -t) - e^epsilon P(M <= -t)
+    prob_moved_below = np.exp(num_normals * log_ndtr(-t - shift_of_maximum))
     return np.asarray(prob_moved_below - np.exp(epsilons + num_normals * log_ndtr(-t)))
 
 
 def opposite_maxima(
-    num_rising_normals: int, num_falling_normals: int, maximum_shift: float, epsilons: FloatArray
+    num_rising_normals: int, num_falling_normals: int, shift_of_maximum: float, epsilons: FloatArray
 ) -> FloatArray:
     """Returns an upper bound on the delta of two independent maxima that move apart, at each epsilon, `[num_epsilons]`.
 
-    The pair is that of (M + maximum_shift, M' - maximum_shift) and (M, M'). The distribution of M' is discretized: the
-    probability of each interval is moved to its ends, so that both distributions keep their probability. The delta of M
-    is interpolated by chords. Both errors are upwards.
+    The pair is that of (M + shift_of_maximum, M' - shift_of_maximum) and (M, M'). The distribution of M' is
+    discretized: the probability of each interval is moved to its ends, so that both distributions keep their
+    probability. The delta of M is interpolated by chords. Both errors are upwards.
 
     Args:
         num_rising_normals: the number of standard normals of which M is the largest.
         num_falling_normals: the number of standard normals of which M' is the largest.
-        maximum_shift: the distance by which each maximum is moved, > 0.
+        shift_of_maximum: the distance by which each maximum is moved, > 0.
         epsilons: rising epsilons, positive or negative, `[num_epsilons]`.
     """
-    # the loss of M' - maximum_shift against M' rises as x falls
-    x = np.linspace(_HIGHEST, _LOWEST - maximum_shift, _NUM_CELLS + 1)
-    log_ratio = log_ndtr(x + maximum_shift) - log_ndtr(x)
+    # the loss of M' - shift_of_maximum against M' rises as x falls
+    x = np.linspace(_HIGHEST, _LOWEST - shift_of_maximum, _NUM_CELLS + 1)
+    log_ratio = log_ndtr(x + shift_of_maximum) - log_ndtr(x)
     losses = (
-        -maximum_shift * x
-        - maximum_shift * maximum_shift / 2
+        -shift_of_maximum * x
+        - shift_of_maximum * shift_of_maximum / 2
         + (num_falling_normals - 1) * log_ratio
     )
     is_finite = losses <= _LARGEST_LOSS
@@ -173,45 +176,46 @@ def opposite_maxima(
     if len(x) < 2:
         return np.ones_like(epsilons)
     prob_moved_below = np.exp(
-        num_falling_normals * log_ndtr(x + maximum_shift)
-    )  # P(M' - maximum_shift <= x)
+        num_falling_normals * log_ndtr(x + shift_of_maximum)
+    )  # P(M' - shift_of_maximum <= x)
     prob_still_below = np.exp(num_falling_normals * log_ndtr(x))  # P(M' <= x)
     p = prob_moved_below[:-1] - prob_moved_below[1:]  # of the cells
     q = prob_still_below[:-1] - prob_still_below[1:]
     likelihood_ratios = np.exp(losses)
     ratio_widths = likelihood_ratios[1:] - likelihood_ratios[:-1]
     # q at the end with the larger loss, where the mass under P is `likelihood_ratios` times that under Q
-    q_at_larger_loss = np.clip(
+    q_moved_to_larger_loss = np.clip(
         (p - likelihood_ratios[:-1] * q) / np.where(ratio_widths > 0, ratio_widths, 1.0), 0.0, q
     )
-    p_at_larger_loss = q_at_larger_loss * likelihood_ratios[1:]
+    p_moved_to_larger_loss = q_moved_to_larger_loss * likelihood_ratios[1:]
     # The mass above all cells has a smaller loss, which is rounded up to that of the first point.
-    masses = np.append(1 - prob_moved_below[0], p_at_larger_loss)
-    masses[:-1] += np.maximum(p - p_at_larger_loss, 0.0)
+    masses = np.append(1 - prob_moved_below[0], p_moved_to_larger_loss)
+    p_moved_to_smaller_loss = np.maximum(p - p_moved_to_larger_loss, 0.0)
+    masses[:-1] += p_moved_to_smaller_loss
     epsilon_grid = np.linspace(epsilons[0] - losses[-1], epsilons[-1] - losses[0], _NUM_POINTS)
     deltas_on_grid = moved_maximum(
-        num_rising_normals, maximum_shift=maximum_shift, epsilons=epsilon_grid
+        num_rising_normals, shift_of_maximum=shift_of_maximum, epsilons=epsilon_grid
     )
     exp_epsilon_grid = np.exp(epsilon_grid)
-    # below all cells the loss is infinite
-    total_deltas = np.full_like(epsilons, float(prob_moved_below[-1]))
+    infinite_loss_prob = float(prob_moved_below[-1])  # below all cells
+    total_deltas = np.full_like(epsilons, infinite_loss_prob)
     for loss, mass in zip(losses.tolist(), masses.tolist(), strict=True):
         total_deltas += mass * np.interp(np.exp(epsilons - loss), exp_epsilon_grid, deltas_on_grid)
     return total_deltas
 
 
 def _points_at_losses(
-    loss_at: Callable[[FloatArray], FloatArray], losses: FloatArray, maximum_shift: float
+    loss_at: Callable[[FloatArray], FloatArray], losses: FloatArray, shift_of_maximum: float
 ) -> FloatArray:
     """Returns, by bisection, the points at which a rising privacy loss has the given values, `[num_losses]`.
 
     Args:
         loss_at: the rising function, from points to losses.
         losses: the losses, `[num_losses]`.
-        maximum_shift: the shift of the maximum, from which the range of the search follows.
+        shift_of_maximum: the shift of the maximum, from which the range of the search follows.
     """
-    farthest_loss = float(np.abs(losses).max()) + maximum_shift * maximum_shift
-    farthest = min(farthest_loss / maximum_shift + maximum_shift + _FARTHEST, _LARGEST_POINT)
+    farthest_loss = float(np.abs(losses).max()) + shift_of_maximum * shift_of_maximum
+    farthest = min(farthest_loss / shift_of_maximum + shift_of_maximum + _FARTHEST, _LARGEST_POINT)
     num_halvings = math.ceil(math.log2(2 * farthest / _LOCATION_ERROR))
     lower_points = np.full_like(losses, -farthest)
     upper_points = np.full_like(losses, farthest)

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Self
 
 from pate.accounting import events
-from pate.accounting.event_tree import by_accesses, count_leaves, leaves
+from pate.accounting.event_tree import count_leaves, leaves, priced_by_accesses
 from pate.accounting.events import Event, LeafEvent
 from pate.accounting.loss_accountant import LossAccountant
 from pate.accounting.loss_distribution import (
@@ -62,7 +62,7 @@ class PldAccountant(LossAccountant):
         Raises `InvalidValue`, and adds nothing, where the accountant cannot price an event within `event`.
         """
         counted_leaves = list(
-            leaves(by_accesses(event), num_releases=require_count("count", count, minimum=0))
+            leaves(priced_by_accesses(event), num_releases=require_count("count", count, minimum=0))
         )
         self._compose_renyi(event, num_times=count)
         for leaf, times in counted_leaves:

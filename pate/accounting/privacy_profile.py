@@ -90,9 +90,10 @@ def _profile(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
         case events.BoundedRangeEvent():
             # The worst pair has two outcomes, with the losses t and t - r, where r is the range. At an epsilon x with
             # |x| <= r the largest delta is that of t = (r + x) / 2, which is (1 - e^((x - r) / 2))^2 / (1 - e^-r).
-            is_inside = np.abs(epsilons) <= event.epsilon
-            root = -np.expm1((np.where(is_inside, epsilons, 0.0) - event.epsilon) / 2)
-            return np.where(is_inside, root * root / -math.expm1(-event.epsilon), 0.0)
+            event_range = event.epsilon
+            is_within_range = np.abs(epsilons) <= event_range
+            root = -np.expm1((np.where(is_within_range, epsilons, 0.0) - event_range) / 2)
+            return np.where(is_within_range, root * root / -math.expm1(-event_range), 0.0)
         case events.BitEvent():
             return _bit_profile(event, epsilons)
         case events.NoisyMaxGaussianEvent():

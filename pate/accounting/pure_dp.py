@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from pate.accounting.event_tree import by_accesses, failure_probability, leaves
+from pate.accounting.event_tree import failure_probability, leaves, priced_by_accesses
 from pate.accounting.events import Event, PureDpEvent
 from pate.accounting.loss_accountant import AccountantBesideRenyi
 from pate.accounting.pure_epsilon import pure_epsilon
@@ -67,7 +67,7 @@ class PureDpAccountant(AccountantBesideRenyi):
 
         Raises `InvalidValue`, and adds nothing, where an event within `event` is not pure DP.
         """
-        event = by_accesses(event)
+        event = priced_by_accesses(event)
         counted_leaves = leaves(event, num_releases=require_count("count", count, minimum=0))
         # All epsilons are computed first, so that nothing is added where a part is not pure DP.
         counted_epsilons = [
@@ -257,15 +257,17 @@ def _log_tails_of_product(counted_epsilons: tuple[tuple[float, int], ...]) -> _L
         counted_epsilons: each epsilon with the number of its releases.
     """
     if len(counted_epsilons) == 1:
-        [(epsilon, num_releases)] = counted_epsilons
-        return _log_tails(epsilon, num_releases=num_releases)
+        [(epsilon_of_release, num_releases)] = counted_epsilons
+        return _log_tails(epsilon_of_release, num_releases=num_releases)
     variance = math.fsum(num_releases * epsilon**2 for epsilon, num_releases in counted_epsilons)
     grid_spacing = 2 * _REACH_IN_DEVIATIONS * math.sqrt(variance) / _NUM_GRID_POINTS
     first_multiple = 0
     infinite_loss_prob = 0.0
     masses = np.ones(1)
-    for epsilon, num_releases in counted_epsilons:
-        grid_loss = _loss_on_grid(epsilon, num_releases=num_releases, grid_spacing=grid_spacing)
+    for epsilon_of_release, num_releases in counted_epsilons:
+        grid_loss = _loss_on_grid(
+            epsilon_of_release, num_releases=num_releases, grid_spacing=grid_spacing
+        )
         first_multiple += grid_loss.first_multiple
         infinite_loss_prob += grid_loss.infinite_loss_prob
         masses = np.asarray(np.convolve(masses, grid_loss.masses), dtype=np.float64)

@@ -216,7 +216,9 @@ def rdp_curve(counts: LeafCounts, orders: FloatArray) -> FloatArray:
         for leaf_class, counted_leaves in counts.counted_leaves_by_kind.items():
             leaf_counts = np.array(counted_leaves.counts, dtype=np.float64)
             if leaf_class in (events.GaussianEvent, events.ScoresEvent):
-                multipliers = _field_values(counted_leaves.leaves, field_name="noise_multiplier")
+                multipliers = _field_values(
+                    counted_leaves.leaf_events, field_name="noise_multiplier"
+                )
                 if (multipliers == 0).any():
                     total_rdp += np.inf
                 else:
@@ -225,7 +227,7 @@ def rdp_curve(counts: LeafCounts, orders: FloatArray) -> FloatArray:
             elif leaf_class is events.ZCdpEvent:
                 # D_a <= rho a, the definition of zCDP (Bun & Steinke 2016)
                 total_rdp += orders * math.fsum(
-                    leaf_counts * _field_values(counted_leaves.leaves, field_name="rho")
+                    leaf_counts * _field_values(counted_leaves.leaf_events, field_name="rho")
                 )
             else:
                 if leaf_class not in _RDP_BY_KIND:
@@ -233,7 +235,7 @@ def rdp_curve(counts: LeafCounts, orders: FloatArray) -> FloatArray:
                     raise InvalidValue("event", leaf_class.__name__, rule=rule)
                 total_rdp += sum(
                     count * _cached_rdp(leaf, orders_as_bytes=orders_as_bytes)
-                    for leaf, count in zip(counted_leaves.leaves, leaf_counts, strict=True)
+                    for leaf, count in zip(counted_leaves.leaf_events, leaf_counts, strict=True)
                 )
     # NaN comes from infinity less infinity: a price beyond double precision is charged as infinite.
     return np.where(np.isnan(total_rdp), np.inf, total_rdp)

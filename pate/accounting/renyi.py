@@ -141,22 +141,22 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: FloatArr
     """
     if event.num_candidates == 1 or event.noise_multiplier == 0:
         return np.full_like(orders, 0.0 if event.num_candidates == 1 else np.inf)
-    maximum_shift = 2 / event.noise_multiplier
+    shift_of_maximum = 2 / event.noise_multiplier
     num_normals = event.num_candidates - 1
-    rdp = orders * (maximum_shift * maximum_shift / 2) + math.log(event.num_candidates) / (
+    rdp = orders * (shift_of_maximum * shift_of_maximum / 2) + math.log(event.num_candidates) / (
         orders - 1
     )
-    is_integrated = orders * maximum_shift <= _LARGEST_SHIFT
+    is_integrated = orders * shift_of_maximum <= _LARGEST_SHIFT
     if is_integrated.any():
         integrated_orders = orders[is_integrated]
         log_moment_if_raised, log_moment_if_lowered = _log_moments_of_maximum(
-            num_normals, maximum_shift=maximum_shift, orders=integrated_orders
+            num_normals, shift_of_maximum=shift_of_maximum, orders=integrated_orders
         )
         log_moment = np.minimum(log_moment_if_raised, log_moment_if_lowered)
         if isinstance(event, events.OpposedMaximaEvent):
             # Two maxima that move in opposite directions, by half of the shift each, dominate the release, too.
             log_moment_if_raised, log_moment_if_lowered = _log_moments_of_maximum(
-                num_normals, maximum_shift=maximum_shift / 2, orders=integrated_orders
+                num_normals, shift_of_maximum=shift_of_maximum / 2, orders=integrated_orders
             )
             log_moment = np.minimum(log_moment, log_moment_if_raised + log_moment_if_lowered)
         rdp_by_integral = np.maximum(log_moment / (integrated_orders - 1), 0.0)
@@ -165,23 +165,23 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: FloatArr
 
 
 def _log_moments_of_maximum(
-    num_normals: int, maximum_shift: float, orders: FloatArray
+    num_normals: int, shift_of_maximum: float, orders: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns (a - 1) D_a(M + maximum_shift || M) and (a - 1) D_a(M || M + maximum_shift), both `[num_orders]`.
+    """Returns (a - 1) D_a(M + shift_of_maximum || M) and (a - 1) D_a(M || M + shift_of_maximum), both `[num_orders]`.
 
     M is the largest of `num_normals` independent standard normals. Orders with a narrow integrand are integrated on a
     smaller grid.
 
     Args:
         num_normals: the number of normals, >= 1.
-        maximum_shift: the distance by which M is moved, > 0.
+        shift_of_maximum: the distance by which M is moved, > 0.
         orders: a > 1, `[num_orders]`.
     """
     log_moments_if_raised = np.empty_like(orders)
     log_moments_if_lowered = np.empty_like(orders)
     is_pending = np.ones(len(orders), dtype=np.bool_)
     for num_points in _GRID_SIZES:
-        range_widths = 2 * (_TAIL + orders * maximum_shift)
+        range_widths = 2 * (_TAIL + orders * shift_of_maximum)
         is_computed = is_pending & (range_widths <= _LARGEST_STEP * (num_points - 1))
         if num_points == _GRID_SIZES[-1]:
             is_computed = is_pending
@@ -189,7 +189,7 @@ def _log_moments_of_maximum(
             log_moments_if_raised[is_computed], log_moments_if_lowered[is_computed] = (
                 _log_moments_by_trapezoids(
                     num_normals,
-                    maximum_shift=maximum_shift,
+                    shift_of_maximum=shift_of_maximum,
                     orders=orders[is_computed],
                     num_points=num_points,
                 )
@@ -199,15 +199,15 @@ def _log_moments_of_maximum(
 
 
 def _log_moments_by_trapezoids(
-    num_normals: int, maximum_shift: float, orders: FloatArray, num_points: int
+    num_normals: int, shift_of_maximum: float, orders: FloatArray, num_points: int
 ) -> tuple[FloatArray, FloatArray]:
     """Returns what `_log_moments_of_maximum` returns, by the trapezoidal rule with `num_points` points for each order.
 
     The integrands vanish at both ends of the grid.
     """
     # the ends of the range of each order, [num_orders], and its points, [num_points, num_orders]
-    lower_ends_of_orders = -_TAIL - orders * maximum_shift
-    upper_ends_of_orders = _TAIL + orders * maximum_shift
+    lower_ends_of_orders = -_TAIL - orders * shift_of_maximum
+    upper_ends_of_orders = _TAIL + orders * shift_of_maximum
     grid_points = lower_ends_of_orders + np.linspace(0, 1, num_points)[:, None] * (
         upper_ends_of_orders - lower_ends_of_orders
     )
@@ -234,7 +234,7 @@ def _log_moments_by_trapezoids(
             )
         )
 
-    log_shifted_density = log_density(grid_points - maximum_shift)
+    log_shifted_density = log_density(grid_points - shift_of_maximum)
     log_plain_density = log_density(grid_points)
     log_moments_if_raised = log_moment(log_p=log_shifted_density, log_q=log_plain_density)
     log_moments_if_lowered = log_moment(log_p=log_plain_density, log_q=log_shifted_density)

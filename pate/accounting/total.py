@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pate.accounting.accountant import Accountant
 from pate.accounting.auto import AutoAccountant
-from pate.accounting.event_tree import by_accesses, leaves, nodes
+from pate.accounting.event_tree import leaves, nodes, priced_by_accesses
 from pate.accounting.events import Event, GaussianEvent, NoOpEvent, SessionEvent
 from pate.accounting.rdp import RdpAccountant
 from pate.validation import InvalidValue
@@ -108,7 +108,7 @@ def have_one_order(
     for event in count_of_event:
         steps: set[Event] = {
             leaf
-            for leaf, times in leaves(by_accesses(event))
+            for leaf, times in leaves(priced_by_accesses(event))
             if times and not isinstance(leaf, _KINDS_OF_ANY_POSITION)
         }
         if steps and event not in interleaved_events:

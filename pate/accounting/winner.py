@@ -306,7 +306,7 @@ def _pairs_above(
     ).clip(min=0, max=1)
     p_minus_q_at_ends = np.concatenate([p_minus_q_masses, p_minus_q_masses])
     return [
-        pair_above_points(q_of_law, heights=p_minus_q_of_law, mean_shift=mean_shift)
+        pair_above_points(q_of_law, p_minus_q_masses=p_minus_q_of_law, mean_shift=mean_shift)
         for q_of_law, p_minus_q_of_law in zip(q_ends.T, p_minus_q_at_ends.T, strict=True)
     ]
 
@@ -442,15 +442,15 @@ def winner_pairs(noise_multiplier: float, num_moving_counts: int) -> WinnerPairs
             *pairs_at_corners_of_squares(mean_shift),
         ]
     largest_variance = max(
-        float(pair.q_masses @ (pair.excess_ratios * pair.excess_ratios)) for pair in pairs
+        float(pair.q_masses @ (pair.ratios_less_one * pair.ratios_less_one)) for pair in pairs
     )
     # Pairs that are alike in both tails, the masses of large losses of either sign, stand side by side, and get one
     # parent.
-    large_excess_ratio = largest_variance**0.5 / 4
+    large_ratio_less_one = largest_variance**0.5 / 4
     masses_of_both_tails = [
         [
-            pair.q_masses[pair.excess_ratios > large_excess_ratio].sum(),
-            pair.q_masses[pair.excess_ratios < -large_excess_ratio].sum(),
+            pair.q_masses[pair.ratios_less_one > large_ratio_less_one].sum(),
+            pair.q_masses[pair.ratios_less_one < -large_ratio_less_one].sum(),
         ]
         for pair in pairs
     ]

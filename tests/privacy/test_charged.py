@@ -9,7 +9,7 @@ import pytest
 from scipy.special import softmax
 
 from pate.accounting import Adjacency, PureDpEvent, RdpAccountant, SessionEvent
-from pate.accounting.event_tree import by_accesses, failure_probability, leaves
+from pate.accounting.event_tree import failure_probability, leaves, priced_by_accesses
 from pate.accounting.target_charging import exact_hit_prob, not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
 from pate.aggregators.not_prior import margins
@@ -289,7 +289,9 @@ def test_a_check_against_the_prior_keeps_its_target_probability(
     assert sensitivity / noise_scale <= epsilon <= sensitivity / noise_scale * (1 + 1e-3)
     event = aggregator.event_for(num_queries=40, num_labels=3, num_teachers=40)
     assert [
-        leaf.epsilon for leaf, _ in leaves(by_accesses(event)) if isinstance(leaf, PureDpEvent)
+        leaf.epsilon
+        for leaf, _ in leaves(priced_by_accesses(event))
+        if isinstance(leaf, PureDpEvent)
     ] == [epsilon]
     target = not_prior(epsilon)
     hit_probs = []
@@ -352,7 +354,7 @@ def test_a_whole_session_with_its_release_is_covered(
     event = aggregator.event_for(num_queries=num_queries, num_labels=3, num_teachers=6)
     assert any(isinstance(leaf, SessionEvent) for leaf, _ in leaves(event))
     if prices_accesses:
-        event = by_accesses(event)
+        event = priced_by_accesses(event)
         num_accesses = next(count for leaf, count in leaves(event) if isinstance(leaf, PureDpEvent))
         assert num_accesses < num_queries
     assert 0 < failure_probability(event) < 0.05

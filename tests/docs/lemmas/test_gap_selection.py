@@ -147,10 +147,10 @@ def test_opposed_maxima_dominate_all_sets_and_their_moves() -> None:
         opposite_maxima(
             num_rising_normals=4,
             num_falling_normals=3,
-            maximum_shift=maximum_shift,
+            shift_of_maximum=shift_of_maximum,
             epsilons=epsilons,
         )
-        for maximum_shift in (0.4, 0.3)
+        for shift_of_maximum in (0.4, 0.3)
     )
     for _ in range(4):
         random_utilities = rng.normal(scale=1.5, size=7)
@@ -168,7 +168,7 @@ def test_two_moving_normals_equal_one_that_moves_farther() -> None:
     mu = 0.5 * np.sqrt(2)
     exact_deltas = ndtr(mu / 2 - epsilons / mu) - np.exp(epsilons) * ndtr(-mu / 2 - epsilons / mu)
     priced_deltas = opposite_maxima(
-        num_rising_normals=1, num_falling_normals=1, maximum_shift=0.5, epsilons=epsilons
+        num_rising_normals=1, num_falling_normals=1, shift_of_maximum=0.5, epsilons=epsilons
     )
     assert (priced_deltas >= exact_deltas).all()
     assert priced_deltas == pytest.approx(exact_deltas, abs=1e-4)

@@ -136,7 +136,7 @@ def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells: int) -> 
     spacing = rounded_spacing(shift / cells)
     grid = LossGrid(first_index=-8 * cells, num_points=18 * cells, spacing=spacing)
     values_after = deltas_before_event(
-        pairs=ShiftedMaximum(num_normals=1, maximum_shift=shift),
+        pairs=ShiftedMaximum(num_normals=1, shift_of_maximum=shift),
         grid=grid,
         later_deltas=deltas_without_later_events(grid),
     )
@@ -202,7 +202,7 @@ def test_losses_beyond_the_grid_count_as_infinite() -> None:
     ) == pytest.approx(1.0)
     assert (
         deltas_before_event(
-            pairs=ShiftedMaximum(num_normals=1, maximum_shift=1e4),
+            pairs=ShiftedMaximum(num_normals=1, shift_of_maximum=1e4),
             grid=grid,
             later_deltas=deltas_without_later_events(grid),
         )

@@ -125,8 +125,8 @@ def test_gaussian_epsilon_and_delta_are_close_upper_bounds(multiplier: float) ->
                 )
                 > delta
             )
-    for scaled_epsilon in (0.0, 0.1, 1.0, 8.0, 37.0, 39.0):
-        epsilon = mu * (scaled_epsilon + mu / 2)
+    for standardized_epsilon in (0.0, 0.1, 1.0, 8.0, 37.0, 39.0):
+        epsilon = mu * (standardized_epsilon + mu / 2)
         truth = gaussian_pair_delta(mu=mu, epsilon=epsilon)
         # A large epsilon is known to fewer digits.
         tolerance = 1e-10 * (1 + epsilon * mpmath.mpf(2) ** -20)

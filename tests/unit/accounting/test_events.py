@@ -16,7 +16,7 @@ import pytest
 
 import pate.accounting as pa
 from pate.accounting.event_json import EVENT_KINDS, event_from_json, event_to_json
-from pate.accounting.event_tree import by_accesses, leaves
+from pate.accounting.event_tree import leaves, priced_by_accesses
 from pate.accounting.filters import GaussianFilter, RenyiFilter, Spent
 from pate.accounting.session_rdp import hit_cost
 from pate.accounting.target_charging import tight_boundary
@@ -88,7 +88,7 @@ def composed_epsilon(
 
 
 def test_by_accesses_replaces_sessions_only() -> None:
-    """`by_accesses` replaces each session in a tree of events by the composition of its accesses.
+    """`priced_by_accesses` replaces each session in a tree of events by the composition of its accesses.
 
     A tree without sessions is returned itself.
     """
@@ -96,7 +96,7 @@ def test_by_accesses_replaces_sessions_only() -> None:
         event=pa.ApproximateEvent(event=pa.PureDpEvent(epsilon=0.1), failure_prob=1e-9), count=3
     )
     plain = pa.ComposedEvent((pa.GaussianEvent(noise_multiplier=2.0), failing))
-    assert by_accesses(plain) is plain
+    assert priced_by_accesses(plain) is plain
     composition = pa.ComposedEvent(
         (
             plain,
@@ -105,7 +105,7 @@ def test_by_accesses_replaces_sessions_only() -> None:
             ),
         )
     )
-    assert by_accesses(composition) == pa.ComposedEvent(
+    assert priced_by_accesses(composition) == pa.ComposedEvent(
         (
             plain,
             pa.SelfComposedEvent(

@@ -451,13 +451,13 @@ def test_blocks_bound_the_composition_step_by_step_closely(
     bit_step = RepeatedStep(pairs=pairs_of(WIDE_BIT), num_times=1)
     steps_of_family = {"span": (span_step,), "bit": (bit_step,), "both": (span_step, bit_step)}
     repeated_steps = steps_of_family[family] * 150
-    monkeypatch.setattr(exact_blocks, "COST_OF_FULL_BLOCK", 10**9)
+    monkeypatch.setattr(exact_blocks, "WORK_OF_FULL_BLOCK", 10**9)
     in_one_block = profile_of_block(
         block=compose_in_blocks(
             repeated_steps, spacing=0.005, largest_finite_loss=6.0, negligible_delta=1e-18
         )
     )
-    monkeypatch.setattr(exact_blocks, "COST_OF_FULL_BLOCK", 4 * 40)
+    monkeypatch.setattr(exact_blocks, "WORK_OF_FULL_BLOCK", 4 * 40)
     in_small_blocks = profile_of_block(
         block=compose_in_blocks(
             repeated_steps, spacing=0.005, largest_finite_loss=6.0, negligible_delta=1e-18
@@ -477,7 +477,7 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
 
     Negative control: bits with losses 20% too small give a delta below the adversary's.
     """
-    monkeypatch.setattr(exact_blocks, "COST_OF_FULL_BLOCK", 8)
+    monkeypatch.setattr(exact_blocks, "WORK_OF_FULL_BLOCK", 8)
     bit = pairs_of(pa.OneBitEvent(logits=LOGITS, reach=1))
     bit_step = RepeatedStep(pairs=bit, num_times=1)
     bounded_range = pairs_of(pa.BoundedRangeEvent(epsilon=math.log(1.5)))
@@ -535,12 +535,12 @@ def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
     assert (profile[59:] <= truth * 1.002).all()
     mirrored = -np.expm1(-losses) + np.exp(-losses) * truth
     assert (profile[59::-1] >= mirrored).all()
-    assert 1 <= result.total <= 1 + 1e-3
+    assert 1 <= result.total_with_infinite_loss <= 1 + 1e-3
     block = Block(loss_masses=np.array([0.1, 0.2, 0.7]), infinite_loss_prob=0.0, spacing=1.0)
     convolved_block = block.convolved(block, largest_multiple=1)
     assert convolved_block.loss_masses == pytest.approx([0.01 + 0.04, 0.18, 0.28])
     assert convolved_block.infinite_loss_prob == pytest.approx(0.49)
-    assert convolved_block.total >= 1
+    assert convolved_block.total_with_infinite_loss >= 1
 
 
 def test_epsilon_of_a_profile_is_zero_at_large_deltas_infinite_at_small() -> None:
