@@ -118,7 +118,7 @@ def _gaussian_curve(thresholds: FloatArray, mean_shift: float) -> _CurvePoints:
 def pair_above_points(
     q_masses: FloatArray, p_minus_q_masses: FloatArray, *, mean_shift: float
 ) -> Pair:
-    """Returns a pair whose test curve is nowhere below the points (q, q + height), and little above them.
+    """Returns a pair whose test curve is nowhere below the points (q, q + p_minus_q), and little above them.
 
     The test curve of a pair (P, Q) is the largest P(S) over all sets S of outcomes with a given Q(S). The curve here is
     the least of the edges of the points' concave hull and of some tangents of the test curve of N(mean_shift, 1) and
