@@ -118,19 +118,19 @@ class Spelling:
             owner: the object that the parameter belongs to; empty for an argument.
         """
         keys = (f"{owner}.{name}", f"{owner}.*", name)
-        template = next(
+        setting_template = next(
             (self.template_of_parameter[key] for key in keys if key in self.template_of_parameter),
             None,
         )
-        is_whole_setting = template is not None and (
-            template == "" or "=" in template or "{" in template
+        is_whole_setting = setting_template is not None and (
+            setting_template == "" or "=" in setting_template or "{" in setting_template
         )
-        if template is None or not is_whole_setting:
-            setting = name if template is None else template
+        if setting_template is None or not is_whole_setting:
+            setting = name if setting_template is None else setting_template
             return setting if value is NOT_SHOWN else f"{setting}={value_text(value)}"
         if value is NOT_SHOWN:
             return name
-        return template.format(name=name, value=value_text(value))
+        return setting_template.format(name=name, value=value_text(value))
 
     def error_line(self, error: "InvalidValue") -> str:
         """Returns the message of an error in one line: the setting, the rule, and settings that work.

@@ -109,7 +109,7 @@ class ModelForm:
     def takes_pictures(self) -> bool:
         """Whether the model takes files of pictures, which the preprocessing turns into arrays."""
         if isinstance(self.preprocessing, ExtractedForm):
-            return self.preprocessing.pictures is not None
+            return self.preprocessing.image_form is not None
         return isinstance(self.preprocessing, ImageForm)
 
     def write(self, folder: Path | str) -> None:

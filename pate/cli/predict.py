@@ -160,8 +160,8 @@ def blocks(
         yield PredictedBlock(record_names=row_numbers, inputs=array_inputs)
     elif isinstance(input_form, ImageForm):
         yield from _picture_blocks(input_form, data_path=data_path)
-    elif isinstance(input_form, ExtractedForm) and input_form.pictures is not None:
-        for picture_block in _picture_blocks(input_form.pictures, data_path=data_path):
+    elif isinstance(input_form, ExtractedForm) and input_form.image_form is not None:
+        for picture_block in _picture_blocks(input_form.image_form, data_path=data_path):
             yield PredictedBlock(
                 record_names=picture_block.record_names,
                 inputs=input_form.inputs(picture_block.inputs),

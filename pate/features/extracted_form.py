@@ -24,12 +24,12 @@ class ExtractedForm(Preprocessing):
     """A preprocessing that resizes images and extracts their features, as part of a published model.
 
     Attributes:
-        pictures: brings images of any size to the size that the extractor needs; None if only arrays of that size are
+        image_form: brings images of any size to the size that the extractor needs; None if only arrays of that size are
             accepted.
         extractor: computes the features.
     """
 
-    pictures: ImageForm | None
+    image_form: ImageForm | None
     extractor: Extractor
 
     kind: ClassVar[str] = "extracted"
@@ -69,16 +69,16 @@ class ExtractedForm(Preprocessing):
             images = samples.astype(np.float32)
             are_bytes = samples.dtype == np.uint8
             return self.extractor.extract(images / WHITE if are_bytes else images)
-        if self.pictures is None:
+        if self.image_form is None:
             raise InvalidValue("data", type(samples).__name__, rule=f"an array of pictures {rule}")
-        return self.extractor.extract(self.pictures.inputs(samples))
+        return self.extractor.extract(self.image_form.inputs(samples))
 
     def plain(self) -> dict[str, Any]:
         """Returns this preprocessing as values for JSON, without the extractor's arrays, which `save` writes."""
         extractor = self.extractor
         return {
             "kind": self.kind,
-            "pictures": None if self.pictures is None else self.pictures.plain(),
+            "pictures": None if self.image_form is None else self.image_form.plain(),
             "extractor": {
                 "kind": extractor.kind,
                 "file": EXTRACTOR_FILE,
@@ -112,9 +112,9 @@ class ExtractedForm(Preprocessing):
             Path(folder, EXTRACTOR_FILE), remedy=remedy, sha256=extractor_digest
         )
         if plain_values["pictures"] is None:
-            return cls(pictures=None, extractor=extractor)
+            return cls(image_form=None, extractor=extractor)
         image_form = ImageForm.from_plain(plain_values["pictures"])
         picture_shape = image_form.input_shape
         rule = f"pictures {extractor.picture_shape}"
         require(picture_shape == extractor.picture_shape, "pictures", picture_shape, rule)
-        return cls(pictures=image_form, extractor=extractor)
+        return cls(image_form=image_form, extractor=extractor)

@@ -188,5 +188,5 @@ class Extractor(FittedTransform):
         most_numbers = _MAX_NUMBERS + _MAX_NUMBERS_PER_FILE_NUMBER * num_numbers
         if not are_floats or min(self.picture_shape) <= 0 or self._numbers_at_once() > most_numbers:
             raise ValueError("arrays of other shapes")
-        gray_image = np.full((1, *self.picture_shape), 0.5, np.float32)
-        return self.project(self.measure(gray_image))
+        batch_of_one_gray_image = np.full((1, *self.picture_shape), 0.5, np.float32)
+        return self.project(self.measure(batch_of_one_gray_image))

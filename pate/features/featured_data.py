@@ -81,14 +81,14 @@ class FeaturedData:
             self.check(dataset_with_blank_features)
         with writable(setting_name="features.cache", folder=recipe_folder):
             make_folder(recipe_folder)
-        extractor, first_features = self._extractor(
+        fitted_extractor, first_features = self._extractor(
             public_pictures, recipe_folder=recipe_folder, open_stage=stage
         )
         features_of_splits = {
             split_name: _features_of_split(
                 split_name,
                 split_images=getattr(dataset, split_name).inputs,
-                extractor=extractor,
+                extractor=fitted_extractor,
                 recipe_folder=recipe_folder,
                 open_stage=stage,
                 first_features=first_features if split_name == "public" else None,
@@ -99,7 +99,8 @@ class FeaturedData:
             dataset,
             features_of_splits=features_of_splits,
             preprocessing=ExtractedForm(
-                pictures=cast("ImageForm | None", dataset.preprocessing), extractor=extractor
+                image_form=cast("ImageForm | None", dataset.preprocessing),
+                extractor=fitted_extractor,
             ),
         )
         return replace(featured_dataset, private_cells=dataset.private_digest())
@@ -206,13 +207,13 @@ def _features_of_split(
     )
 
     def find_missing_blocks() -> IntArray:
-        stamps = stamped_file.read_stamps()
-        features = stamped_file.mapped() if stamps.any() else np.empty((0, 1), np.float32)
-        is_complete_block = [
+        block_stamps = stamped_file.read_stamps()
+        features = stamped_file.mapped() if block_stamps.any() else np.empty((0, 1), np.float32)
+        block_has_features = [
             stamp == _stamp(features[_rows_of_block(block_number)])
-            for block_number, stamp in enumerate(stamps)
+            for block_number, stamp in enumerate(block_stamps)
         ]
-        return np.flatnonzero(~np.array(is_complete_block))
+        return np.flatnonzero(~np.array(block_has_features))
 
     def extract_block(block_number: int) -> Float32Array:
         image_rows = _rows_of_block(block_number)
@@ -223,9 +224,9 @@ def _features_of_split(
     def extract_blocks(block_numbers: IntArray) -> Iterator[Blocks]:
         features_of_blocks = on_all_cores(extract_block, items=block_numbers.tolist())
         for block_number, block_features in zip(block_numbers, features_of_blocks, strict=True):
-            stamps = np.array([_stamp(block_features)])
+            block_stamps = np.array([_stamp(block_features)])
             yield Blocks(
-                numbers=np.array([block_number]), values=block_features[None], stamps=stamps
+                numbers=np.array([block_number]), values=block_features[None], stamps=block_stamps
             )
 
     stamped_file.fill(

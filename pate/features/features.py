@@ -11,7 +11,7 @@ from pate.features.public_pictures import PublicPictures
 from pate.files.digests import full_text
 from pate.progress import StageOpener
 
-VERSION = 1
+RECIPE_VERSION = 1
 """The version of all recipes, which is part of the names of cached extractors and vectors."""
 
 
@@ -61,7 +61,7 @@ class Features(ABC):
             for dataclass_field in fields(cast("Any", self))
             if dataclass_field.name != "cache"
         }
-        recipe_text = full_text([VERSION, type(self).__qualname__, recipe_settings])
+        recipe_text = full_text([RECIPE_VERSION, type(self).__qualname__, recipe_settings])
         return hashlib.sha256(f"{recipe_text}{pictures.digest()}".encode()).hexdigest()
 
 

@@ -76,8 +76,8 @@ def learn_filters(
     patches = np.asarray(patches / contrasts, np.float32)
     patch_center = patches.mean(axis=0)
     patches -= patch_center
-    covariance = (patches.T @ patches / len(patches)).astype(np.float64)
-    variances, eigenvectors = np.linalg.eigh(covariance)
+    patch_covariance = (patches.T @ patches / len(patches)).astype(np.float64)
+    variances, eigenvectors = np.linalg.eigh(patch_covariance)
     whitening_matrix = (
         (eigenvectors / np.sqrt(variances.clip(0) + _RIDGE)) @ eigenvectors.T
     ).astype(np.float32)
@@ -157,10 +157,10 @@ def _sample_patches(
     return all_patches
 
 
-def _scaled_to_length_1(vectors: Float32Array) -> Float32Array:
-    """Returns each row of `vectors`, `[num_rows, d]`, divided by its length; a row of length 0 stays 0."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
+def _scaled_to_length_1(directions: Float32Array) -> Float32Array:
+    """Returns each row of `directions`, `[num_rows, d]`, divided by its length; a row of length 0 stays 0."""
+    lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+    return np.asarray(directions / np.where(lengths > 0, lengths, 1), np.float32)
 
 
 class PatchExtractor(Extractor):
@@ -222,7 +222,7 @@ class PatchExtractor(Extractor):
             images: `[num_images, channels, height, width]` in [0, 1].
         """
         device = require_device("auto")
-        compression = float(self.settings["compression"])
+        compression_factor = float(self.settings["compression"])
         with torch.inference_mode():
             image_batch = torch.from_numpy(np.ascontiguousarray(images)).to(device)
             # A CPU computes one image at a time, because the responses of one image fit into its cache.
@@ -233,8 +233,8 @@ class PatchExtractor(Extractor):
                     for images_of_step in torch.split(image_batch, images_per_step)
                 ]
             )
-            if compression:
-                region_means = region_means.mul_(compression).log1p_()
+            if compression_factor:
+                region_means = region_means.mul_(compression_factor).log1p_()
             pooled: Float32Array = region_means.cpu().numpy()
         return pooled
 
@@ -260,12 +260,14 @@ class PatchExtractor(Extractor):
         tensors = self._tensors
         region_matrix = self._regions
         stride = int(self.settings["stride"])
-        threshold = float(self.settings["threshold"])
+        response_threshold = float(self.settings["threshold"])
         filters = tensors["filters"].flatten(1).T.expand(len(image_batch), -1, -1)
         patch_size = int(tensors["filters"].shape[-1])
         # The variance of a patch is its mean square less the square of its mean; the rounding error is far below
         # CONTRAST.
-        pixel_moments = torch.stack([image_batch.mean(1), image_batch.square().mean(1)], dim=1)
+        means_over_channels = image_batch.mean(dim=1)
+        mean_squares_over_channels = image_batch.square().mean(dim=1)
+        pixel_moments = torch.stack([means_over_channels, mean_squares_over_channels], dim=1)
         # [n, 1, positions]
         patch_means, patch_mean_squares = (
             functional.avg_pool2d(pixel_moments, patch_size, stride).flatten(2).chunk(2, dim=1)
@@ -279,13 +281,16 @@ class PatchExtractor(Extractor):
             .add_(float(CONTRAST))
             .rsqrt_()
         )
-        # Answers less the threshold, [n, positions, filters]: filters side by side make both products fast.
-        responses_above = torch.baddbmm(
-            tensors["offsets"] + threshold, patches.mT, filters, beta=-1
+        # a - t, [n, positions, filters]: filters side by side make both products fast.
+        responses_less_threshold = torch.baddbmm(
+            tensors["offsets"] + response_threshold, patches.mT, filters, beta=-1
         )
-        responses_below = torch.rsub(responses_above, -2 * threshold).clamp_min_(0)
+        # -a - t = -2 t - (a - t)
+        opposite_less_threshold = torch.rsub(responses_less_threshold, -2 * response_threshold)
+        responses_above = responses_less_threshold.clamp_min_(0)
+        responses_below = opposite_less_threshold.clamp_min_(0)
         return torch.stack(
-            [region_matrix @ responses_above.clamp_min_(0), region_matrix @ responses_below], dim=1
+            [region_matrix @ responses_above, region_matrix @ responses_below], dim=1
         ).mT.flatten(1)
 
     @cached_property
@@ -307,18 +312,21 @@ class PatchExtractor(Extractor):
         patch_size = self.arrays["filters"].shape[-1]
         stride = int(self.settings["stride"])
         grid = int(self.settings["grid"])
-        overlap = bool(self.settings["overlap"])
+        regions_overlap = bool(self.settings["overlap"])
         weights_of_rows, weights_of_columns = (
             region_weights(
-                num_positions=(side - patch_size) // stride + 1, num_regions=grid, overlap=overlap
+                num_positions=(side - patch_size) // stride + 1,
+                num_regions=grid,
+                regions_overlap=regions_overlap,
             )
             for side in (height, width)
         )
-        region_matrix = np.kron(weights_of_rows, weights_of_columns).T.astype(np.float32)
+        weights_by_position_and_region = np.kron(weights_of_rows, weights_of_columns)
+        region_matrix = weights_by_position_and_region.T.astype(np.float32)
         return torch.from_numpy(region_matrix).to(require_device("auto"))
 
 
-def region_weights(num_positions: int, num_regions: int, *, overlap: bool) -> FloatArray:
+def region_weights(num_positions: int, num_regions: int, *, regions_overlap: bool) -> FloatArray:
     """Returns the weight of each position along one side of an image in the mean of each region.
 
     The shape is `[num_positions, num_regions]`.
@@ -330,11 +338,11 @@ def region_weights(num_positions: int, num_regions: int, *, overlap: bool) -> Fl
     Args:
         num_positions: the number of positions along the side.
         num_regions: the number of regions along the side.
-        overlap: whether regions overlap.
+        regions_overlap: whether regions overlap.
     """
     position_indices = np.arange(num_positions)[:, None]
     region_indices = np.arange(num_regions)
-    if overlap:
+    if regions_overlap:
         middles = (region_indices + 0.5) * num_positions / num_regions - 0.5
         distances_to_middles = np.abs(position_indices - middles) * num_regions / num_positions
         position_weights = np.maximum(1 - distances_to_middles, 0)
@@ -427,15 +435,18 @@ class Patches(Features):
                 advance(_NUM_STEPS)
             smaller_side = min(pictures.picture_shape[1:])
             settings = {
-                "picture_shape": list(pictures.picture_shape),
+                "picture_shape": list(pictures.picture_shape),  # channels, height, width
                 "stride": self.stride or max(1, smaller_side // _STRIDE_ONE_SIDE),
                 "grid": self.grid,
-                "overlap": self.overlap,
+                "overlap": self.overlap,  # of regions
                 "compression": self.compression,
                 "threshold": self.threshold,
             }
-            arrays = {"filters": filters, "offsets": np.asarray(offsets, np.float32)}
-            extractor = PatchExtractor(arrays=arrays, settings=settings, origin=pictures.origin)
+            extractor = PatchExtractor(
+                arrays={"filters": filters, "offsets": np.asarray(offsets, np.float32)},
+                settings=settings,
+                origin=pictures.origin,
+            )
             return extractor.with_projection(
                 pictures, dimension=self.dimension, seed=self.seed, open_stage=stage
             )

@@ -68,27 +68,27 @@ def net_of(network_name: str) -> Net:
             network has no linear layer.
     """
     if network_name == PACKAGED_NETWORK_NAME:
-        whole_network = _package("efficientnet_lite_pytorch").EfficientNet.from_name(
+        untrained_network = _package("efficientnet_lite_pytorch").EfficientNet.from_name(
             "efficientnet-lite0"
         )
         return _without_head(
-            network_name, whole_network=whole_network, mean=_LITE_MEAN, std=_LITE_STD
+            network_name, whole_network=untrained_network, mean=_LITE_MEAN, std=_LITE_STD
         )
     torchvision_module = torchvision_models(setting="features=backbone")
     model_names = tuple(torchvision_module.list_models(module=torchvision_module))
     if network_name in model_names:
-        whole_network = torchvision_module.get_model(network_name, weights=None)
+        untrained_network = torchvision_module.get_model(network_name, weights=None)
         return _without_head(
-            network_name, whole_network=whole_network, mean=_IMAGENET_MEAN, std=_IMAGENET_STD
+            network_name, whole_network=untrained_network, mean=_IMAGENET_MEAN, std=_IMAGENET_STD
         )
     if importlib.util.find_spec("timm") is not None:
         timm = import_module("timm")
         if timm.is_model(network_name):
-            whole_network = timm.create_model(network_name, pretrained=False)
-            data_config = timm.data.resolve_model_data_config(whole_network)
+            untrained_network = timm.create_model(network_name, pretrained=False)
+            data_config = timm.data.resolve_model_data_config(untrained_network)
             return _without_head(
                 network_name,
-                whole_network=whole_network,
+                whole_network=untrained_network,
                 mean=tuple(data_config["mean"]),
                 std=tuple(data_config["std"]),
             )

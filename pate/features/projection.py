@@ -45,15 +45,15 @@ class Projection:
         from sklearn.decomposition import PCA
 
         center = measurements.mean(axis=0, dtype=np.float64).astype(np.float32)
-        standardized = measurements - center
-        column_squares = np.einsum("ij,ij->j", standardized, standardized)
-        column_std = np.sqrt(column_squares / np.float32(len(standardized)))
+        centered = measurements - center
+        column_squares = np.einsum("ij,ij->j", centered, centered)
+        column_std = np.sqrt(column_squares / np.float32(len(centered)))
         varies = column_std > _MIN_STD
         if not varies.any():
             rule = "public pictures that differ, features are fitted on them"
             raise InvalidValue("data", rule=rule)
         column_scales = np.where(varies, 1 / np.maximum(column_std, _MIN_STD), 0).astype(np.float32)
-        standardized *= column_scales
+        standardized = np.multiply(centered, column_scales, out=centered)
         num_directions = min(dimension, len(standardized) - 1, standardized.shape[1])
         needs_most = num_directions > 0.5 * min(standardized.shape)
         pca = PCA(

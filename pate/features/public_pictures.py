@@ -58,6 +58,6 @@ class PublicPictures:
 
     def digest(self) -> str:
         """Returns the SHA-256 digest of the images in their order, in hexadecimal."""
-        image_hash = hashlib.sha256(repr((len(self), self.picture_shape)).encode())
-        add_entries(image_hash, array=self.inputs)
-        return image_hash.hexdigest()
+        pictures_hash = hashlib.sha256(repr((len(self), self.picture_shape)).encode())
+        add_entries(pictures_hash, array=self.inputs)
+        return pictures_hash.hexdigest()

@@ -10,9 +10,9 @@ from typing import Any
 from pate.data.texts.kinds import TEXT_KINDS
 from pate.data.texts.reading import texts_digest
 from pate.data.texts.vectors import TextReader, TextVectors
-from pate.data.texts.weights import WEIGHTS_RULES, Weights
+from pate.data.texts.weights import WEIGHTS_RULES, TextWeights
 from pate.features.extractor import Extractor
-from pate.features.features import VERSION, Features
+from pate.features.features import RECIPE_VERSION, Features
 from pate.features.public_pictures import PublicPictures
 from pate.files.atomic import write_text
 from pate.files.digests import full_text
@@ -98,7 +98,7 @@ class Text(Features):
             "cache": None,
             "weights": None if pretrained_files is None else pretrained_files.sha256,
         }
-        identity_text = full_text([VERSION, recipe_settings, texts_digest(texts)])
+        identity_text = full_text([RECIPE_VERSION, recipe_settings, texts_digest(texts)])
         identity_digest = hashlib.sha256(identity_text.encode()).hexdigest()
         transform_folder = make_folder(cache_folder / f"features-text-{identity_digest[:12]}")
         with file_lock(transform_folder / "lock"):
@@ -133,6 +133,6 @@ class Text(Features):
         return fitted_transform
 
     @cached_property
-    def _pretrained_files(self) -> Weights | None:
+    def _pretrained_files(self) -> TextWeights | None:
         """The file or folder that `weights` names; None if `weights` is None."""
-        return None if self.weights is None else Weights(Path(self.weights).expanduser())
+        return None if self.weights is None else TextWeights(Path(self.weights).expanduser())

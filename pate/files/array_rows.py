@@ -227,8 +227,8 @@ class Spilled:
             folder = self._folder or scratch_folder()
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - `whole` closes it
         if self._file is not None:
-            for kept_block in self._blocks:
-                self._file.write(np.ascontiguousarray(kept_block).data)
+            for unwritten_rows in self._blocks:
+                self._file.write(np.ascontiguousarray(unwritten_rows).data)
             self._blocks.clear()
 
     def whole(self) -> Any:

@@ -27,7 +27,7 @@ class TooMuch(yaml.MarkedYAMLError):  # type: ignore[misc]  # PyYAML is untyped
     """The error for a YAML text that may take much memory."""
 
 
-def plain_loader(base: type[Any] = yaml.SafeLoader) -> type[Any]:
+def loader_with_limits(base: type[Any] = yaml.SafeLoader) -> type[Any]:
     """Returns a loader class of PyYAML that refuses what may take much memory.
 
     The loader refuses every alias, more than 50 levels of values within values, a value of more than 2**16 characters,
@@ -37,7 +37,7 @@ def plain_loader(base: type[Any] = yaml.SafeLoader) -> type[Any]:
         base: the loader class that it extends.
     """
 
-    class PlainLoader(base):  # type: ignore[misc]  # `base` is any loader
+    class LoaderWithLimits(base):  # type: ignore[misc]  # `base` is any loader
         depth = 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
@@ -58,7 +58,7 @@ def plain_loader(base: type[Any] = yaml.SafeLoader) -> type[Any]:
             self.depth -= 1
             return node
 
-    return PlainLoader
+    return LoaderWithLimits
 
 
 def read_yaml(yaml_text: str, name: str, rule: str) -> Any:
@@ -70,10 +70,10 @@ def read_yaml(yaml_text: str, name: str, rule: str) -> Any:
         rule: a description of the expected text, for the error.
 
     Raises:
-        InvalidValue: the text is no YAML, or `plain_loader` refuses it. The error has the line.
+        InvalidValue: the text is no YAML, or `loader_with_limits` refuses it. The error has the line.
     """
     try:
-        return yaml.load(yaml_text, plain_loader())
+        return yaml.load(yaml_text, loader_with_limits())
     except _YAML_ERRORS as error:
         problem_mark = getattr(error, "problem_mark", None)
         line_text = "" if problem_mark is None else f", line {problem_mark.line + 1}"

@@ -34,9 +34,9 @@ def map_blocks(
     blocks = [texts[first : first + block_size] for first in range(0, len(texts), block_size)]
     num_workers = 1 if worker_kind is None else min(cpu_count(), max(len(blocks), 1))
     pool = Parallel(num_workers, prefer=worker_kind, return_as="generator")
-    num_done = 0
+    num_texts_done = 0
     results = pool(delayed(function)(block) for block in blocks)
     for block, result in zip(blocks, results, strict=True):
-        num_done += len(block)
-        report_progress(num_done)
+        num_texts_done += len(block)
+        report_progress(num_texts_done)
         yield result

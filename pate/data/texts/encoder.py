@@ -18,9 +18,9 @@ from pate.array_types import FloatArray
 from pate.data.fitted_transform import CONTENT_ERRORS
 from pate.data.texts.blocks import map_blocks
 from pate.data.texts.directions import fixed_point, from_product, principal_directions
-from pate.data.texts.reading import evenly_spaced, readable
+from pate.data.texts.reading import evenly_spaced, without_markup
 from pate.data.texts.vectors import TextVectors, origin_of_texts
-from pate.data.texts.weights import WEIGHTS_RULES, Weights
+from pate.data.texts.weights import WEIGHTS_RULES, TextWeights
 from pate.extras import how_to_install
 from pate.files.reading import damaged, read_json
 from pate.progress import StageOpener, unwatched
@@ -62,7 +62,7 @@ class EncoderVectors(TextVectors):
         texts: Sequence[str],
         open_stage: StageOpener = unwatched,
         *,
-        pretrained_files: Weights,
+        pretrained_files: TextWeights,
         dimension: int = 128,
     ) -> Self:
         """Returns the transform, with mean and directions computed from the encoder's vectors of public texts.
@@ -146,12 +146,12 @@ class EncoderVectors(TextVectors):
         )
 
     @cached_property
-    def _pretrained_files(self) -> Weights:
+    def _pretrained_files(self) -> TextWeights:
         """The files of the encoder; if no setting names them, they lie in the folder of the transform's file."""
         if self.pretrained_files is not None:
             return self.pretrained_files
         folder = (self.path or Path()).parent
-        return Weights(folder / Path(str(self.settings["name"])).name)
+        return TextWeights(folder / Path(str(self.settings["name"])).name)
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """Returns the encoder's vectors of length 1, `[num_texts, d]`; an empty text has the vector 0.
@@ -160,10 +160,10 @@ class EncoderVectors(TextVectors):
             ImportError: the package that runs the encoder is not installed.
             ValueError: the encoder fails, or its result is not a vector of finite numbers.
         """
-        readable_texts = [readable(text).strip() for text in texts]
+        texts_without_markup = [without_markup(text).strip() for text in texts]
         try:
             # Encoders refuse an empty text. A dash replaces it, and its row becomes 0 below.
-            text_vectors = np.stack([self._encode(text or "-") for text in readable_texts])
+            text_vectors = np.stack([self._encode(text or "-") for text in texts_without_markup])
             text_vectors = text_vectors.astype(np.float64)
         except ImportError:
             raise
@@ -171,7 +171,7 @@ class EncoderVectors(TextVectors):
             raise ValueError(f"{type(error).__name__}: {error}"[:_MAX_REASON]) from error
         if text_vectors.ndim != 2 or not np.isfinite(text_vectors).all():
             raise ValueError("it gives no vector of numbers for a text")
-        is_empty = np.array([not text for text in readable_texts], np.bool_)
+        is_empty = np.array([not text for text in texts_without_markup], np.bool_)
         text_vectors[is_empty] = 0
         lengths = np.sqrt(np.square(text_vectors).sum(axis=1, keepdims=True))
         return np.asarray(text_vectors / np.where(lengths > 0, lengths, 1))
@@ -195,13 +195,13 @@ class EncoderVectors(TextVectors):
             tokenizer = self.arrays.get("tokenizer")
             tokenizer_bytes = None if tokenizer is None else tokenizer.tobytes()
             return _onnx_encoder(
-                onnx_model=self.arrays["model"].tobytes(),
+                encoder_graph=self.arrays["model"].tobytes(),
                 tokenizer_source=tokenizer_bytes,
                 settings=self.settings,
             )
         onnx_path, tokenizer_path = _onnx_files(encoder_path=self._pretrained_files.path)
         return _onnx_encoder(
-            onnx_model=onnx_path, tokenizer_source=tokenizer_path, settings=self.settings
+            encoder_graph=onnx_path, tokenizer_source=tokenizer_path, settings=self.settings
         )
 
 
@@ -225,7 +225,7 @@ def _sentence_transformer(folder: Path) -> Encode:
     return encode_text
 
 
-def _read_encoder(pretrained_files: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def _read_encoder(pretrained_files: TextWeights) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Returns the files of an encoder as arrays of bytes, by name, and the settings of their use.
 
     The arrays are stored in a published model. There are none if the encoder is too large, is spread over several
@@ -296,21 +296,21 @@ def _onnx_files(encoder_path: Path) -> tuple[Path | None, Path | None]:
 
 
 def _onnx_encoder(
-    onnx_model: bytes | Path | None,
+    encoder_graph: bytes | Path | None,
     tokenizer_source: bytes | Path | None,
     settings: Mapping[str, Any],
 ) -> Encode:
     """Returns the function from one text to its vector, by an ONNX graph.
 
     Args:
-        onnx_model: the graph, as bytes or as a file. None, for a missing file, raises an error of onnxruntime.
+        encoder_graph: the graph, as bytes or as a file. None, for a missing file, raises an error of onnxruntime.
         tokenizer_source: the content of tokenizer.json, or its path; None for a graph that takes text.
         settings: the settings of their use: `most_tokens` and `first_token`.
 
     Raises:
         ValueError: the graph takes tokens, and there is no tokenizer.
     """
-    session = _onnx_session(onnx_model)
+    session = _onnx_session(encoder_graph)
     inputs = session.get_inputs()
     output_names = [output.name for output in session.get_outputs()]
     has_sentences = "sentence_embedding" in output_names
@@ -328,17 +328,17 @@ def _onnx_encoder(
     )
 
 
-def _onnx_session(onnx_model: bytes | Path | None) -> Any:
+def _onnx_session(encoder_graph: bytes | Path | None) -> Any:
     """Returns a session of onnxruntime that computes an ONNX graph on one core.
 
     Args:
-        onnx_model: the graph, as bytes or as a file. None, for a missing file, raises an error of onnxruntime.
+        encoder_graph: the graph, as bytes or as a file. None, for a missing file, raises an error of onnxruntime.
     """
     runtime = _package("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = _FATAL_ERRORS
-    source = onnx_model if isinstance(onnx_model, bytes) else str(onnx_model)
+    source = encoder_graph if isinstance(encoder_graph, bytes) else str(encoder_graph)
     return runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 

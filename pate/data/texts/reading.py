@@ -61,7 +61,7 @@ def _too_many_marks() -> re.Pattern[str]:
     return re.compile(f"[{_marks()}]{{{_MAX_MARKS + 1},}}")
 
 
-def readable(text: str) -> str:
+def without_markup(text: str) -> str:
     """Returns the first 100,000 characters of a text, normalized and without HTML markup.
 
     Tags become blanks, scripts and styles are removed with their content, and entities become their characters. A text
@@ -69,9 +69,11 @@ def readable(text: str) -> str:
     """
     text = text[:LONGEST_TEXT]
     if "<" in text:
-        before_code, *from_code = _CODE_BEGINS.split(text)
-        after_code = [_CODE_ENDS.split(part, maxsplit=1)[-1] for part in from_code]
-        text = _TAG.sub(" ", " ".join([before_code, *after_code]))
+        text_before_code, *codes_and_texts = _CODE_BEGINS.split(text)
+        texts_after_codes = [
+            _CODE_ENDS.split(code_and_text, maxsplit=1)[-1] for code_and_text in codes_and_texts
+        ]
+        text = _TAG.sub(" ", " ".join([text_before_code, *texts_after_codes]))
     if "&" in text:
         text = html.unescape(text)
     if text.isascii():
@@ -80,14 +82,14 @@ def readable(text: str) -> str:
 
 
 def plain_text(text: str) -> str:
-    r"""Returns a text without HTML and normalized, as `readable` returns it, in lower case.
+    r"""Returns a text without HTML and normalized, as `without_markup` returns it, in lower case.
 
     A run of three or more Chinese or Japanese characters becomes overlapping pairs of characters.
 
     >>> plain_text("<p>Z\u00dcRICH &amp; Bern</p>").split()
     ['zürich', '&', 'bern']
     """
-    text = readable(text).casefold()
+    text = without_markup(text).casefold()
     return text if text.isascii() else _UNSPACED_LETTERS.sub(_pair_neighboring_letters, text)
 
 

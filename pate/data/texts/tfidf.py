@@ -137,18 +137,18 @@ class TfidfVectors(TextVectors):
 
     def is_usable(self) -> bool:
         """Returns True if the arrays and words of a file fit together, and directions are no longer than 1."""
-        words = self.settings["words"]
-        buckets = self.arrays["buckets"]
+        vocabulary_words = self.settings["words"]
+        part_buckets = self.arrays["buckets"]
         idf = self.arrays["idf"]
         components = self.arrays["components"]
-        are_different_words = all(isinstance(word, str) for word in words) and len(
-            set(words)
-        ) == len(words)
-        have_shapes = buckets.ndim == idf.ndim == 1 and components.ndim == 2
-        if not (are_different_words and have_shapes) or buckets.dtype != _DTYPE_OF_BUCKETS:
+        are_different_words = all(isinstance(word, str) for word in vocabulary_words) and len(
+            set(vocabulary_words)
+        ) == len(vocabulary_words)
+        have_shapes = part_buckets.ndim == idf.ndim == 1 and components.ndim == 2
+        if not (are_different_words and have_shapes) or part_buckets.dtype != _DTYPE_OF_BUCKETS:
             return False
-        are_buckets = bool(np.all((buckets >= 0) & (buckets < _BUCKETS)))
-        belong_together = len(idf) == len(components) == len(words) + len(buckets)
+        are_buckets = bool(np.all((part_buckets >= 0) & (part_buckets < _BUCKETS)))
+        belong_together = len(idf) == len(components) == len(vocabulary_words) + len(part_buckets)
         squared_length_per_direction = np.square(components, dtype=np.float64).sum(axis=0)
         # A direction has length 1 except for rounding to 32 bits. With longer ones products would not be exact.
         have_lengths = len(squared_length_per_direction) > 0 and bool(
@@ -256,19 +256,24 @@ def _frequent_in(texts: Sequence[str], report_progress: Callable[[int], object])
     """
     num_texts_with_word = Counter[str]()
     num_texts_with_part = np.zeros(_BUCKETS)
-    for words, counts in map_blocks(count_words, texts, report_progress=report_progress):
-        num_texts = counts.getnnz(axis=0).tolist()
-        num_texts_with_word.update(dict(zip(words, num_texts, strict=True)))
-        num_texts_with_part += (counts @ _count_parts(words)).getnnz(axis=0)
+    for block_words, block_counts in map_blocks(
+        count_words, texts, report_progress=report_progress
+    ):
+        num_texts = block_counts.getnnz(axis=0).tolist()
+        num_texts_with_word.update(dict(zip(block_words, num_texts, strict=True)))
+        num_texts_with_part += (block_counts @ _count_parts(block_words)).getnnz(axis=0)
     frequent = [word for word, count in num_texts_with_word.items() if count >= _MIN_TEXTS]
     frequent.sort(key=lambda word: (-num_texts_with_word[word], word))
-    words = sorted(frequent[:_MAX_WORDS])
+    most_frequent_words = sorted(frequent[:_MAX_WORDS])
     by_frequency = np.argsort(-num_texts_with_part, kind="stable")[:_MAX_PARTS]
     is_frequent = num_texts_with_part[by_frequency] >= _MIN_TEXTS
     part_buckets = np.sort(by_frequency[is_frequent]).astype(_DTYPE_OF_BUCKETS)
     num_texts_with_term = np.append(
-        [float(num_texts_with_word[word]) for word in words], num_texts_with_part[part_buckets]
+        [float(num_texts_with_word[word]) for word in most_frequent_words],
+        num_texts_with_part[part_buckets],
     )
     return _Vocabulary(
-        words=words, part_buckets=part_buckets, num_texts_with_term=num_texts_with_term
+        words=most_frequent_words,
+        part_buckets=part_buckets,
+        num_texts_with_term=num_texts_with_term,
     )

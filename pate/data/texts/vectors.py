@@ -17,7 +17,7 @@ from pate.data.fitted_transform import FittedTransform
 from pate.data.texts.blocks import BLOCK_ROWS, Workers, map_blocks
 from pate.data.texts.directions import ROUNDING
 from pate.data.texts.reading import texts_digest
-from pate.data.texts.weights import FILE_RULE, Weights
+from pate.data.texts.weights import FILE_RULE, TextWeights
 from pate.files.atomic import atomic_write
 from pate.validation import normalize_field
 
@@ -48,7 +48,7 @@ class TextVectors(FittedTransform):
     """
 
     cache: Path | None = None
-    pretrained_files: Weights | None = None
+    pretrained_files: TextWeights | None = None
 
     metadata_key: ClassVar[str] = "texts"
     description: ClassVar[str] = FILE_RULE
@@ -72,7 +72,8 @@ class TextVectors(FittedTransform):
     @property
     def dimension(self) -> int:
         """The number of components of a vector."""
-        return int(self.arrays["components"].shape[1])
+        _, num_directions = self.arrays["components"].shape
+        return int(num_directions)
 
     @abstractmethod
     def is_usable(self) -> bool:
@@ -184,13 +185,13 @@ def remarks_on_texts(name: str, text_transform: TextVectors, texts: Sequence[str
             f"becomes {text_transform.dimension} numbers"
         )
     num_known, num_words = text_transform.count_known(texts)
-    num_empty = sum(re.search(r"\w", text) is None for text in texts)
+    num_without_words = sum(re.search(r"\w", text) is None for text in texts)
     losses = []
     if num_words:
         share = 1 - num_known / num_words
         losses.append(f"{share:.0%} of their words are in no public text, and so tell nothing")
-    if num_empty:
-        losses.append(f"{num_empty} have no word")
+    if num_without_words:
+        losses.append(f"{num_without_words} have no word")
     if losses:
         yield f"data.private.{name}: of the first {len(texts):,} texts {'; '.join(losses)}"
 
@@ -215,7 +216,7 @@ class TextReader:
 
 
 def origin_of_texts(
-    texts: Sequence[str], pretrained_files: Weights | None = None
+    texts: Sequence[str], pretrained_files: TextWeights | None = None
 ) -> dict[str, str | int]:
     """Returns the description of the texts to which vectors were fitted, for their file and the model card.
 

@@ -15,7 +15,7 @@ FILE_RULE = "what makes numbers of texts"
 
 
 @dataclass(frozen=True)
-class Weights:
+class TextWeights:
     """Pretrained weights in a file or folder, which are identified by their digest."""
 
     path: Path

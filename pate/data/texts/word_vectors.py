@@ -16,7 +16,7 @@ from pate.data.texts.counts import count_words, damped, stack_blocks
 from pate.data.texts.directions import principal_directions
 from pate.data.texts.reading import evenly_spaced
 from pate.data.texts.vectors import TextVectors, origin_of_texts
-from pate.data.texts.weights import WEIGHTS_RULES, Weights
+from pate.data.texts.weights import WEIGHTS_RULES, TextWeights
 from pate.extras import require_extra
 from pate.files.reading import DamagedFile, read_json
 from pate.progress import StageOpener, unwatched
@@ -68,7 +68,7 @@ class StaticVectors(TextVectors):
         texts: Sequence[str],
         open_stage: StageOpener = unwatched,
         *,
-        pretrained_files: Weights,
+        pretrained_files: TextWeights,
         dimension: int = 128,
     ) -> Self:
         """Returns the transform whose word weights, center and directions are fitted to public texts.
@@ -146,12 +146,12 @@ class StaticVectors(TextVectors):
 
         Both count repetitions. The pieces of a split word count as words; the first number never exceeds the second.
         """
-        piece_counts, num_words = self.count_pieces(texts)
+        piece_counts, num_word_occurrences = self.count_pieces(texts)
         is_public = self.arrays["weights"] < 1  # a word that no public text has has weight 1
         occurrences_of_pieces = np.asarray(piece_counts.sum(axis=0)).ravel()
         num_known_pieces = int(occurrences_of_pieces[is_public].sum())
         # A word may have several pieces, so there may be more pieces than words.
-        return min(num_words, num_known_pieces), num_words
+        return min(num_word_occurrences, num_known_pieces), num_word_occurrences
 
     def count_pieces(self, texts: Sequence[str]) -> tuple[Any, int]:
         """Returns how often each word or piece in the file of vectors occurs in each text, and the number of all words.
@@ -187,11 +187,12 @@ class StaticVectors(TextVectors):
         word_weights = self.arrays["weights"][piece_counts.indices]
         weighted_counts.data = damped(counts=piece_counts.data) * word_weights
         # Only the vectors of words that occur are converted to 64 bits.
-        columns = np.unique(piece_counts.indices)
+        occurring_pieces = np.unique(piece_counts.indices)
         num_pieces = piece_counts.shape[1]
-        total_weights = weighted_counts @ np.ones((num_pieces, 1))
-        sums = weighted_counts[:, columns] @ self.arrays["components"][columns].astype(np.float64)
-        return np.asarray(sums / np.where(total_weights > 0, total_weights, 1))
+        total_weight_per_text = weighted_counts @ np.ones((num_pieces, 1))
+        vectors_of_pieces = self.arrays["components"][occurring_pieces].astype(np.float64)
+        sums = weighted_counts[:, occurring_pieces] @ vectors_of_pieces
+        return np.asarray(sums / np.where(total_weight_per_text > 0, total_weight_per_text, 1))
 
     def _unscaled(self, texts: Sequence[str]) -> FloatArray:
         text_vectors = self.mean_vectors(self.count_pieces(texts)[0])
@@ -284,13 +285,13 @@ def _vectors_of_model(folder: Path) -> WordVectors:
     """
     from safetensors.numpy import load_file
 
-    path = folder / "model.safetensors" if folder.is_dir() else folder
+    word_vectors_file = folder / "model.safetensors" if folder.is_dir() else folder
     tokenizer_settings = read_json(
-        path.with_name("tokenizer.json"),
+        word_vectors_file.with_name("tokenizer.json"),
         rule="the tokenizer of word vectors",
         remedy="copy it again",
     )["model"]
-    arrays = load_file(path)
+    arrays = load_file(word_vectors_file)
     vocabulary = tokenizer_settings["vocab"]
     if isinstance(vocabulary, dict):
         row_of = dict(vocabulary)

@@ -107,7 +107,7 @@ def write_bundle_of_kind(kind: str, release_folder: Path) -> Path:
             "compression": 5.0,
         }
         form = ExtractedForm(
-            pictures=ImageForm(channels=1, height=8, width=8),
+            image_form=ImageForm(channels=1, height=8, width=8),
             extractor=PatchExtractor(arrays, settings, origin={"fitted": "here"}),
         )
         model: StudentModel = LinearStudent().fit(form.inputs(pictures), labels, seed=0)

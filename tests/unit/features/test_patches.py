@@ -137,7 +137,7 @@ def test_regions_cover_all_positions_equally(num_positions: int, num_regions: in
     """
     for regions_overlap in (False, True):
         weights_of_regions = region_weights(
-            num_positions=num_positions, num_regions=num_regions, overlap=regions_overlap
+            num_positions=num_positions, num_regions=num_regions, regions_overlap=regions_overlap
         )
         np.testing.assert_allclose(weights_of_regions.sum(axis=0), 1)
         assert (weights_of_regions >= 0).all()
@@ -146,7 +146,7 @@ def test_regions_cover_all_positions_equally(num_positions: int, num_regions: in
             num_regions == 1 or not regions_overlap
         )
     np.testing.assert_allclose(weights_of_regions, weights_of_regions[::-1, ::-1])
-    weights_of_five_regions = region_weights(num_positions=2, num_regions=5, overlap=False)
+    weights_of_five_regions = region_weights(num_positions=2, num_regions=5, regions_overlap=False)
     assert sorted(weights_of_five_regions.sum(axis=0)) == [0, 0, 0, 1, 1]
 
 

@@ -14,7 +14,7 @@ import pytest
 from pate.data.texts import encoder
 from pate.data.texts.encoder import EncoderVectors
 from pate.data.texts.vectors import TextVectors
-from pate.data.texts.weights import Weights
+from pate.data.texts.weights import TextWeights
 from pate.data.texts.word_vectors import StaticVectors
 from pate.features import Text
 from pate.validation import MissingPackage
@@ -42,7 +42,7 @@ def weights_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def fitted(weights_path: Path) -> TextVectors:
     """Returns vectors that are fitted to public texts, with each kind of weights in turn."""
     kind = EncoderVectors if weights_path.suffix == ".onnx" else StaticVectors
-    return kind.fit(PUBLIC_TEXTS, pretrained_files=Weights(weights_path), dimension=8)
+    return kind.fit(PUBLIC_TEXTS, pretrained_files=TextWeights(weights_path), dimension=8)
 
 
 def test_a_vector_does_not_depend_on_other_texts(fitted: TextVectors) -> None:
@@ -72,7 +72,7 @@ def test_vectors_survive_a_round_trip_with_the_digest_of_weights(
     moved = weights_path.rename(tmp_path / "elsewhere")
     read = TextVectors.load(path, sha256=fitted.digest, remedy="copy it again")
     np.testing.assert_array_equal(read.vectors(PUBLIC_TEXTS[:9]), fitted.vectors(PUBLIC_TEXTS[:9]))
-    assert read.origin["weights_sha256"] == Weights(moved).sha256
+    assert read.origin["weights_sha256"] == TextWeights(moved).sha256
     assert read.origin["num_texts"] == 300
 
 
@@ -99,7 +99,7 @@ def test_static_vectors_match_hand_computed_weighted_means(tmp_path: Path) -> No
     path = tmp_path / "vectors.txt"
     path.write_text("3 2\na 1 0\nb 0 1\nc -1 -1\n")
     vectors = StaticVectors.fit(
-        ["a b", "a c", "a"] * 10, pretrained_files=Weights(path), dimension=2
+        ["a b", "a c", "a"] * 10, pretrained_files=TextWeights(path), dimension=2
     )
     weight_of_a = 0.3 / 1.3
     weight_of_b_or_c = 0.3 / (0.3 + 1 / 3)
@@ -129,7 +129,7 @@ def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
 
     A word that cannot be cut into known pieces has no piece.
     """
-    weights = Weights(write_model2vec(tmp_path / "model"))
+    weights = TextWeights(write_model2vec(tmp_path / "model"))
     vectors = StaticVectors.fit(PUBLIC_TEXTS, pretrained_files=weights, dimension=8)
     words = vectors.settings["words"]
     assert vectors.piece_indices_of(word="baban") == []
@@ -139,7 +139,7 @@ def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
 
 def test_words_with_capital_letters_are_found(tmp_path: Path) -> None:
     """A text with the word zug gets the vector of the word Zug in a file of weights."""
-    weights = Weights(write_glove(tmp_path / "vectors.txt"))
+    weights = TextWeights(write_glove(tmp_path / "vectors.txt"))
     assert (
         StaticVectors.fit(PUBLIC_TEXTS, pretrained_files=weights).piece_indices_of(word="zug") != []
     )
@@ -154,7 +154,7 @@ def test_large_encoder_is_published_by_digest_alone(
     """
     original = write_onnx_encoder(tmp_path / "small.onnx")
     monkeypatch.setattr(encoder, "_MAX_STORED_BYTES", 10)
-    vectors = EncoderVectors.fit(PUBLIC_TEXTS, pretrained_files=Weights(original))
+    vectors = EncoderVectors.fit(PUBLIC_TEXTS, pretrained_files=TextWeights(original))
     (tmp_path / "out").mkdir()
     path = tmp_path / "out" / vectors.file
     vectors.save(path)
@@ -170,11 +170,11 @@ def test_large_encoder_is_published_by_digest_alone(
         TextVectors.load(path, remedy="copy it again")
 
 
-def write_sentence_transformer(folder: Path) -> Weights:
+def write_sentence_transformer(folder: Path) -> TextWeights:
     """Writes the list of modules of a sentence-transformers model into a folder, and returns the folder as weights."""
     modules = '[{"type": "sentence_transformers.models.Transformer"}]'
     (folder / "modules.json").write_text(modules)
-    return Weights(folder)
+    return TextWeights(folder)
 
 
 def test_missing_sentence_transformers_are_reported(
@@ -232,7 +232,7 @@ def test_sentence_transformer_encodes_each_text_separately(
 def test_token_encoder_averages_token_vectors(tmp_path: Path) -> None:
     """If an encoder gives a vector for each token, the vector of a text is their mean, divided by its length."""
     vector_of_token = write_token_encoder(folder=tmp_path)
-    vectors = EncoderVectors.fit(PUBLIC_TEXTS, pretrained_files=Weights(tmp_path))
+    vectors = EncoderVectors.fit(PUBLIC_TEXTS, pretrained_files=TextWeights(tmp_path))
     tokens = [1 + WORDS.index(word) for word in PUBLIC_TEXTS[0].split()]
     mean = vector_of_token[tokens].astype(np.float64).mean(axis=0)
     expected = mean / np.linalg.norm(mean)
