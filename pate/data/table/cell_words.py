@@ -94,31 +94,35 @@ def _cells_one_by_one(cell_objects: Iterable[Any]) -> Any:
     return pa.array(words, pa.string())
 
 
-def _reading(cell: Any) -> float | str | np.datetime64 | None:
+def _reading(cell_object: Any) -> float | str | np.datetime64 | None:
     """Returns what a Python object in a cell means: a number, a point in time, or a word; None for a missing cell.
 
     A truth value is 0 or 1, and a duration is a number of seconds. A point in time is in UTC, in microseconds. A date
     without a time, a time of day, a list or an interval is a word.
     """
-    if cell is None or type(cell).__name__ in _MISSING_TYPES:
+    if cell_object is None or type(cell_object).__name__ in _MISSING_TYPES:
         return None
-    if isinstance(cell, str):
-        return str.__str__(cell).encode("utf-8", "replace").decode()
-    if isinstance(cell, bytes | bytearray):
-        return bytes(cell).decode("utf-8", "replace")
-    if isinstance(cell, np.datetime64):
-        return None if np.isnat(cell) else cell.astype("datetime64[us]")
-    if isinstance(cell, datetime.datetime):
-        return _moment(cell)
-    if isinstance(cell, np.timedelta64):
-        return None if np.isnat(cell) else _seconds(duration=cell.astype("timedelta64[us]").item())
-    if isinstance(cell, datetime.timedelta):
-        return _seconds(duration=cell)
-    if isinstance(cell, datetime.time):
-        return cell.isoformat(timespec="microseconds")
-    number = _number(cell)
+    if isinstance(cell_object, str):
+        return str.__str__(cell_object).encode("utf-8", "replace").decode()
+    if isinstance(cell_object, bytes | bytearray):
+        return bytes(cell_object).decode("utf-8", "replace")
+    if isinstance(cell_object, np.datetime64):
+        return None if np.isnat(cell_object) else cell_object.astype("datetime64[us]")
+    if isinstance(cell_object, datetime.datetime):
+        return _moment(datetime_object=cell_object)
+    if isinstance(cell_object, np.timedelta64):
+        return (
+            None
+            if np.isnat(cell_object)
+            else _seconds(duration=cell_object.astype("timedelta64[us]").item())
+        )
+    if isinstance(cell_object, datetime.timedelta):
+        return _seconds(duration=cell_object)
+    if isinstance(cell_object, datetime.time):
+        return cell_object.isoformat(timespec="microseconds")
+    number = _number(cell_object)
     if number is None:
-        return _text(cell)
+        return _text(cell_object)
     return None if np.isnan(number) else number + 0.0  # -0 becomes 0
 
 
@@ -159,22 +163,24 @@ def _text(cell: Any) -> str:
     return str(cell).encode("utf-8", "replace").decode()
 
 
-def _word_of_part(item_or_bound: Any) -> str:
+def _word_of_part(list_item_or_bound: Any) -> str:
     """Returns an item of a list, or a bound of an interval, as text, with quotation marks if it is a text itself."""
-    if isinstance(item_or_bound, str | bytes):
-        return repr(_reading(item_or_bound))
-    return str(_cells_one_by_one([item_or_bound]).cast(import_pyarrow().string())[0].as_py())
+    if isinstance(list_item_or_bound, str | bytes):
+        return repr(_reading(list_item_or_bound))
+    return str(_cells_one_by_one([list_item_or_bound]).cast(import_pyarrow().string())[0].as_py())
 
 
-def _moment(cell: datetime.datetime) -> np.datetime64:
+def _moment(datetime_object: datetime.datetime) -> np.datetime64:
     """Returns a date with a time in UTC, rounded down to microseconds. Without a time zone it is in UTC already."""
     # A Timestamp of pandas may lie beyond the years that Python's datetime can hold.
-    if hasattr(cell, "to_datetime64"):
-        return np.datetime64(cell.to_datetime64().astype("datetime64[us]"))
-    if cell.tzinfo is None:
-        return np.datetime64(cell, "us")
-    local = np.datetime64(cell.replace(tzinfo=None), "us")
-    return np.datetime64(local - np.timedelta64(cell.utcoffset() or datetime.timedelta(), "us"))
+    if hasattr(datetime_object, "to_datetime64"):
+        return np.datetime64(datetime_object.to_datetime64().astype("datetime64[us]"))
+    if datetime_object.tzinfo is None:
+        return np.datetime64(datetime_object, "us")
+    local = np.datetime64(datetime_object.replace(tzinfo=None), "us")
+    return np.datetime64(
+        local - np.timedelta64(datetime_object.utcoffset() or datetime.timedelta(), "us")
+    )
 
 
 def _moment_words(moments: NDArray[np.datetime64]) -> Any:

@@ -105,12 +105,12 @@ class WrittenDate:
     """A date as text, with or without a time, split into its parts.
 
     Attributes:
-        parts: the parts by name. A date of three numbers has `first`, `middle` and `last`, with the same `mark` between
-            them. A date with the month as a word has `day`, `month` and `year`. The parts of the time are None in a
-            date without a time.
+        date_parts: the parts by name. A date of three numbers has `first`, `middle` and `last`, with the same `mark`
+            between them. A date with the month as a word has `day`, `month` and `year`. The parts of the time are None
+            in a date without a time.
     """
 
-    parts: dict[str, str | None]
+    date_parts: dict[str, str | None]
 
     @classmethod
     def parse(cls, word: str) -> WrittenDate:
@@ -119,22 +119,22 @@ class WrittenDate:
         Whether the calendar has such a day is not checked.
         """
         word = " ".join(word.split())  # blanks of any kind
-        for pattern in (_NUMBERS, *_WORDS):
-            if match := pattern.fullmatch(word):
-                return cls(match.groupdict())
+        for date_pattern in (_NUMBERS, *_WORDS):
+            if date_match := date_pattern.fullmatch(word):
+                return cls(date_parts=date_match.groupdict())
         raise NoDate(word)
 
     @property
     def mark(self) -> str:
         """The mark between the numbers, such as a dot or a slash; empty if the month is a word."""
-        return self.parts.get("mark") or ""
+        return self.date_parts.get("mark") or ""
 
     @property
     def has_short_year(self) -> bool:
         """Whether the year has fewer than four digits."""
         if not self.mark:
-            return len(self._text("year")) < 4
-        return len(self._text("first")) < 4 and len(self._text("last")) < 4
+            return len(self._date_part("year")) < 4
+        return len(self._date_part("first")) < 4 and len(self._date_part("last")) < 4
 
     @property
     def orders(self) -> tuple[str, ...]:
@@ -142,9 +142,9 @@ class WrittenDate:
 
         It is empty for a date that is unambiguous: the month is a word, or the year of four digits comes first.
         """
-        if not self.mark or len(self._text("first")) == 4:
+        if not self.mark or len(self._date_part("first")) == 4:
             return ()
-        return ("dmy", "mdy") if len(self._text("last")) == 4 else ORDERS
+        return ("dmy", "mdy") if len(self._date_part("last")) == 4 else ORDERS
 
     def moment(self, date_orders: Iterable[str | None], first_year: int | None) -> datetime:
         """Returns the date and its time, read in the first of the given orders that the numbers of digits allow.
@@ -160,15 +160,15 @@ class WrittenDate:
                 `first_year` is None.
         """
         if not self.mark:
-            month_name = self._text("month").lower()[:3]
+            month_name = self._date_part("month").lower()[:3]
             return self._moment_of(
-                year=self._text("year"),
+                year=self._date_part("year"),
                 month=1 + _MONTHS.index(month_name),
-                day=int(self._text("day")),
+                day=int(self._date_part("day")),
                 first_year=first_year,
             )
-        order = self._first_allowed(date_orders)
-        numbers = (self._text("first"), self._text("middle"), self._text("last"))
+        order = self._first_allowed_by_digits(date_orders)
+        numbers = (self._date_part("first"), self._date_part("middle"), self._date_part("last"))
         number_of = dict(zip(order, numbers, strict=True))
         return self._moment_of(
             year=number_of["y"],
@@ -185,7 +185,7 @@ class WrittenDate:
             return False
         return True
 
-    def _first_allowed(self, date_orders: Iterable[str | None]) -> str:
+    def _first_allowed_by_digits(self, date_orders: Iterable[str | None]) -> str:
         """Returns the first of `date_orders` that the numbers of digits allow; ymd for a date with the year first.
 
         Raises:
@@ -199,7 +199,7 @@ class WrittenDate:
         raise NoDate("an order is needed")
 
     def _moment_of(self, *, year: str, month: int, day: int, first_year: int | None) -> datetime:
-        """Returns a day with the time that the field `parts` has; without a time zone in UTC, without a time midnight.
+        """Returns a day with the time in `date_parts`; without a time zone in UTC, without a time midnight.
 
         Args:
             year: the digits of the year, two or four.
@@ -211,17 +211,17 @@ class WrittenDate:
             NoDate: the numbers are no day of the calendar or no time, or the year has two digits and `first_year` is
                 None.
         """
-        microseconds = (self.parts["fraction"] or "0").ljust(6, "0")[:6]
+        microseconds = (self.date_parts["fraction"] or "0").ljust(6, "0")[:6]
         try:
             return datetime(
                 year=_full_year(digits=year, first_year=first_year),
                 month=month,
                 day=day,
                 hour=self._hour(),
-                minute=int(self.parts["minute"] or 0),
-                second=int(self.parts["second"] or 0),
+                minute=int(self.date_parts["minute"] or 0),
+                second=int(self.date_parts["second"] or 0),
                 microsecond=int(microseconds),
-                tzinfo=_time_zone(self.parts["zone"]),
+                tzinfo=_time_zone_or_utc(self.date_parts["zone"]),
             )
         except NoDate:
             raise
@@ -233,8 +233,8 @@ class WrittenDate:
 
         Raises `NoDate` if an hour before AM or PM is not 1 to 12. Any other hour is not checked.
         """
-        hour = int(self.parts["hour"] or 0)
-        half = self.parts["half"]
+        hour = int(self.date_parts["hour"] or 0)
+        half = self.date_parts["half"]
         if half is None:
             return hour
         if not 1 <= hour <= 12:
@@ -242,9 +242,9 @@ class WrittenDate:
         is_afternoon = half.lower().startswith("p")
         return hour % 12 + (12 if is_afternoon else 0)
 
-    def _text(self, part_name: str) -> str:
+    def _date_part(self, part_name: str) -> str:
         """Returns the text of a part, such as `first` or `year`; empty if the part is None."""
-        return self.parts[part_name] or ""
+        return self.date_parts[part_name] or ""
 
 
 def _full_year(digits: str, first_year: int | None) -> int:
@@ -265,7 +265,7 @@ def _full_year(digits: str, first_year: int | None) -> int:
     return first_year + years_after_first
 
 
-def _time_zone(zone: str | None) -> timezone:
+def _time_zone_or_utc(zone: str | None) -> timezone:
     """Returns a time zone such as +01:00, -0130, Z or UTC; None is UTC.
 
     Raises:

@@ -105,8 +105,10 @@ class Dealing:
         """
         if self.group is None:
             first_column_names = self.table_file.names[:1]
-            num_rows = sum(table.num_rows for _, table in self.table_file.rows(first_column_names))
-            return np.arange(num_rows, dtype=np.int64)
+            num_rows_of_file = sum(
+                table.num_rows for _, table in self.table_file.rows(first_column_names)
+            )
+            return np.arange(num_rows_of_file, dtype=np.int64)
         require_column(
             "group",
             column_name=self.group,
@@ -124,7 +126,7 @@ class Dealing:
             raise InvalidValue("group", self.group, rule=rule)
         return People.from_names(
             cells_of_splits=[words], cell_notation=cell_notation
-        ).merged_by_looks()[0]
+        ).merged_by_similar_names()[0]
 
     def part_of_row(self) -> IntArray:
         """Returns the split of each row, `[num_rows]`, as an index into `SPLITS`: private, public, test.
@@ -142,8 +144,8 @@ class Dealing:
         part_of_position = np.repeat(
             indices_of_parts, [num_public_groups, num_test_groups, num_private_groups]
         )
-        shuffled_groups = np.random.default_rng(self.seed).permutation(num_groups)
-        position_of_group = np.argsort(shuffled_groups)
+        groups_in_order_of_parts = np.random.default_rng(self.seed).permutation(num_groups)
+        position_of_group = np.argsort(groups_in_order_of_parts)
         return part_of_position[position_of_group][self.group_of_row]
 
     def largest_remark(self) -> str | None:
@@ -159,35 +161,35 @@ class Dealing:
 
 
 @contextmanager
-def _writer(table_file: TableFile, new_file: Path) -> Iterator[Write]:
-    """Opens a new file with the columns and the format of `table_file` for a `with` block.
+def _writer(original_file: TableFile, new_file: Path) -> Iterator[Write]:
+    """Opens a new file with the columns and the format of `original_file` for a `with` block.
 
     The block gets a function that appends a pyarrow table to the file.
 
     Args:
-        table_file: the file whose columns and format are copied.
+        original_file: the file whose columns and format are copied.
         new_file: the path of the new file.
     """
     with atomic_write(new_file) as out:
-        if table_file.is_text:
+        if original_file.is_text:
             with ExitStack() as stack:
                 binary_stream = out
                 if new_file.suffix == ".gz":
                     gzip_stream = gzip.GzipFile(fileobj=out, mode="wb", mtime=0)
                     binary_stream = cast(BinaryIO, stack.enter_context(gzip_stream))
-                text_stream = io.TextIOWrapper(binary_stream, table_file.read_in, newline="")
+                text_stream = io.TextIOWrapper(binary_stream, original_file.read_in, newline="")
                 yield (
                     _json_writer(text_stream)
-                    if table_file.kind == "json"
-                    else _csv_writer(text_stream, table_file)
+                    if original_file.kind == "json"
+                    else _csv_writer(text_stream, original_file)
                 )
                 text_stream.flush()
                 text_stream.detach()  # otherwise it would close the file, which `atomic_write` closes
             return
         from pyarrow import ipc, parquet
 
-        arrow_schema = next(table_file.batches()).schema
-        writer = parquet.ParquetWriter if table_file.kind == "parquet" else ipc.new_file
+        arrow_schema = next(original_file.batches()).schema
+        writer = parquet.ParquetWriter if original_file.kind == "parquet" else ipc.new_file
         with writer(import_pyarrow().PythonFile(out, mode="w"), arrow_schema) as table_writer:
             yield table_writer.write_table
 
@@ -203,14 +205,14 @@ def _json_writer(text_stream: io.TextIOWrapper) -> Write:
     return append_json_lines
 
 
-def _csv_writer(text_stream: io.TextIOWrapper, table_file: TableFile) -> Write:
+def _csv_writer(text_stream: io.TextIOWrapper, original_file: TableFile) -> Write:
     """Writes the line of names into a CSV file, and returns a function that appends the rows of a pyarrow table.
 
     Args:
         text_stream: the new file.
-        table_file: the file whose names and separator are copied.
+        original_file: the file whose names and separator are copied.
     """
-    head = read_head(table_file.source_files[0])
+    head = read_head(original_file.source_files[0])
     rows = csv.writer(text_stream, delimiter=head.separator, lineterminator="\n")
     rows.writerow(head.column_names)
 

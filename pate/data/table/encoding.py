@@ -167,15 +167,15 @@ def _is_utf_8(path: Path, *, result_for_ascii: bool) -> bool:
         path: the file.
         result_for_ascii: the result for a file that has only ASCII bytes.
     """
-    decoder = codecs.getincrementaldecoder(UTF_8)()
+    file_decoder = codecs.getincrementaldecoder(UTF_8)()
     is_ascii = True
     try:
         for block in _blocks(path):
             if b"\0" in block:
                 return False
             is_ascii = is_ascii and block.isascii()
-            decoder.decode(block)  # only to see whether it fails
-        decoder.decode(b"", final=True)  # fails if the last letter is cut
+            file_decoder.decode(block)  # only to see whether it fails
+        file_decoder.decode(b"", final=True)  # fails if the last letter is cut
     except UnicodeDecodeError:
         return False
     return result_for_ascii or not is_ascii

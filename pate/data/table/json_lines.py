@@ -46,19 +46,20 @@ class JsonLines:
             InvalidValue: a line is not a JSON object, two fields are one column by `column_name`, or there is no field.
         """
         pa = import_pyarrow()
-        fields = self.fields
-        name_of = {field: column_name(field) for field in fields}
+        json_fields = self.fields
+        name_of = {field: column_name(field) for field in json_fields}
         require_columns(self._file.setting, column_names=list(name_of.values()))
-        if not fields:
+        if not json_fields:
             raise self._file.refusal("a line for each record, and the file is empty")
-        fields = [
-            field for field in fields if column_names is None or name_of[field] in column_names
+        fields_to_read = [
+            field for field in json_fields if column_names is None or name_of[field] in column_names
         ]
-        names_to_read = [name_of[field] for field in fields]
+        names_to_read = [name_of[field] for field in fields_to_read]
         for rows in self._rows():
             arrays = []
-            for field, name in zip(fields, names_to_read, strict=True):
-                cells = [self._cell(row.get(field), column=name) for row in rows]
+            for field, name in zip(fields_to_read, names_to_read, strict=True):
+                keeps_lists = name in self._columns_with_whole_lists
+                cells = [_cell(row.get(field), keeps_lists=keeps_lists) for row in rows]
                 arrays.append(pa.array(cells, pa.string()))
             yield pa.table(arrays, names=names_to_read).select(column_names or names_to_read)
 
@@ -66,9 +67,9 @@ class JsonLines:
     def fields(self) -> list[str]:
         """The names of all fields in any line, in the order of first occurrence."""
         fields: dict[str, None] = {}
-        for rows in self._rows():
-            for row in rows:
-                fields.update(dict.fromkeys(row))
+        for json_objects in self._rows():
+            for json_object in json_objects:
+                fields.update(dict.fromkeys(json_object))
         return list(fields)
 
     def _rows(self) -> Iterator[list[dict[str, Any]]]:
@@ -80,32 +81,33 @@ class JsonLines:
 
     def _row(self, json_line: str) -> dict[str, Any]:
         try:
-            row = json.loads(json_line)
+            json_object = json.loads(json_line)
         except (ValueError, RecursionError) as error:
             if "\0" in json_line:
                 raise self._file.nul_refusal() from None
             raise self._file.refusal(
                 f"an object of JSON in each line ({type(error).__name__})"
             ) from None
-        if not isinstance(row, dict):
+        if not isinstance(json_object, dict):
             raise self._file.refusal(
-                f"an object of JSON in each line, and one holds a {type(row).__name__}"
+                f"an object of JSON in each line, and one holds a {type(json_object).__name__}"
             )
-        return row
+        return json_object
 
-    def _cell(self, json_value: Any, column: str) -> str | None:
-        """Returns the value of a JSON field as the text of a cell; None for null and other words for missing values.
 
-        Truth values become 0 and 1, and an object its JSON. A list becomes its JSON if `columns_with_whole_lists` has
-        the column `column`, and otherwise its items joined by a separator.
-        """
-        if isinstance(json_value, list):
-            if column in self._columns_with_whole_lists:
-                return json.dumps(json_value, ensure_ascii=False)
-            return _LIST_SEPARATOR.join(map(str, json_value))
-        if isinstance(json_value, dict):
-            return json.dumps(json_value)
-        word = str(int(json_value) if isinstance(json_value, bool) else json_value)
-        if word in MISSING_WORDS:
-            return None
-        return word.encode("utf-8", "replace").decode()  # half of a character such as \ud800
+def _cell(json_value: Any, *, keeps_lists: bool) -> str | None:
+    """Returns the value of a JSON field as the text of a cell; None for null and other words for missing values.
+
+    Truth values become 0 and 1, and an object its JSON. A list becomes its JSON if `keeps_lists` is true, and otherwise
+    its items joined by a separator.
+    """
+    if isinstance(json_value, list):
+        if keeps_lists:
+            return json.dumps(json_value, ensure_ascii=False)
+        return _LIST_SEPARATOR.join(map(str, json_value))
+    if isinstance(json_value, dict):
+        return json.dumps(json_value)
+    word = str(int(json_value) if isinstance(json_value, bool) else json_value)
+    if word in MISSING_WORDS:
+        return None
+    return word.encode("utf-8", "replace").decode()  # half of a character such as \ud800

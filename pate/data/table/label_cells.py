@@ -123,15 +123,15 @@ def _names_of_json(value: Any) -> list[str]:
     if not isinstance(value, list):
         raise NoNames
     names = []
-    for item in value:
-        if isinstance(item, (bool, list, dict)):
+    for item_of_cell in value:
+        if isinstance(item_of_cell, (bool, list, dict)):
             raise NoNames
-        is_nan = item != item
-        if item is not None and not is_nan:
-            names.append(str(item))
+        is_nan = item_of_cell != item_of_cell
+        if item_of_cell is not None and not is_nan:
+            names.append(str(item_of_cell))
     return names
 
 
-def _without_quotes(item: str) -> str:
+def _without_quotes(item_of_cell: str) -> str:
     """Returns an item of a list as text: a quoted word without its quotes and escapes, or a number as it is."""
-    return str(literal_eval(item)) if item[0] in "'\"" else item
+    return str(literal_eval(item_of_cell)) if item_of_cell[0] in "'\"" else item_of_cell
