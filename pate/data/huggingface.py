@@ -272,14 +272,14 @@ class HuggingFace(TextReader):
                 white=self.white,
             )
             return PictureColumn(
-                name=column_name, missing=False, form=form, find_picture_file=_find_picture_file
+                name=column_name, has_missing=False, form=form, find_picture_file=_find_picture_file
             )
         first_cell = public.select_columns([column_name]).with_format("arrow")[:1].column(0)
         types = import_pyarrow().types
         list_checks = (types.is_list, types.is_large_list, types.is_fixed_size_list)
         if any(is_list_type(first_cell.type) for is_list_type in list_checks):
             numbers = first_cell[0].as_py() or ()
-            return ListColumn(name=column_name, missing=False, length=len(numbers))
+            return ListColumn(name=column_name, has_missing=False, length=len(numbers))
         return None
 
     def _table_schema(self, open_stage: StageOpener) -> TableSchema:

@@ -270,7 +270,7 @@ class ImageFolder:
         )
         return PictureColumn(
             name=self.file,
-            missing=False,
+            has_missing=False,
             form=form,
             find_picture_file=find_picture_file,
             readable_rule=(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.array_types import BoolArray
-from pate.data.table.arrow import import_pyarrow, is_missing
+from pate.data.table.arrow import import_pyarrow, is_null
 from pate.data.table.cells import as_numbers
 from pate.data.table.labels import Labels
 from pate.validation import InvalidValue
@@ -86,7 +86,7 @@ class LabelListColumn:
             return table
         pa = import_pyarrow()
         label_lists = table.column(self.name).combine_chunks()
-        is_missing_list = np.repeat(is_missing(label_lists)[:, None], len(self.label_names), axis=1)
+        is_missing_list = np.repeat(is_null(label_lists)[:, None], len(self.label_names), axis=1)
         if self.items_are_class_numbers:
             bits = self._bits_of_classes(label_lists)
             is_unknown = is_missing_list
@@ -94,8 +94,10 @@ class LabelListColumn:
             bits, is_missing_item = self._bits_of_items(label_lists)
             is_unknown = is_missing_list | is_missing_item
         table = table.drop_columns([self.name])
-        for label, label_bits, is_null in zip(self.label_names, bits.T, is_unknown.T, strict=True):
-            table = table.append_column(label, pa.array(label_bits, mask=is_null))
+        for label, label_bits, is_label_unknown in zip(
+            self.label_names, bits.T, is_unknown.T, strict=True
+        ):
+            table = table.append_column(label, pa.array(label_bits, mask=is_label_unknown))
         return table
 
     def _bits_of_classes(self, class_lists: Any) -> NDArray[np.int8]:

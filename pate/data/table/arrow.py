@@ -22,7 +22,7 @@ def joined(array: Any) -> Any:
     return array.combine_chunks() if isinstance(array, import_pyarrow().ChunkedArray) else array
 
 
-def is_missing(cells: Any) -> BoolArray:
+def is_null(cells: Any) -> BoolArray:
     """Returns whether each cell of a pyarrow array is null, bool `[num_cells]`."""
     return np.asarray(cells.is_null().to_numpy(zero_copy_only=False))
 

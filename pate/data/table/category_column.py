@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pate.array_types import Float32Array
-from pate.data.table.arrow import codes_among, import_pyarrow, is_missing
+from pate.data.table.arrow import codes_among, import_pyarrow, is_null
 from pate.data.table.cells import as_texts
 from pate.data.table.column import MISSING, Column, Encoded
 from pate.data.table.spelling import USUAL, CellSpelling, canonical_words
@@ -51,7 +51,7 @@ class CategoryColumn(Column):
 
         The last exists only if public cells are missing.
         """
-        values = (*self.categories, OTHER, *((MISSING,) if self.missing else ()))
+        values = (*self.categories, OTHER, *((MISSING,) if self.has_missing else ()))
         return tuple(f"{self.name}={value}" for value in values)
 
     def encode(self, cells: Any, cell_notation: CellSpelling = USUAL) -> Encoded:
@@ -63,7 +63,7 @@ class CategoryColumn(Column):
         words = as_texts(cells)
         categories = import_pyarrow().array(self.categories, import_pyarrow().string())
         codes = codes_among(words, categories=categories)
-        missing = is_missing(cells=words)
+        missing = is_null(cells=words)
         if ((codes < 0) & ~missing).any():
             # Words may be written differently, so they are compared in their canonical form.
             words_in_canonical_form = canonical_words(words, number_notation=cell_notation)
@@ -80,7 +80,7 @@ class CategoryColumn(Column):
             codes = np.where(codes < 0, number_codes, codes)
         unknown = (codes < 0) & ~missing
         codes[codes < 0] = len(self.categories)
-        if self.missing:
+        if self.has_missing:
             codes[missing] = len(self.categories) + 1
         features = np.eye(len(self.feature_names), dtype=np.float32)[codes]
         return Encoded(
@@ -105,7 +105,7 @@ class CategoryColumn(Column):
 
     def plain(self) -> dict[str, Any]:
         """Returns the column as values for JSON."""
-        return {"kind": self.kind, "categories": list(self.categories), "missing": self.missing}
+        return {"kind": self.kind, "categories": list(self.categories), "missing": self.has_missing}
 
     @classmethod
     def read(cls, name: str, schema_entry: Mapping[str, Any], schema_folder: Path | None) -> Self:
@@ -120,7 +120,7 @@ class CategoryColumn(Column):
         if not are_words:
             rule = "a list of words, numbers among them in quotes"
             raise InvalidValue(f"{name}.categories", categories, rule=rule)
-        return cls(name, missing=schema_entry["missing"], categories=tuple(categories))
+        return cls(name, has_missing=schema_entry["missing"], categories=tuple(categories))
 
 
 def _with_truths_as_numbers(words: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pate.array_types import BoolArray, FloatArray
-from pate.data.table.arrow import import_pyarrow, is_missing, joined
+from pate.data.table.arrow import import_pyarrow, is_null, joined
 from pate.data.table.dates import DAY_S, days_of
 from pate.data.table.spelling import TRUTH_WORDS, USUAL, CellSpelling, canonical_words
 
@@ -41,10 +41,10 @@ def as_texts(cells: Any) -> Any:
     if pa.types.is_floating(cells.type):
         texts = _float_texts(cells)
     elif pa.types.is_decimal(cells.type):
-        without_zeros = pa.compute.replace_substring_regex(
+        decimals_without_zeros = pa.compute.replace_substring_regex(
             cells.cast(pa.string()), r"(\.\d*?)0+$", r"\1"
         )
-        texts = pa.compute.replace_substring_regex(without_zeros, r"\.$", "")
+        texts = pa.compute.replace_substring_regex(decimals_without_zeros, r"\.$", "")
     else:
         try:
             texts = cells.cast(pa.string())
@@ -122,7 +122,7 @@ def as_numbers(cells: Any, cell_notation: CellSpelling = USUAL) -> FloatArray:
         cells = cells.cast(pa.string()).cast(pa.float64())
         has_numbers = True
     if not has_numbers:
-        return np.where(is_missing(cells), np.nan, np.inf)
+        return np.where(is_null(cells), np.nan, np.inf)
     return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
@@ -147,11 +147,13 @@ def as_dates(
     if cells.type == pa.string() or is_number:  # 20250131 is a date in a column of words, too
         return _parse(cell_words=as_texts(cells), parse_all=_cast_days, parse_word=days_of_word)
     if not (pa.types.is_date(cells.type) or pa.types.is_timestamp(cells.type)):
-        return np.where(is_missing(cells), np.nan, np.inf)
-    return np.asarray(_cast_days(cells, refuse_rounding=False).to_numpy(zero_copy_only=False))
+        return np.where(is_null(cells), np.nan, np.inf)
+    return np.asarray(
+        _cast_days(cells, refuse_fractional_seconds=False).to_numpy(zero_copy_only=False)
+    )
 
 
-def have_values(numbers: FloatArray) -> bool:
+def are_all_readable(numbers: FloatArray) -> bool:
     """Returns True if at least one number is finite and none is +inf, the mark of a wrong cell in `as_numbers`."""
     return not np.isinf(numbers).any() and not np.isnan(numbers).all()
 
@@ -245,15 +247,15 @@ def _number_of(word: str) -> float:
     return float(word) if truth is None else truth
 
 
-def _cast_days(cells: Any, *, refuse_rounding: bool = True) -> Any:
+def _cast_days(cells: Any, *, refuse_fractional_seconds: bool = True) -> Any:
     """Returns dates, times or words in ISO 8601 as floats: days since 1970; raises an error of pyarrow for other words.
 
     Args:
         cells: a pyarrow array.
-        refuse_rounding: whether an error is raised if a conversion would lose part of a second.
+        refuse_fractional_seconds: whether an error is raised if a conversion would lose part of a second.
     """
     pa = import_pyarrow()
-    seconds = cells.cast(pa.timestamp("s"), safe=refuse_rounding).cast(pa.int64())
+    seconds = cells.cast(pa.timestamp("s"), safe=refuse_fractional_seconds).cast(pa.int64())
     return pa.compute.divide(seconds.cast(pa.float64()), DAY_S)
 
 
@@ -279,4 +281,4 @@ def _parse(
                 numbers[code] = parse_word(word)
         parsed = pa.array(numbers).take(coded.indices)
     values = parsed.to_numpy(zero_copy_only=False)
-    return np.where(is_missing(cells=cell_words) | np.isfinite(values), values, np.inf)
+    return np.where(is_null(cells=cell_words) | np.isfinite(values), values, np.inf)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from pate.array_types import BoolArray, Float32Array, IntArray
-from pate.data.table.arrow import is_missing
+from pate.data.table.arrow import is_null
 from pate.data.table.cells import as_texts
 from pate.data.table.spelling import USUAL, CellSpelling
 
@@ -61,13 +61,13 @@ class Column(ABC):
 
     Attributes:
         name: the name of the column.
-        missing: whether cells of the column are missing in the public file. If so, a feature marks missing cells. If
-            not, a missing cell of another file is encoded as the mean, or as a category that the public file does not
-            have.
+        has_missing: whether cells of the column are missing in the public file. If so, a feature marks missing cells.
+            If not, a missing cell of another file is encoded as the mean, or as a category that the public file does
+            not have.
     """
 
     name: str
-    missing: bool
+    has_missing: bool
 
     # The name of the kind of column in a schema's file.
     kind: ClassVar[str] = ""
@@ -96,7 +96,7 @@ class Column(ABC):
             cells: a pyarrow array of cells.
             cell_notation: the notation of numbers, dates and missing cells.
         """
-        missing = is_missing(as_texts(cells))
+        missing = is_null(as_texts(cells))
         return Encoded(
             features=np.zeros((len(cells), 0), np.float32),
             wrong=np.zeros_like(missing),
@@ -127,7 +127,7 @@ class Column(ABC):
         Raises:
             InvalidValue: the entry has impossible values. An entry of another form raises another error of Python.
         """
-        return cls(name, missing=False)
+        return cls(name, has_missing=False)
 
 
 class EmptyColumn(Column):

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pate.data.table.arrow import count_values, import_pyarrow, is_missing
+from pate.data.table.arrow import count_values, import_pyarrow, is_null
 from pate.data.table.category_column import CategoryColumn
-from pate.data.table.cells import as_dates, as_numbers, as_texts, have_values
+from pate.data.table.cells import are_all_readable, as_dates, as_numbers, as_texts
 from pate.data.table.column import Column, EmptyColumn
 from pate.data.table.date_column import DateColumn
 from pate.data.table.date_order import UnclearDates, infer_order
@@ -56,8 +56,8 @@ def fit_column(name: str, cells: Any, *, is_code: bool, cell_notation: CellSpell
     """
     numbers = as_numbers(cells, cell_notation=cell_notation)
     if np.isnan(numbers).all():
-        return EmptyColumn(name, missing=True)
-    if have_values(numbers) and not is_code:
+        return EmptyColumn(name, has_missing=True)
+    if are_all_readable(numbers) and not is_code:
         return NumberColumn.fit(name, numbers=numbers)
     if not is_code:
         dates = _fit_dates(name, cells=cells, cell_notation=cell_notation)
@@ -75,8 +75,8 @@ def fit_column(name: str, cells: Any, *, is_code: bool, cell_notation: CellSpell
     ]
     if 2 * sum(count_of_word[word] for word in categories) < sum(count_of_word.values()):
         return TextColumn(name)
-    has_missing = bool(is_missing(cells=words).any())
-    return CategoryColumn(name, missing=has_missing, categories=tuple(sorted(categories)))
+    has_missing = bool(is_null(cells=words).any())
+    return CategoryColumn(name, has_missing=has_missing, categories=tuple(sorted(categories)))
 
 
 def _fit_dates(name: str, cells: Any, cell_notation: CellSpelling) -> DateColumn | None:
@@ -88,7 +88,7 @@ def _fit_dates(name: str, cells: Any, cell_notation: CellSpelling) -> DateColumn
         InvalidValue: the order of day and month, or the century, is ambiguous.
     """
     days = as_dates(cells)
-    if have_values(days):
+    if are_all_readable(days):
         return DateColumn.fit_dates(name, days=days)
     distinct = as_texts(cells).drop_null().unique().to_pylist()
     try:
@@ -120,8 +120,8 @@ def _require_no_other_spelling(name: str, cells: Any, cell_notation: CellSpellin
     spelling_of_settings = {
         other.setting_names: other.number_notation
         for other in cell_notation.others()
-        if have_values(as_numbers(cells=sample, cell_notation=other.number_notation))
-        and have_values(as_numbers(cells=distinct, cell_notation=other.number_notation))
+        if are_all_readable(as_numbers(cells=sample, cell_notation=other.number_notation))
+        and are_all_readable(as_numbers(cells=distinct, cell_notation=other.number_notation))
     }
     if not spelling_of_settings:
         return
@@ -129,18 +129,18 @@ def _require_no_other_spelling(name: str, cells: Any, cell_notation: CellSpellin
         np.isinf(as_numbers(cells=distinct, cell_notation=cell_notation))
     )
     word = distinct.filter(is_wrong)[0].as_py()
-    readings = []
+    number_readings = []
     for settings, other_spelling in spelling_of_settings.items():
         if not any(fewer < settings for fewer in spelling_of_settings):
             number = as_numbers(cells=import_pyarrow().array([word]), cell_notation=other_spelling)[
                 0
             ]
-            reading = np.format_float_positional(number, trim="-")
-            readings.append(f"{' '.join(sorted(settings))} reads it as {reading}")
+            number_as_read = np.format_float_positional(number, trim="-")
+            number_readings.append(f"{' '.join(sorted(settings))} reads it as {number_as_read}")
     mark = cell_notation.thousands or "nothing"
     rule = (
         f"numbers with a decimal {cell_notation.decimal} and {mark} between thousands, and there is {word}: "
-        f"{', '.join(readings)}; {as_setting(name='data.category', value=[name])} where these are words"
+        f"{', '.join(number_readings)}; {as_setting(name='data.category', value=[name])} where these are words"
     )
     raise InvalidValue(f"data.public.{name}", rule=rule)
 

@@ -19,7 +19,7 @@ _INVISIBLE = re.compile(
 _MIN_SIMILARITY = 0.6
 
 
-def visible(text: str) -> str:
+def without_invisible_characters(text: str) -> str:
     """Returns a text without invisible characters.
 
     Invisible are zero-width spaces, marks of writing direction, soft hyphens and control characters. Spaces that have a
@@ -40,7 +40,7 @@ def column_name(written_name: str) -> str:
     >>> column_name("age\n(years)")
     'age (years)'
     """
-    visible_name = visible(written_name)
+    visible_name = without_invisible_characters(written_name)
     has_other_blanks = re.search(r"[^\S ]", visible_name) is not None
     return normalize("NFC", " ".join(visible_name.split()) if has_other_blanks else visible_name)
 
@@ -108,15 +108,17 @@ def as_column_names(setting: str, values: Any) -> tuple[str, ...]:
     Raises:
         InvalidValue: the value is not a list of names, or has a name twice.
     """
-    words = [as_name(value) for value in values] if isinstance(values, (list, tuple)) else []
-    are_names = isinstance(values, (list, tuple)) and all(isinstance(word, str) for word in words)
-    if not (are_names and len(set(words)) == len(words)):
+    listed_names = [as_name(value) for value in values] if isinstance(values, (list, tuple)) else []
+    are_names = isinstance(values, (list, tuple)) and all(
+        isinstance(name, str) for name in listed_names
+    )
+    if not (are_names and len(set(listed_names)) == len(listed_names)):
         rule = (
             f"a list of columns, each once: '{setting}=[NAME,NAME]'; other numbers that are names "
             'stand in quotes: "1e3"'
         )
         raise InvalidValue(setting, values, rule=rule)
-    return tuple(map(column_name, words))
+    return tuple(map(column_name, listed_names))
 
 
 def as_name(value: Any) -> Any:

@@ -16,8 +16,8 @@ import numpy as np
 
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.data.table.arrow import count_values, import_pyarrow
-from pate.data.table.cells import as_dates, as_numbers, as_texts, have_values, with_missing
-from pate.data.table.column_names import visible
+from pate.data.table.cells import are_all_readable, as_dates, as_numbers, as_texts, with_missing
+from pate.data.table.column_names import without_invisible_characters
 from pate.data.table.date_column import DateColumn
 from pate.data.table.date_order import telling_date
 from pate.data.table.dates import ORDERS, days_as_text, days_of
@@ -189,7 +189,7 @@ class _ColumnCells:
             yield from _remarks_on_words(
                 count_per_word=count_per_word, cell_notation=self.cell_notation
             )
-        if has_plain_numbers and self._are_whole and _are_days(self._distinct_numbers):
+        if has_plain_numbers and self._are_whole and _are_dates_in_digits(self._distinct_numbers):
             word = self._words.drop_null()[0]
             yield (
                 f"whole numbers that may be dates, such as {word}; written as 2025-01-31 they are dates"
@@ -204,8 +204,8 @@ class _ColumnCells:
 
     def _has_leading_zeros(self) -> bool:
         """Returns True if some cell begins with a zero and another digit."""
-        has_zero = import_pyarrow().compute.match_substring_regex(self._words, r"^0\d")
-        return bool(import_pyarrow().compute.any(has_zero).as_py())
+        has_leading_zero = import_pyarrow().compute.match_substring_regex(self._words, r"^0\d")
+        return bool(import_pyarrow().compute.any(has_leading_zero).as_py())
 
     def _remark_on_record_numbers(self) -> str:
         """Returns the remark that the column may hold the numbers of records or persons, with the settings for both."""
@@ -284,7 +284,7 @@ class _ColumnCells:
     @property
     def _is_number(self) -> bool:
         """Whether the column holds at least one number, and no cell that is neither a number nor missing."""
-        return have_values(self._numbers)
+        return are_all_readable(self._numbers)
 
     @property
     def _are_whole(self) -> bool:
@@ -303,7 +303,7 @@ class _ColumnCells:
         return np.array([*count_values(self._words).values()], np.int64)
 
 
-def _are_days(numbers: FloatArray) -> bool:
+def _are_dates_in_digits(numbers: FloatArray) -> bool:
     """Returns True if there are at least three numbers, and all are days from 1900 to 2100 in the form 20250131.
 
     Args:
@@ -360,7 +360,7 @@ def _remarks_on_words(
     """
     counts_per_word = np.array([*count_per_word.values()], np.int64)
     num_cells = int(counts_per_word.sum())
-    words = [" ".join(visible(word).split()) for word in count_per_word]
+    words = [" ".join(without_invisible_characters(word).split()) for word in count_per_word]
     distinct_words = import_pyarrow().array(list(count_per_word), import_pyarrow().string())
     likeliest = _likeliest_reading(
         words=distinct_words, counts_per_word=counts_per_word, cell_notation=cell_notation
@@ -416,11 +416,11 @@ def _likeliest_reading(
         for other in cell_notation.others()
     ]
     readings += [_Reading(number_notation=None, date_order=date_order) for date_order in ORDERS]
-    sample = words.slice(0, _SAMPLE_WORDS)
-    sample_counts = counts_per_word[:_SAMPLE_WORDS]
+    first_words = words.slice(0, _SAMPLE_WORDS)
+    counts_of_first_words = counts_per_word[:_SAMPLE_WORDS]
 
     def count_cells_read(reading: _Reading) -> int:
-        return int(sample_counts[~reading.fails_on(words=sample)].sum())
+        return int(counts_of_first_words[~reading.fails_on(words=first_words)].sum())
 
     return max(readings, key=count_cells_read)
 

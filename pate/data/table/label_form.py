@@ -123,7 +123,7 @@ def labels_in_one_column(
     if clash is not None:
         rule = "a label that is called otherwise than every column"
         raise InvalidValue("data.labels", clash, rule=rule)
-    return Labels(label_names, column_name=column_name, separator=separator)
+    return Labels(label_names, column_of_all_labels=column_name, separator=separator)
 
 
 def _column_naming(
@@ -142,7 +142,7 @@ def _column_naming(
     names = {canonical_word(label) for label in label_names}
     # A label that contains the separator is one label in a cell that is a list, and several labels in another cell.
     names |= {name for label in label_names for name in names_in(cell=label, separator=separator)}
-    naming_columns = []
+    columns_listing_labels = []
     if public_file is not None:
         for column_name, distinct_cells in _words_with_whole_lists(
             public_file, column_names=public_file.names
@@ -152,11 +152,11 @@ def _column_naming(
             except NoNames:
                 continue
             if column_labels and column_labels <= names:
-                naming_columns.append(column_name)
-    if len(naming_columns) != 1:
+                columns_listing_labels.append(column_name)
+    if len(columns_listing_labels) != 1:
         rule = "first the column that names them, behind it the labels: [COLUMN,NAME,NAME]"
         raise InvalidValue("data.labels", f"[{','.join(label_names)}]", rule=rule)
-    return naming_columns[0]
+    return columns_listing_labels[0]
 
 
 def _public_names(column_name: str, public_file: TableFile | None, separator: str) -> set[str]:

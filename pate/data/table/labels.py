@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.array_types import BoolArray
-from pate.data.table.arrow import is_missing, joined
+from pate.data.table.arrow import is_null, joined
 from pate.data.table.cells import as_numbers, as_texts, with_missing
 from pate.data.table.label_cells import NoNames, is_list, names_in
 from pate.data.table.spelling import USUAL, CellSpelling, canonical_word
@@ -76,7 +76,7 @@ class Labels:
         names: the names of the labels.
         no_and_yes_words: the words for no and yes, for labels that are not written as 0 and 1 or as yes and no.
         hint: the end of an error message on a cell that is no label. `read` replaces it if cells are lists.
-        column_name: the column that lists all labels; None if each label has a column.
+        column_of_all_labels: the column that lists all labels; None if each label has a column.
         separator: the mark between two labels in that column.
         reading_of_uncertain_cells: the words that call a label uncertain, and how cells with such words are read.
         num_unknown: the number of private, public and test cells that list a label which `names` lacks. Such labels are
@@ -86,7 +86,7 @@ class Labels:
     names: tuple[str, ...]
     no_and_yes_words: Mapping[str, Truths] = field(default_factory=dict)
     hint: str = LABEL_HINT
-    column_name: str | None = None
+    column_of_all_labels: str | None = None
     separator: str = ""
     reading_of_uncertain_cells: UncertainLabels = field(default_factory=UncertainLabels)
     num_unknown: int = 0
@@ -96,9 +96,9 @@ class Labels:
             self.hint += _UNCERTAIN_HINT
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def label_columns(self) -> tuple[str, ...]:
         """The names of the columns that hold labels: one for each label, or the one column that lists all labels."""
-        return self.names if self.column_name is None else (self.column_name,)
+        return self.names if self.column_of_all_labels is None else (self.column_of_all_labels,)
 
     @property
     def rule(self) -> str:
@@ -115,12 +115,12 @@ class Labels:
             table: a table that has the columns of the labels, with their cells as they are in the file.
             cell_notation: the notation of the cells.
         """
-        cells = with_missing(table.select(list(self.columns)), cell_notation)
-        if self.column_name is not None:
-            label_cells = joined(cells.column(self.column_name))
-            is_empty = is_missing(joined(table.column(self.column_name)))
+        cells = with_missing(table.select(list(self.label_columns)), cell_notation)
+        if self.column_of_all_labels is not None:
+            label_cells = joined(cells.column(self.column_of_all_labels))
+            is_empty = is_null(joined(table.column(self.column_of_all_labels)))
             # The cell is a word that a setting lists as missing.
-            is_row_unlabeled = is_missing(label_cells) & ~is_empty
+            is_row_unlabeled = is_null(label_cells) & ~is_empty
             return self._read_names(label_cells, is_row_unlabeled=is_row_unlabeled)
         codes = np.zeros((table.num_rows, len(self.names)), np.int8)
         for position, name in enumerate(self.names):
@@ -171,15 +171,15 @@ class Labels:
                 are added. Any other word is `_WRONG`.
         """
         coded = as_texts(label_cells).dictionary_encode()
-        words = coded.dictionary.to_pylist()
-        if any(map(is_list, words)):
+        cell_words = coded.dictionary.to_pylist()
+        if any(map(is_list, cell_words)):
             self.hint = (
                 f"; {as_setting(name='data.label_separator', value=';')} reads lists of labels"
             )
         code_of_any_word = {**self.reading_of_uncertain_cells.codes_of_words, **code_of_word}
-        codes = [code_of_any_word.get(label_word(word), _WRONG) for word in words]
-        codes.append(UNKNOWN)  # the code of missing cells, which are the last of the different ones
-        word_of_row = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+        codes = [code_of_any_word.get(label_word(word), _WRONG) for word in cell_words]
+        codes.append(UNKNOWN)  # the code of missing cells, which are the last of the distinct ones
+        word_of_row = coded.indices.fill_null(len(cell_words)).to_numpy(zero_copy_only=False)
         return np.asarray(np.array(codes, np.int8)[word_of_row])
 
     def _read_names(self, label_cells: Any, is_row_unlabeled: BoolArray) -> ReadLabels:
@@ -193,29 +193,29 @@ class Labels:
                 `[num_rows]`.
         """
         coded = as_texts(label_cells).dictionary_encode()
-        different_cells = coded.dictionary.to_pylist()
+        distinct_cells = coded.dictionary.to_pylist()
         label_of_name = {canonical_word(name): label for label, name in enumerate(self.names)}
-        # One row for each of the different cells, and a last one for the empty cell.
-        index_of_empty_cell = len(different_cells)
-        bits_of_cells = np.zeros((index_of_empty_cell + 1, len(self.names)), np.bool_)
-        is_cell_wrong = np.zeros_like(bits_of_cells)
-        has_unknown = np.zeros(len(bits_of_cells), np.bool_)
-        for number, cell in enumerate(different_cells):
+        # One row for each of the distinct cells, and a last one for the empty cell.
+        index_of_empty_cell = len(distinct_cells)
+        bits_of_distinct_cells = np.zeros((index_of_empty_cell + 1, len(self.names)), np.bool_)
+        is_cell_wrong = np.zeros_like(bits_of_distinct_cells)
+        has_unknown_name = np.zeros(len(bits_of_distinct_cells), np.bool_)
+        for number, cell in enumerate(distinct_cells):
             try:
                 names = names_in(cell, separator=self.separator)
             except NoNames:
                 is_cell_wrong[number] = True
                 continue
             labels = [label_of_name[name] for name in names if name in label_of_name]
-            bits_of_cells[number, labels] = True
-            has_unknown[number] = not label_of_name.keys() >= set(names)
+            bits_of_distinct_cells[number, labels] = True
+            has_unknown_name[number] = not label_of_name.keys() >= set(names)
         cell_of_row = coded.indices.fill_null(index_of_empty_cell).to_numpy(zero_copy_only=False)
         tells_labels = np.repeat(~is_row_unlabeled[:, None], len(self.names), axis=1)
         return ReadLabels(
-            bits=bits_of_cells[cell_of_row],
+            bits=bits_of_distinct_cells[cell_of_row],
             known=tells_labels & ~is_cell_wrong[cell_of_row],
             wrong=is_cell_wrong[cell_of_row],
-            num_unknown=int(has_unknown[cell_of_row].sum()),
+            num_unknown=int(has_unknown_name[cell_of_row].sum()),
         )
 
 

@@ -80,24 +80,24 @@ class NumberColumn(Column):
             numbers: the public cells, `[num_cells]`; NaN for a missing cell.
         """
         finite = numbers[~np.isnan(numbers)]
-        mean = float(finite.mean())
-        std = float(finite.std())
-        smallest = float(finite.min())
-        largest = float(finite.max())
-        varies = std > _FLAT * max(abs(mean), _TINY)  # false for NaN, too
+        public_mean = float(finite.mean())
+        public_std = float(finite.std())
+        public_min = float(finite.min())
+        public_max = float(finite.max())
+        varies = public_std > _FLAT * max(abs(public_mean), _TINY)  # false for NaN, too
         column = cls(
             name,
-            missing=len(finite) < len(numbers),
-            mean=mean,
-            std=std if varies else 1.0,
-            min=smallest,
-            max=largest,
+            has_missing=len(finite) < len(numbers),
+            mean=public_mean,
+            std=public_std if varies else 1.0,
+            min=public_min,
+            max=public_max,
         )
         if not varies:
             return column
-        if ((finite == smallest) | (finite == largest)).all():
-            return replace(column, unit=(largest - smallest) / std)
-        standardized_numbers = (finite - mean) / std
+        if ((finite == public_min) | (finite == public_max)).all():
+            return replace(column, unit=(public_max - public_min) / public_std)
+        standardized_numbers = (finite - public_mean) / public_std
         has_long_tail = scipy.stats.kurtosis(standardized_numbers) > _LONG_TAIL
         if not has_long_tail:
             return column
@@ -129,7 +129,7 @@ class NumberColumn(Column):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The name of the column; if public cells are missing, also that of the feature which marks missing cells."""
-        return (self.name, f"{self.name}={MISSING}") if self.missing else (self.name,)
+        return (self.name, f"{self.name}={MISSING}") if self.has_missing else (self.name,)
 
     def encode(self, cells: Any, cell_notation: CellSpelling = USUAL) -> Encoded:
         """Returns numbers as features `[num_cells, 1]`, or `[num_cells, 2]` if public cells are missing.
@@ -165,7 +165,7 @@ class NumberColumn(Column):
         numbers = _inverse_yeo_johnson(transformed_numbers, self.power) * self.std + self.mean
         magnitude = int(np.ceil(np.log10(max(self.max - self.min, _TINY))))
         numbers = numbers.round(_FRAME_DIGITS - magnitude)
-        if not self.missing:
+        if not self.has_missing:
             return {self.name: numbers}
         is_missing_cell = encoded_cells[:, 1] > 0
         return {self.name: np.where(is_missing_cell, np.nan, numbers)}
@@ -184,7 +184,7 @@ class NumberColumn(Column):
                 and value != dataclass_field.default
             ):
                 entry[dataclass_field.name] = value
-        entry["missing"] = self.missing
+        entry["missing"] = self.has_missing
         return entry
 
     @classmethod
@@ -195,7 +195,7 @@ class NumberColumn(Column):
         """
         return cls(
             name,
-            missing=schema_entry["missing"],
+            has_missing=schema_entry["missing"],
             mean=float(schema_entry["mean"]),
             std=float(schema_entry["std"]),
             min=float(schema_entry["min"]),

@@ -69,7 +69,7 @@ def person_names(words: Any, cell_notation: CellSpelling = USUAL) -> Any:
     return pa.compute.replace_with_mask(words, is_unusual, pa.array(names, words.type))
 
 
-def looks_of(owner_names: Any) -> Any:
+def simplified_names(owner_names: Any) -> Any:
     """Returns a simplified form of each name, a pyarrow array `[num_names]`; similar names have equal forms.
 
     Similar names differ only in letter case, accents, punctuation and leading zeros. Punctuation between digits counts
@@ -80,10 +80,7 @@ def looks_of(owner_names: Any) -> Any:
         owner_names: a pyarrow array of names, `[num_names]`.
     """
     compute = import_pyarrow().compute
-
-    def substitute(words: Any, pattern: str, replacement: str) -> Any:
-        return compute.replace_substring_regex(words, pattern=pattern, replacement=replacement)
-
+    substitute = compute.replace_substring_regex
     # The compatibility decomposition separates letters from their accents, which are marks (Unicode's category M).
     decomposed_names = _in_lower_case(compute.utf8_normalize(owner_names, form="NFKD"))
     letters = substitute(decomposed_names, pattern=r"\p{M}+", replacement="")
@@ -94,12 +91,16 @@ def looks_of(owner_names: Any) -> Any:
     hyphenated_names = substitute(letters, pattern=r"[^\p{L}\p{N}]+", replacement="-")
     hyphenated_names = compute.utf8_trim(hyphenated_names, characters="-")
     # In a name with few digits, hyphens stay only between two digits.
-    separated_names = substitute(hyphenated_names, pattern=r"([^0-9])-", replacement=r"\1")
-    separated_names = substitute(separated_names, pattern=r"-([^0-9])", replacement=r"\1")
-    is_long = compute.match_substring_regex(hyphenated_names, pattern=_LONG_NUMBER)
+    names_hyphened_between_digits = substitute(
+        hyphenated_names, pattern=r"([^0-9])-", replacement=r"\1"
+    )
+    names_hyphened_between_digits = substitute(
+        names_hyphened_between_digits, pattern=r"-([^0-9])", replacement=r"\1"
+    )
+    has_long_number = compute.match_substring_regex(hyphenated_names, pattern=_LONG_NUMBER)
     without_hyphens = substitute(hyphenated_names, pattern="-", replacement="")
-    looks = compute.if_else(is_long, without_hyphens, separated_names)
-    return substitute(looks, pattern=r"(^|[^0-9])0+([0-9])", replacement=r"\1\2")
+    simple_names = compute.if_else(has_long_number, without_hyphens, names_hyphened_between_digits)
+    return substitute(simple_names, pattern=r"(^|[^0-9])0+([0-9])", replacement=r"\1\2")
 
 
 def _in_lower_case(owner_names: Any) -> Any:
@@ -118,13 +119,13 @@ class People:
     Attributes:
         person_arrays_of_splits: for each split, the person of each row, `[num_rows]`. A person has the same number in
             all splits.
-        lowercase_codes: whole numbers `[num_persons]`, equal for persons whose names differ only in letter case.
-        look_codes: whole numbers `[num_persons]`, equal for persons with similar names: see `looks_of`.
+        lowercase_name_codes: whole numbers `[num_persons]`, equal for persons whose names differ only in letter case.
+        similar_name_codes: whole numbers `[num_persons]`, equal for persons with similar names: see `simplified_names`.
     """
 
     person_arrays_of_splits: tuple[IntArray, ...]
-    lowercase_codes: IntArray
-    look_codes: IntArray
+    lowercase_name_codes: IntArray
+    similar_name_codes: IntArray
 
     @classmethod
     def from_names(
@@ -150,8 +151,8 @@ class People:
             person_arrays_of_splits=_divided(
                 person_of_row, num_rows_of_splits=list(map(len, cells_of_splits))
             ),
-            lowercase_codes=_codes(_in_lower_case(coded.dictionary)),
-            look_codes=_codes(looks_of(coded.dictionary)),
+            lowercase_name_codes=_codes(_in_lower_case(coded.dictionary)),
+            similar_name_codes=_codes(simplified_names(coded.dictionary)),
         )
 
     @classmethod
@@ -173,8 +174,8 @@ class People:
                 person_of_number[number_of_row],
                 num_rows_of_splits=list(map(len, numbers_of_splits)),
             ),
-            lowercase_codes=np.arange(len(numbers)),
-            look_codes=np.unique(absolute_numbers, return_inverse=True)[1].astype(np.int64),
+            lowercase_name_codes=np.arange(len(numbers)),
+            similar_name_codes=np.unique(absolute_numbers, return_inverse=True)[1].astype(np.int64),
         )
 
     def groups(self) -> list[IntArray]:
@@ -185,19 +186,20 @@ class People:
         """
         return [
             _merged(
-                person_of_row=self.person_arrays_of_splits[0], code_of_person=self.lowercase_codes
+                person_of_row=self.person_arrays_of_splits[0],
+                codes_of_persons=self.lowercase_name_codes,
             ),
             *self.person_arrays_of_splits[1:],
         ]
 
-    def merged_by_looks(self) -> list[IntArray]:
+    def merged_by_similar_names(self) -> list[IntArray]:
         """Returns, for each split, the group of each row, `[num_rows]`: persons with similar names are one group.
 
-        See `looks_of` for similar names. Groups are numbered from 0 in the order of their first rows.
+        See `simplified_names` for similar names. Groups are numbered from 0 in the order of their first rows.
         """
         merged = _merged(
             person_of_row=np.concatenate(self.person_arrays_of_splits),
-            code_of_person=self.look_codes,
+            codes_of_persons=self.similar_name_codes,
         )
         _, groups = np.unique(merged, return_inverse=True)
         num_rows_of_splits = list(map(len, self.person_arrays_of_splits))
@@ -215,20 +217,27 @@ class People:
         )
         persons_of_split = [distinct(persons) for persons in self.person_arrays_of_splits]
         # A holder of votes reads private records alone, so there may be fewer splits than names.
-        looks_of_split = dict(
-            zip(SPLITS, (self.look_codes[persons] for persons in persons_of_split), strict=False)
+        similar_name_codes_of_split = dict(
+            zip(
+                SPLITS,
+                (self.similar_name_codes[persons] for persons in persons_of_split),
+                strict=False,
+            )
         )
-        for first_split, second_split in combinations(looks_of_split, 2):
+        for first_split, second_split in combinations(similar_name_codes_of_split, 2):
             num_shared = count_shared(
-                looks_of_split[first_split], other_ids=looks_of_split[second_split]
+                similar_name_codes_of_split[first_split],
+                other_ids=similar_name_codes_of_split[second_split],
             )
             if num_shared:
                 yield f"{setting}: {num_shared} values of {first_split} and {second_split} look alike, {reason}"
         private_persons = distinct(
-            _merged(person_of_row=persons_of_split[0], code_of_person=self.lowercase_codes)
+            _merged(person_of_row=persons_of_split[0], codes_of_persons=self.lowercase_name_codes)
         )
-        _, num_persons_per_look = np.unique(self.look_codes[private_persons], return_counts=True)
-        num_alike = int(num_persons_per_look[num_persons_per_look > 1].sum())
+        _, num_persons_per_similar_name = np.unique(
+            self.similar_name_codes[private_persons], return_counts=True
+        )
+        num_alike = int(num_persons_per_similar_name[num_persons_per_similar_name > 1].sum())
         if num_alike:
             yield f"{setting}: {num_alike} values of private look like another, {reason}"
 
@@ -260,19 +269,19 @@ def _codes(words: Any) -> IntArray:
     return np.asarray(words.dictionary_encode(null_encoding="encode").indices.to_numpy(), np.int64)
 
 
-def _merged(person_of_row: IntArray, code_of_person: IntArray) -> IntArray:
+def _merged(person_of_row: IntArray, codes_of_persons: IntArray) -> IntArray:
     """Returns the person of each row, `[num_rows]`, after persons with equal codes are merged into one.
 
     Of the merged persons that occur in these rows, the one with the smallest number stands for all.
 
     Args:
         person_of_row: the person of each row, `[num_rows]`.
-        code_of_person: for each person, a whole number that is equal for persons to be merged, `[num_persons]`.
+        codes_of_persons: for each person, a whole number that is equal for persons to be merged, `[num_persons]`.
     """
     distinct_persons = distinct(person_of_row)
     _, first_indices, person_codes = np.unique(
-        code_of_person[distinct_persons], return_index=True, return_inverse=True
+        codes_of_persons[distinct_persons], return_index=True, return_inverse=True
     )
-    representative_person = np.arange(len(code_of_person))
+    representative_person = np.arange(len(codes_of_persons))
     representative_person[distinct_persons] = distinct_persons[first_indices][person_codes]
     return np.asarray(representative_person[person_of_row], np.int64)

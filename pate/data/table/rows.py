@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
 from pate.array_types import BoolArray, IntArray
-from pate.data.table.arrow import import_pyarrow, is_missing, joined
+from pate.data.table.arrow import import_pyarrow, is_null, joined
 from pate.data.table.cells import as_texts, with_missing
 from pate.data.table.column import Encoded, row_in_words, wrong_cells_in_words
 from pate.data.table.fingerprints import CellDigest
@@ -95,7 +95,7 @@ class _WrongCells:
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
-class _ReadBatch:
+class _EncodedBatch:
     """Some thousand rows of a table after reading.
 
     Attributes:
@@ -107,7 +107,7 @@ class _ReadBatch:
         cells_of_column: the cells of each column that names records, owners or budgets, by its name: a pyarrow array of
             int64 or of words.
         texts: up to 2,000 of the batch's first cells in each column of free text, by the column's name.
-        row_hashes: the hash of all cells of each row for the digest, `[num_rows]`; None if there is no digest.
+        row_hashes_for_digest: the hash of all cells of each row, `[num_rows]`; None if there is no digest.
     """
 
     row_numbers: IntArray
@@ -116,7 +116,7 @@ class _ReadBatch:
     is_labeled: bool
     cells_of_column: dict[str, Any]
     texts: dict[str, list[str]]
-    row_hashes: NDArray[np.uint64] | None
+    row_hashes_for_digest: NDArray[np.uint64] | None
 
 
 class Rows:
@@ -182,19 +182,19 @@ class Rows:
         row_numbers_of_batches = [np.zeros(0, np.int64)]
         chunks_of_column: dict[str, list[Any]] = {column_name: [] for column_name in roles.columns}
 
-        def read(numbered_batch: NumberedBatch) -> _ReadBatch:
+        def read(numbered_batch: NumberedBatch) -> _EncodedBatch:
             return self._read(numbered_batch, roles=roles, cell_hasher=cell_hasher)
 
-        read_batches = in_order(read, batches) if in_threads else map(read, batches)
-        for read_batch in read_batches:
-            row_numbers_of_batches.append(read_batch.row_numbers)
-            inputs.append(read_batch.encoded.features)
-            labels_of_batches.append(self._add(read_batch))
-            known_of_batches.append(_known_mask(read_batch))
+        encoded_batches = in_order(read, batches) if in_threads else map(read, batches)
+        for encoded_batch in encoded_batches:
+            row_numbers_of_batches.append(encoded_batch.row_numbers)
+            inputs.append(encoded_batch.encoded.features)
+            labels_of_batches.append(self._add(encoded_batch))
+            known_of_batches.append(_known_mask(encoded_batch))
             for column_name, chunks in chunks_of_column.items():
-                chunks.append(read_batch.cells_of_column[column_name])
-            if cell_hasher is not None and read_batch.row_hashes is not None:
-                cell_hasher.add(read_batch.row_hashes)
+                chunks.append(encoded_batch.cells_of_column[column_name])
+            if cell_hasher is not None and encoded_batch.row_hashes_for_digest is not None:
+                cell_hasher.add(encoded_batch.row_hashes_for_digest)
         self.row_numbers = np.concatenate(row_numbers_of_batches)
         schema.require_no_wrong_cell(
             setting_name,
@@ -209,8 +209,8 @@ class Rows:
             column_name: import_pyarrow().chunked_array(chunks)
             for column_name, chunks in chunks_of_column.items()
         }
-        for column_name, name_cells in cells_of_column.items():
-            self._require_values(column_name, name_cells=name_cells)
+        for column_name, cells_of_role in cells_of_column.items():
+            self._require_values(column_name, cells_of_role=cells_of_role)
         self.owner_cells_of_kinds = [cells_of_column[column_name] for column_name in roles.group]
         self.ids = None if roles.id is None else cells_of_column[roles.id]
         self.budget_cells = (
@@ -229,7 +229,7 @@ class Rows:
 
     def _read(
         self, numbered_batch: NumberedBatch, roles: Roles, cell_hasher: CellDigest | None
-    ) -> _ReadBatch:
+    ) -> _EncodedBatch:
         """Reads a batch: features, labels, names, texts and hashes. Several threads may read different batches at once.
 
         Args:
@@ -239,16 +239,20 @@ class Rows:
         """
         row_numbers, batch = numbered_batch
         label_form = self._label_form
-        label_columns = [column for column in label_form.columns if column in batch.column_names]
-        columns = list(dict.fromkeys((*label_columns, *roles.columns)))
-        cells = with_missing(table=batch.select(columns), cell_notation=self._schema.spelling)
+        label_columns = [
+            column for column in label_form.label_columns if column in batch.column_names
+        ]
+        label_and_role_columns = list(dict.fromkeys((*label_columns, *roles.columns)))
+        cells = with_missing(
+            table=batch.select(label_and_role_columns), cell_notation=self._schema.spelling
+        )
         is_labeled = self.labeled or any(
-            not is_missing(as_texts(cells.column(column))).all() for column in label_columns
+            not is_null(as_texts(cells.column(column))).all() for column in label_columns
         )
         read_labels = None
-        if len(label_columns) == len(label_form.columns):
+        if len(label_columns) == len(label_form.label_columns):
             read_labels = label_form.read(batch, cell_notation=self._schema.spelling)
-        return _ReadBatch(
+        return _EncodedBatch(
             row_numbers=row_numbers,
             encoded=self._schema.encode(batch),
             read_labels=read_labels,
@@ -259,28 +263,28 @@ class Rows:
                 for column, texts in self.texts.items()
                 if len(texts) < NUM_COUNTED_TEXTS
             },
-            row_hashes=None if cell_hasher is None else cell_hasher.hashes(batch),
+            row_hashes_for_digest=None if cell_hasher is None else cell_hasher.hashes(batch),
         )
 
-    def _add(self, read_batch: _ReadBatch) -> BoolArray:
+    def _add(self, encoded_batch: _EncodedBatch) -> BoolArray:
         """Adds the counts and texts of a batch to those of this object, and returns the batch's labels.
 
         The labels are bool `[num_rows, num_labels]`; all are False if the batch has none.
         """
         self._wrong_cells.add(
-            is_wrong=read_batch.encoded.wrong,
-            row_numbers=read_batch.row_numbers,
-            broken_rules=read_batch.encoded.broken_rules,
+            is_wrong=encoded_batch.encoded.wrong,
+            row_numbers=encoded_batch.row_numbers,
+            broken_rules=encoded_batch.encoded.broken_rules,
         )
-        self.num_unknown_and_missing += read_batch.encoded.num_unknown_and_missing
-        self.labeled = self.labeled or read_batch.is_labeled
-        for column, texts in read_batch.texts.items():
+        self.num_unknown_and_missing += encoded_batch.encoded.num_unknown_and_missing
+        self.labeled = self.labeled or encoded_batch.is_labeled
+        for column, texts in encoded_batch.texts.items():
             num_wanted = NUM_COUNTED_TEXTS - len(self.texts[column])
             self.texts[column] += texts[:num_wanted]
-        read_labels = read_batch.read_labels
+        read_labels = encoded_batch.read_labels
         if read_labels is None:
-            return np.zeros((len(read_batch.row_numbers), len(self._label_form.names)), np.bool_)
-        self._wrong_labels.add(is_wrong=read_labels.wrong, row_numbers=read_batch.row_numbers)
+            return np.zeros((len(encoded_batch.row_numbers), len(self._label_form.names)), np.bool_)
+        self._wrong_labels.add(is_wrong=read_labels.wrong, row_numbers=encoded_batch.row_numbers)
         self._label_form.num_unknown += read_labels.num_unknown
         return read_labels.bits
 
@@ -315,7 +319,7 @@ class Rows:
         if mask.any():
             return mask
         if self._split != "public":
-            name = f"{self._setting_name}.{self._label_form.columns[0]}"
+            name = f"{self._setting_name}.{self._label_form.label_columns[0]}"
             raise InvalidValue(name, rule="a label in some row, no cell tells one")
         self.labeled = False
         return None
@@ -342,34 +346,36 @@ class Rows:
                 num_rows=len(self.row_numbers),
                 first_row_in_words=self._describe_row(first_wrong_row),
             )
-            if label_form.column_name is not None:
+            if label_form.column_of_all_labels is not None:
                 rule = f"{label_form.rule}, {wrong_cells}"
-                raise InvalidValue(f"{self._setting_name}.{label_form.column_name}", rule=rule)
+                raise InvalidValue(
+                    f"{self._setting_name}.{label_form.column_of_all_labels}", rule=rule
+                )
             rule = f"0 or 1 in a label's column, {wrong_cells}{label_form.hint}"
             raise InvalidValue(f"{self._setting_name}.{label}", rule=rule)
 
-    def _require_values(self, column_name: str, name_cells: Any) -> None:
+    def _require_values(self, column_name: str, cells_of_role: Any) -> None:
         """Raises `InvalidValue` if a name in a column of owners, records or budgets is missing or invisible.
 
         Args:
             column_name: the name of the column.
-            name_cells: the cells of the column, a pyarrow array of int64 or of words.
+            cells_of_role: the cells of the column, a pyarrow array of int64 or of words.
         """
         pa = import_pyarrow()
-        num_missing = name_cells.null_count
-        if name_cells.type == pa.string():
-            is_invisible = pa.compute.match_substring_regex(name_cells, pattern=_INVISIBLE_WORD)
+        num_missing = cells_of_role.null_count
+        if cells_of_role.type == pa.string():
+            is_invisible = pa.compute.match_substring_regex(cells_of_role, pattern=_INVISIBLE_WORD)
             num_missing += pa.compute.sum(is_invisible).as_py() or 0
         if num_missing:
-            rule = f"a value in each row, {num_missing} of {len(name_cells)} rows have none"
+            rule = f"a value in each row, {num_missing} of {len(cells_of_role)} rows have none"
             raise InvalidValue(f"{self._setting_name}.{column_name}", rule=rule)
 
 
-def _known_mask(read_batch: _ReadBatch) -> BoolArray | None:
+def _known_mask(encoded_batch: _EncodedBatch) -> BoolArray | None:
     """Returns which labels of a batch are known, `[num_rows, num_labels]`; None if all are, to save memory."""
-    if read_batch.read_labels is None or read_batch.read_labels.known.all():
+    if encoded_batch.read_labels is None or encoded_batch.read_labels.known.all():
         return None
-    return read_batch.read_labels.known
+    return encoded_batch.read_labels.known
 
 
 def _names(cells: Any) -> Any:

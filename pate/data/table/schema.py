@@ -414,7 +414,7 @@ class TableSchema(Preprocessing):
         for column, (num_unknown, num_missing) in zip(
             self.columns, num_unknown_and_missing.tolist(), strict=True
         ):
-            is_usual = column.missing and num_missing < num_records
+            is_usual = column.has_missing and num_missing < num_records
             num_unexpected_missing = 0 if is_usual else num_missing
             odd_cells_in_words = []
             if num_unknown:

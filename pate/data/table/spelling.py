@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from unicodedata import normalize
 
 from pate.data.table.arrow import import_pyarrow, joined
-from pate.data.table.column_names import visible
+from pate.data.table.column_names import without_invisible_characters
 from pate.data.table.dates import ORDERS
 from pate.validation import InvalidValue, as_setting, require_choice
 
@@ -51,7 +51,7 @@ def canonical_word(word: str) -> str:
     >>> [canonical_word(word) for word in ("7.0", "7,0", " 7\u200b", "007", "2025-01-31T00:00:00", "TRUE")]
     ['7', '7', '7', '007', '2025-01-31', 'True']
     """
-    word = " ".join(normalize("NFKC", visible(word)).split())
+    word = " ".join(normalize("NFKC", without_invisible_characters(word)).split())
     if word.lower() in TRUTH_WORDS:
         return word.capitalize()
     number_match = _NUMBER.fullmatch(word)

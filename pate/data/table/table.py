@@ -453,9 +453,9 @@ class Table(TextReader):
             f"data.labels={label}: {truths.yes} is 1, {truths.no} is 0"
             for label, truths in label_form.no_and_yes_words.items()
         ]
-        setting = f"data.labels={label_form.column_name}"
+        setting = f"data.labels={label_form.column_of_all_labels}"
         label_names = ", ".join(label_form.names)
-        if self.labels == (label_form.column_name,):
+        if self.labels == (label_form.column_of_all_labels,):
             notes.append(f"{setting}: the labels that the public file names: {label_names}")
         if label_form.num_unknown:
             notes.append(

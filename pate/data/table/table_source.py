@@ -114,7 +114,7 @@ class TableSource:
         They are labels, group, budget, id and dropped columns, also those that the schema's file names as label, id or
         dropped.
         """
-        columns = {*self.label_form.names, *self.label_form.columns}
+        columns = {*self.label_form.names, *self.label_form.label_columns}
         for role in ("drop", "group", "budget", "id"):
             columns.update(self._settings.columns_of(role))
         # Columns that the schema's file leaves out stay so, even if settings name other labels or another id.
@@ -281,13 +281,13 @@ class TableSource:
         file = self.table_of_split[split_name]
         columns = list(dict.fromkeys((*schema.names, *self._columns_with_role(split_name))))
         require_columns(file.setting, column_names=file.names, required=columns)
-        if self.label_form.column_name is not None and file.kind == "json":
+        if self.label_form.column_of_all_labels is not None and file.kind == "json":
             # Lists of labels are read as they are. In the digest the items of a list are one word, so the file is read
             # once more for the digest.
             if cell_hasher is not None:
                 cell_hasher.add_all(file.rows())
                 cell_hasher = None
-            file = replace(file, columns_with_whole_lists=(self.label_form.column_name,))
+            file = replace(file, columns_with_whole_lists=(self.label_form.column_of_all_labels,))
         numbered_batches = file.rows(columns if cell_hasher is None else None)
         if schema.texts and cell_hasher is not None:
             # The digest depends on the batches of the file, which are joined below.
@@ -350,7 +350,7 @@ class TableSource:
         """
         file = self.table_of_split[split_name]
         columns_of_role = {}
-        labels = self.label_form.columns
+        labels = self.label_form.label_columns
         # A label in other letters is a mistake, and not a sign of a file without labels.
         folded_names = {name.casefold() for name in file.names}
         has_some_label = any(label.casefold() in folded_names for label in labels)

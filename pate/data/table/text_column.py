@@ -25,12 +25,12 @@ class TextColumn(Column):
     `weight`, or as 0 if all its words are unknown. A missing text is encoded like an empty text.
 
     Attributes:
-        missing: always False, as no feature marks missing texts.
+        has_missing: always False, as no feature marks missing texts.
         text_transform: the transform from texts to vectors of length 1; None if there is none yet.
         weight: the length of the vector of a text, above 0.
     """
 
-    missing: bool = False
+    has_missing: bool = False
     text_transform: TextVectors | None = None
     weight: float = 1.0
 

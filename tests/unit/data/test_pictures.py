@@ -300,7 +300,7 @@ def test_rule_of_a_column_is_that_of_its_first_wrong_cell() -> None:
     picture_of_cell = {"none": None, "deep": Image.fromarray(RAMP.astype(np.uint16) * 257)}
     column = PictureColumn(
         name="file",
-        missing=False,
+        has_missing=False,
         form=ImageForm(channels=1, height=16, width=16),
         find_picture_file=picture_of_cell.get,
     )

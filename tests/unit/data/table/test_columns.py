@@ -90,7 +90,7 @@ def test_notations_of_one_day_are_one_category(cells: Any) -> None:
 
 def test_categories_edited_by_hand_are_canonicalized() -> None:
     """Categories of a schema that was edited by hand match cells in other notations of the same value."""
-    column = CategoryColumn("ward", missing=False, categories=("3.0", "2.50", "007", "true"))
+    column = CategoryColumn("ward", has_missing=False, categories=("3.0", "2.50", "007", "true"))
     features = column.encode(pa.array(["3", "2.5", "7", "TRUE", "007"])).features
     assert features.argmax(axis=1).tolist() == [0, 1, 4, 3, 2]
     features = column.encode(pa.array([True, False])).features

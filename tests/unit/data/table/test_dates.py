@@ -260,7 +260,7 @@ def test_column_may_mix_iso_dates_ordered_dates_and_missing_cells(tmp_path: Path
     cells = [day.strftime("%d.%m.%Y") if day.day % 2 else str(day) for day in DAYS]
     cells[3] = ""
     column = column_of(table=write_dates(folder=tmp_path, date_cells=cells))
-    assert (column.min, column.max, column.missing) == (
+    assert (column.min, column.max, column.has_missing) == (
         days_since_1970(year=2024, month=3, day=1),
         days_since_1970(year=2024, month=4, day=9),
         True,

@@ -13,7 +13,7 @@ import pytest
 
 from pate.data import Dataset, HuggingFace
 from pate.data.table.dealing import Dealing
-from pate.data.table.people import People, looks_of, person_name, smallest_of_group
+from pate.data.table.people import People, person_name, simplified_names, smallest_of_group
 from pate.data.table.table_file import TableFile
 from tests.refusals import refused_parameter
 from tests.unit.data.split_paths import SplitPaths
@@ -81,7 +81,9 @@ def test_similar_names_are_two_persons(name: str, other: str, are_alike: bool) -
     `are_alike` says whether they look alike, so that a remark counts them.
     """
     assert person_name(name) != person_name(other)
-    look, other_look = looks_of(pa.array([person_name(name), person_name(other)])).to_pylist()
+    look, other_look = simplified_names(
+        pa.array([person_name(name), person_name(other)])
+    ).to_pylist()
     assert (look == other_look) == are_alike
 
 
@@ -195,12 +197,15 @@ def test_persons_are_numbered_in_order_of_first_row() -> None:
 def test_merged_persons_take_the_smallest_number() -> None:
     """Persons of one file that differ in letter case get the smallest of their numbers.
 
-    `merged_by_looks` also merges persons of two files.
+    `merged_by_similar_names` also merges persons of two files.
     """
     columns = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
     people = People.from_names(columns)
     assert [groups.tolist() for groups in people.groups()] == [[0, 1, 0, 0], [3, 4]]
-    assert [groups.tolist() for groups in people.merged_by_looks()] == [[0, 1, 0, 0], [2, 2]]
+    assert [groups.tolist() for groups in people.merged_by_similar_names()] == [
+        [0, 1, 0, 0],
+        [2, 2],
+    ]
 
 
 def test_smallest_of_group_returns_the_minimum_per_group() -> None:
