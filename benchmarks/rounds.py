@@ -92,7 +92,7 @@ def _large_round() -> Job:
     question = RoundQuestion(
         student_weights=weights,
         label_scale=np.ones(_LARGE_LABELS),
-        clipped_moments=ClippedMoments(clip=1.0, num_teachers=_LARGE_RECORDS),
+        moment_clipping=ClippedMoments(clip=1.0, num_teachers=_LARGE_RECORDS),
     )
     sums = ThreadSums(records)
     block = rng.normal(size=(_BLOCK_ROWS, records.num_features))
@@ -117,7 +117,7 @@ def _round(name: str, votes: MomentVotes, left_out: str) -> Job:
     weights = rng.normal(size=(votes.num_features, NUM_LABELS)) * 0.05
     scale = np.ones(NUM_LABELS)
     clipped = ClippedMoments(clip=1.0, num_teachers=votes.num_teachers)
-    question = RoundQuestion(weights, label_scale=scale, clipped_moments=clipped)
+    question = RoundQuestion(weights, label_scale=scale, moment_clipping=clipped)
     features = rng.normal(size=(_RECORDS, votes.num_features))
     votes.total(question)  # features are computed once for all rounds
 

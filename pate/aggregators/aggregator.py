@@ -26,7 +26,7 @@ from pate.aggregators.expectation import warn_if_useless
 from pate.aggregators.failures import USUAL_DELTA, with_failure_prob_for
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
 from pate.aggregators.release import Release
-from pate.files.digests import full_text
+from pate.files.digests import unabridged_repr
 from pate.mechanisms.parameters import Parameters
 from pate.validation import (
     InvalidValue,
@@ -258,7 +258,7 @@ class Aggregator(Parameters, ABC):
 
         A subclass may add what it computes from the shape.
         """
-        return full_text(self)
+        return unabridged_repr(self)
 
     def aggregate(
         self, votes: Any, *, num_teachers: int, rng: Rng, ledger: Ledger | None = None

@@ -331,7 +331,7 @@ class CenteredRounds:
             round_question = RoundQuestion(
                 student_weights=student_weights,
                 label_scale=label_scale,
-                clipped_moments=moment_clipping,
+                moment_clipping=moment_clipping,
             )
             noisy_total, noise_std = self._total_of_round(
                 votes_of_all_rounds,
@@ -494,7 +494,7 @@ class CenteredRounds:
     ) -> tuple[IntArray, float]:
         """Returns the noisy sum of the clipped votes of a round, `[num_features, num_labels]`, and the noise's std.
 
-        Both are in steps of the grid of `round_question.clipped_moments`. Without `rng` the sum has no noise, and std
+        Both are in steps of the grid of `round_question.moment_clipping`. Without `rng` the sum has no noise, and std
         is 0.
 
         Args:
@@ -508,7 +508,7 @@ class CenteredRounds:
             noise_std = 0.0
             return votes_of_all_rounds.total(round_question), noise_std
         noise_multiplier = self.noise_multiplier * math.sqrt(self.num_rounds)
-        noise_std = noise_multiplier * round_question.clipped_moments.l2_sensitivity
+        noise_std = noise_multiplier * round_question.moment_clipping.l2_sensitivity
         # Noise is drawn also if the round is read from the record, so that a seeded run that is continued draws the
         # same numbers in later rounds.
         noise_in_steps = RoundedGaussian(std=noise_std).sample(

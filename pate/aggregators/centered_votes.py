@@ -47,7 +47,7 @@ from pate.aggregators.record import Arrays, ReleaseRecord
 from pate.aggregators.release import Release
 from pate.array_types import FloatArray, IntArray
 from pate.errors import InvalidValue
-from pate.files.digests import field_texts, full_text, text_of_fields
+from pate.files.digests import field_texts, text_of_fields, unabridged_repr
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
 from pate.validation import (
     normalize_field,
@@ -419,7 +419,7 @@ class CenteredVotes(Aggregator):
             del texts_by_field["start"]
         else:
             texts_by_field["start"] = self.start.identity
-        if texts_by_field["recipe"] == full_text(DEFAULT_RECIPE):
+        if texts_by_field["recipe"] == unabridged_repr(DEFAULT_RECIPE):
             # Releases of versions without recipes are known by a text without one.
             del texts_by_field["recipe"]
         return text_of_fields(type(self), texts_by_field)

@@ -32,7 +32,7 @@ from pate.aggregators.select_then_test import SelectThenTest
 from pate.aggregators.stable_aggregator import StableAggregator
 from pate.aggregators.stable_split import EVEN_SHARE, split_budget
 from pate.array_types import BoolArray, FloatArray, IntArray
-from pate.files.digests import full_text
+from pate.files.digests import unabridged_repr
 from pate.mechanisms.gap_selection import GapSelection, Regularizer, checked_regularizer
 from pate.mechanisms.vote_ranking import VoteRanking
 from pate.validation import normalize_field
@@ -189,7 +189,7 @@ class StableTopK(StableAggregator):
 
         The regularizer is written by its values for votes of this shape, as the text of a function does not show them.
         """
-        other_fields = full_text(replace(self, regularizer=None))
+        other_fields = unabridged_repr(replace(self, regularizer=None))
         selection = self.gap_selection(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         return f"{other_fields}, {selection.offsets.tolist()}"
 

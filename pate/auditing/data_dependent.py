@@ -23,7 +23,7 @@ from pate.accounting.rdp import order_array
 from pate.accounting.renyi import bernoulli_rdp
 from pate.accounting.special import log_expit
 from pate.array_types import FloatArray, IntArray
-from pate.auditing.gap_selection_divergence import gap_selection_rdp, top_log_odds
+from pate.auditing.gap_selection_divergence import gap_selection_rdp, log_odds_of_best_candidate
 from pate.auditing.gnmax_divergence import gnmax_log_q, gnmax_rdp, one_vote_each
 from pate.validation import InvalidValue, normalize_field, require, require_histogram
 
@@ -139,19 +139,21 @@ def _one_bit_divergences(
     bit_log_odds = log_odds[statistics]
     lower_neighbor_log_odds = log_odds[np.maximum(statistics - event.reach, 0)]
     higher_neighbor_log_odds = log_odds[np.minimum(statistics + event.reach, last_statistic)]
-    to_lower = _bernoulli_divergences(
+    divergences_to_lower = _bernoulli_divergences(
         first_log_odds=bit_log_odds, second_log_odds=lower_neighbor_log_odds, orders=orders
     )
-    from_lower = _bernoulli_divergences(
+    divergences_from_lower = _bernoulli_divergences(
         first_log_odds=lower_neighbor_log_odds, second_log_odds=bit_log_odds, orders=orders
     )
-    to_higher = _bernoulli_divergences(
+    divergences_to_higher = _bernoulli_divergences(
         first_log_odds=bit_log_odds, second_log_odds=higher_neighbor_log_odds, orders=orders
     )
-    from_higher = _bernoulli_divergences(
+    divergences_from_higher = _bernoulli_divergences(
         first_log_odds=higher_neighbor_log_odds, second_log_odds=bit_log_odds, orders=orders
     )
-    return np.maximum(to_lower, to_higher), np.maximum(from_lower, from_higher)
+    return np.maximum(divergences_to_lower, divergences_to_higher), np.maximum(
+        divergences_from_lower, divergences_from_higher
+    )
 
 
 def _bernoulli_divergences(
@@ -191,7 +193,7 @@ def gap_selection_cost(
     """
     checked_orders = order_array(orders)
     rdp = _summed_rdp(
-        query_values=top_log_odds(utilities),
+        query_values=log_odds_of_best_candidate(utilities),
         orders=checked_orders,
         compute_divergences=partial(gap_selection_rdp, event=event, orders=checked_orders),
     )
@@ -244,11 +246,11 @@ def _summed_rdp(
     """
     distinct_values, query_counts = np.unique(query_values, return_counts=True)
     values_per_block = max(1, _BLOCK_SIZE // orders.size)
-    sums_of_directions = np.zeros((1, orders.size))
+    sums_by_divergence_direction = np.zeros((1, orders.size))
     for start in range(0, len(distinct_values), values_per_block):
         block = slice(start, start + values_per_block)
         divergences = compute_divergences(distinct_values[block])
-        sums_of_directions = sums_of_directions + [
+        sums_by_divergence_direction = sums_by_divergence_direction + [
             query_counts[block] @ direction for direction in divergences
         ]
-    return np.asarray(sums_of_directions.max(axis=0))
+    return np.asarray(sums_by_divergence_direction.max(axis=0))

@@ -25,7 +25,7 @@ _MIN_MASS = 1e-300
 _MIN_EPSILON = 1e-6
 
 
-def top_log_odds(utilities: FloatArray) -> FloatArray:
+def log_odds_of_best_candidate(utilities: FloatArray) -> FloatArray:
     """Returns the log odds of the most probable candidate in Q exponential mechanisms, `[Q]`.
 
     Args:
@@ -35,15 +35,26 @@ def top_log_odds(utilities: FloatArray) -> FloatArray:
     Raises:
         InvalidValue: the utilities have another shape or are not finite.
     """
-    utility_table = np.array(utilities, dtype=np.float64)
-    is_table = utility_table.ndim == 2 and utility_table.shape[1] >= 2
-    require(is_table, "utilities.shape", utility_table.shape, "[num_queries, at least 2]")
-    require_entries("utilities", holds=np.isfinite(utility_table), rule="finite numbers")
-    query_rows = np.arange(len(utility_table))
-    best_candidates = utility_table.argmax(axis=1)
-    largest_utilities = utility_table[query_rows, best_candidates]
-    utility_table[query_rows, best_candidates] = -np.inf
-    return np.asarray(largest_utilities - np.logaddexp.reduce(utility_table, axis=1))
+    utility_by_query_and_candidate = np.array(utilities, dtype=np.float64)
+    is_table = (
+        utility_by_query_and_candidate.ndim == 2 and utility_by_query_and_candidate.shape[1] >= 2
+    )
+    require(
+        is_table,
+        "utilities.shape",
+        utility_by_query_and_candidate.shape,
+        "[num_queries, at least 2]",
+    )
+    require_entries(
+        "utilities", holds=np.isfinite(utility_by_query_and_candidate), rule="finite numbers"
+    )
+    query_rows = np.arange(len(utility_by_query_and_candidate))
+    best_candidates = utility_by_query_and_candidate.argmax(axis=1)
+    largest_utilities = utility_by_query_and_candidate[query_rows, best_candidates]
+    utility_by_query_and_candidate[query_rows, best_candidates] = -np.inf
+    log_weights_of_others = np.logaddexp.reduce(utility_by_query_and_candidate, axis=1)
+    log_odds_of_best = largest_utilities - log_weights_of_others
+    return np.asarray(log_odds_of_best)
 
 
 def gap_selection_rdp(
@@ -100,20 +111,22 @@ def _largest_moment(
     growth = np.expm1(np.minimum(exponent, _MAX_EXPONENT))
     factor = math.expm1(utility_shift)
     # The derivative is 0 at this mass, which may be larger than allowed.
-    best_mass = np.maximum(-(coefficient / growth + 1 / factor) / (coefficient + 1), 0.0)  # [A]
-    largest_mass = np.maximum(np.exp(log_rest), _MIN_MASS)[:, None]  # [Q, 1]
-    mass = np.minimum(largest_mass, best_mass)  # [Q, A]
+    best_changed_mass = np.maximum(
+        -(coefficient / growth + 1 / factor) / (coefficient + 1), 0.0
+    )  # [A]
+    largest_changed_mass = np.maximum(np.exp(log_rest), _MIN_MASS)[:, None]  # [Q, 1]
+    changed_mass = np.minimum(largest_changed_mass, best_changed_mass)  # [Q, A]
     # log(1 + t F) grows with t for a positive shift, and falls for a negative one.
-    log_of_largest = np.log1p(largest_mass * factor)
-    log_of_best = np.log1p(best_mass * factor)
+    log_of_largest = np.log1p(largest_changed_mass * factor)
+    log_of_best = np.log1p(best_changed_mass * factor)
     smaller_or_larger = np.minimum if utility_shift > 0 else np.maximum
     moment = smaller_or_larger(log_of_largest, log_of_best) * coefficient
     # Large exponents are added as logarithms.
     is_small = np.abs(exponent) < _MAX_EXPONENT
-    moment[:, is_small] += np.log1p(mass[:, is_small] * np.expm1(exponent[is_small]))
+    moment[:, is_small] += np.log1p(changed_mass[:, is_small] * np.expm1(exponent[is_small]))
     with np.errstate(divide="ignore"):
-        log_mass = np.minimum(log_rest[:, None], np.log(best_mass[~is_small]))
+        log_changed_mass = np.minimum(log_rest[:, None], np.log(best_changed_mass[~is_small]))
     moment[:, ~is_small] += np.logaddexp(
-        log_mass + exponent[~is_small], np.log1p(-mass[:, ~is_small])
+        log_changed_mass + exponent[~is_small], np.log1p(-changed_mass[:, ~is_small])
     )
     return np.asarray(moment)

@@ -84,24 +84,26 @@ def gnmax_rdp(log_q: FloatArray, *, noise_std: float, orders: object) -> FloatAr
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         log_p = np.log1p(-np.exp(-x * x))
         largest_log_p = np.log1p(-np.exp(-np.square(x + 1 / std)))
-        # A change of one teacher lowers log p by at most `fall`, and raises it by at most `rise`.
-        fall = log_p - np.log1p(-np.exp(-smaller_x * smaller_x))
-        rise = largest_log_p - log_p
+        # A change of one teacher lowers log p by at most `fall_of_log_p`, and raises it by at most `rise_of_log_p`.
+        fall_of_log_p = log_p - np.log1p(-np.exp(-smaller_x * smaller_x))
+        rise_of_log_p = largest_log_p - log_p
         # The part of the most probable outcome. The sharper bound is used where it never falls with q, which is the
         # condition on dm/dq of the proof.
         inverse_std_x = 1 / (std * x)
         tight = np.log1p(inverse_std_x) <= slope + 2 / std**2
         tight = tight & (slope + np.log1p(-np.minimum(inverse_std_x, 1 - 1e-12)) >= 0)
-        steepest = (a - 1) * np.maximum(fall, rise)
+        steepest = (a - 1) * np.maximum(fall_of_log_p, rise_of_log_p)
         tight = tight & (
             a * slope + np.log1p(-np.minimum(a * inverse_std_x, 1 - 1e-12)) >= steepest
         )
-        sharp_part = np.maximum((a - 1) * fall + log_p, (a - 1) * rise + largest_log_p)
-        loose_part = (a - 1) * (fall - log_p)
+        sharp_part = np.maximum(
+            (a - 1) * fall_of_log_p + log_p, (a - 1) * rise_of_log_p + largest_log_p
+        )
+        loose_part = (a - 1) * (fall_of_log_p - log_p)
         main_part = np.where(tight, np.minimum(sharp_part, loose_part), loose_part)
-        bound = np.logaddexp(main_part, a * slope - x * x) / (a - 1)
-    price = a / std**2
-    return np.where(is_bounded, np.fmin(bound, price), price)
+        bound_on_votes = np.logaddexp(main_part, a * slope - x * x) / (a - 1)
+    data_independent_rdp = a / std**2
+    return np.where(is_bounded, np.fmin(bound_on_votes, data_independent_rdp), data_independent_rdp)
 
 
 def theorem_6_rdp(log_q: FloatArray, *, noise_std: float, orders: object) -> FloatArray:
@@ -120,7 +122,8 @@ def theorem_6_rdp(log_q: FloatArray, *, noise_std: float, orders: object) -> Flo
     """
     a = order_array(orders)
     std = require_positive("noise_std", noise_std)
-    bound = np.tile(a / std**2, (len(log_q), 1))
+    data_independent_rdp = a / std**2
+    bound = np.tile(data_independent_rdp, (len(log_q), 1))
     for row, query_log_q in enumerate(np.asarray(log_q, dtype=np.float64)):
         mu_2 = std * math.sqrt(-query_log_q)
         mu_1 = mu_2 + 1
@@ -134,8 +137,10 @@ def theorem_6_rdp(log_q: FloatArray, *, noise_std: float, orders: object) -> Flo
         log_not_q = math.log1p(-math.exp(query_log_q))
         log_a = log_not_q - math.log1p(-math.exp((query_log_q + rho_2) * (mu_2 - 1) / mu_2))
         log_b = mu_1 / std**2 - query_log_q / (mu_1 - 1)
-        small = np.logaddexp(log_not_q + (a - 1) * log_a, query_log_q + (a - 1) * log_b) / (a - 1)
-        bound[row] = np.where(a < mu_1, np.minimum(bound[row], small), bound[row])
+        theorem_rdp = np.logaddexp(log_not_q + (a - 1) * log_a, query_log_q + (a - 1) * log_b) / (
+            a - 1
+        )
+        bound[row] = np.where(a < mu_1, np.minimum(bound[row], theorem_rdp), bound[row])
     return bound
 
 

@@ -71,14 +71,14 @@ def lower_bound_of(
     num_releases = shape.num_queries
     # The number of steps of a local search from the best pair.
     num_steps = 0
-    outcome_probs_of: OutcomeProbs
+    compute_outcome_probs: OutcomeProbs
     match aggregator:
         case GNMax() | aggregators.PowersetGNMax():
             noise_std = aggregator.noise_std
             num_candidates = num_labels
             if not isinstance(aggregator, GNMax):
                 num_candidates = 2 ** min(num_labels, 4)
-            outcome_probs_of = partial(_winner_distribution, noise_std=noise_std)
+            compute_outcome_probs = partial(_winner_distribution, noise_std=noise_std)
             pairs = _winner_pairs(
                 noise_std=noise_std, num_candidates=num_candidates, is_replace_one=is_replace_one
             )
@@ -92,7 +92,7 @@ def lower_bound_of(
                     aggregator.vote_clip, num_labels=num_labels, adjacency=aggregator.adjacency
                 )
             threshold = threshold_share * shape.num_teachers
-            outcome_probs_of = partial(
+            compute_outcome_probs = partial(
                 _bit_distribution, threshold=threshold, noise_std=aggregator.noise_std
             )
             num_releases = num_releases * num_moved
@@ -102,18 +102,20 @@ def lower_bound_of(
             pairs = iter(pairwise(counts_near_threshold))
         case aggregators.StableTopK():
             # With several equal gaps, one change moves both the choice of k and the test.
-            outcome_probs_of = partial(aggregator.distribution, num_teachers=shape.num_teachers)
+            compute_outcome_probs = partial(
+                aggregator.distribution, num_teachers=shape.num_teachers
+            )
             pairs = _gap_pairs(shape, is_replace_one=is_replace_one)
             num_steps = _MAX_LAWS_OF_GAPS
         case aggregators.FixedTopK() if (
             aggregator.k < num_labels and num_labels**aggregator.k <= 10**5
         ):
-            outcome_probs_of = aggregator.top_k.distribution
+            compute_outcome_probs = aggregator.top_k.distribution
             pairs = _top_pairs(
                 num_top=aggregator.k, vote_shape=shape, is_replace_one=is_replace_one
             )
             made_up_counts = np.arange(num_labels)
-            num_outcomes = len(outcome_probs_of(made_up_counts))
+            num_outcomes = len(compute_outcome_probs(made_up_counts))
             num_steps = min(_MAX_LAWS, _MAX_OUTCOMES // num_outcomes)
         case BoundaryMax() if num_labels > 1 and shape.num_queries > 0:
             bounds = _session_bounds(aggregator, vote_shape=shape, target_delta=target_delta)
@@ -121,27 +123,30 @@ def lower_bound_of(
         case _:
             return None
     best_bound = lower_bound(
-        outcome_probs_of, pairs, num_releases=num_releases, target_delta=target_delta
+        compute_outcome_probs, pairs, num_releases=num_releases, target_delta=target_delta
     )
     if num_steps == 0:
         return best_bound
-    first_counts = np.array(best_bound.first)
-    second_counts = np.array(best_bound.second)
+    first_vote_counts = np.array(best_bound.first)
+    second_vote_counts = np.array(best_bound.second)
     count_moves = (-1, 1)
     if not is_replace_one:
         # Under add/remove, the second histogram has a teacher more.
         count_moves = (0, 1)
-        if (second_counts < first_counts).any():
-            first_counts, second_counts = second_counts, first_counts
+        if (second_vote_counts < first_vote_counts).any():
+            first_vote_counts, second_vote_counts = second_vote_counts, first_vote_counts
     climbed_pair = climb(
-        outcome_probs_of,
-        pair=(first_counts, second_counts),
+        compute_outcome_probs,
+        pair=(first_vote_counts, second_vote_counts),
         count_moves=count_moves,
         num_teachers=shape.num_teachers,
         num_steps=num_steps,
     )
     higher_bound = lower_bound(
-        outcome_probs_of, pairs=[climbed_pair], num_releases=num_releases, target_delta=target_delta
+        compute_outcome_probs,
+        pairs=[climbed_pair],
+        num_releases=num_releases,
+        target_delta=target_delta,
     )
     return max(best_bound, higher_bound, key=attrgetter("epsilon"))
 
@@ -170,21 +175,21 @@ def _session_bounds(
             no_votes = [0] * (vote_shape.num_labels - 2)
             vote_counts = np.array([second_count + lead, second_count, *no_votes])
             neighbor_counts = vote_counts + np.array([-1, gained_votes, *no_votes])
-            for first_counts, second_counts in (
+            for first_vote_counts, second_vote_counts in (
                 (vote_counts, neighbor_counts),
                 (neighbor_counts, vote_counts),
             ):
                 epsilon = session_epsilon(
-                    call_outcome_probs(first_counts),
-                    call_outcome_probs(second_counts),
+                    call_outcome_probs(first_vote_counts),
+                    call_outcome_probs(second_vote_counts),
                     num_calls=num_calls,
                     target_hits=aggregator.target_hits,
                     target_delta=target_delta,
                 )
                 yield LowerBound(
                     epsilon=epsilon,
-                    first=tuple(first_counts.tolist()),
-                    second=tuple(second_counts.tolist()),
+                    first=tuple(first_vote_counts.tolist()),
+                    second=tuple(second_vote_counts.tolist()),
                     num_releases=num_calls,
                 )
 

@@ -36,7 +36,7 @@ class ClaimedGaussian:
     num_moved: int
     num_releases: float
 
-    def curve(self, orders: FloatArray) -> FloatArray:
+    def renyi_curve(self, orders: FloatArray) -> FloatArray:
         """Returns the claimed Renyi divergence of all releases together, `[A]`, at orders `[A]`."""
         multiplier = self.noise_std / self.num_moved**0.5
         return np.asarray(
@@ -71,7 +71,7 @@ def published_claim(
 
     def sum_of_curves(orders: FloatArray) -> FloatArray:
         """Returns the claimed Renyi divergence of the release, `[A]`, at orders `[A]`."""
-        return np.asarray(sum(curve(orders) for curve in claimed_curves.curves))
+        return np.asarray(sum(renyi_curve(orders) for renyi_curve in claimed_curves.renyi_curves))
 
     epsilon = epsilon_as_in_papers(
         sum_of_curves, count=1, target_delta=target_delta, conversion="classic"
@@ -82,7 +82,7 @@ def published_claim(
 class _ClaimedCurves(NamedTuple):
     """The claimed Renyi curve of each part of a release, and the reasoning of published code in few words."""
 
-    curves: list[Curve]
+    renyi_curves: list[Curve]
     reasoning: str
 
 
@@ -103,13 +103,15 @@ def _claimed_curves(aggregator: Aggregator, imported_votes: ImportedVotes) -> _C
             votes_on_labels = ClaimedGaussian(
                 aggregator.noise_std, num_moved=2, num_releases=num_queries
             )
-            return _ClaimedCurves([votes_on_labels.curve], reasoning="all labels cost like one")
+            return _ClaimedCurves(
+                [votes_on_labels.renyi_curve], reasoning="all labels cost like one"
+            )
         case aggregators.PowersetGNMax():
             # Each set of labels is a class, and a changed vote moves from one class to another.
             votes_on_sets = ClaimedGaussian(
                 aggregator.noise_std, num_moved=2, num_releases=num_queries
             )
-            return _ClaimedCurves([votes_on_sets.curve], reasoning="two counts move")
+            return _ClaimedCurves([votes_on_sets.renyi_curve], reasoning="two counts move")
         case aggregators.ClippedVotes():
             # The papers write tau for `vote_clip`. The claim overlooks that a changed record can move 2 tau counts.
             clipped_votes = ClaimedGaussian(
@@ -117,28 +119,32 @@ def _claimed_curves(aggregator: Aggregator, imported_votes: ImportedVotes) -> _C
                 num_moved=min(aggregator.vote_clip, num_labels),
                 num_releases=num_queries,
             )
-            return _ClaimedCurves([clipped_votes.curve], reasoning="only tau counts move")
+            return _ClaimedCurves([clipped_votes.renyi_curve], reasoning="only tau counts move")
         case aggregators.GNMax():
             gnmax_curve = partial(
                 _gnmax_curve, counts=imported_votes.counts, noise_std=aggregator.noise_std
             )
             return _ClaimedCurves([gnmax_curve], reasoning="data dependent: private, one direction")
         case aggregators.ConfidentGNMax():
-            screened_curves = _screened_curves(
+            renyi_curves_of_screened = _renyi_curves_of_screened(
                 aggregator, imported_votes, agreement=imported_votes.counts.max(axis=1), num_moved=2
             )
-            return _ClaimedCurves(screened_curves, reasoning="expected answers only: private")
+            return _ClaimedCurves(
+                renyi_curves_of_screened, reasoning="expected answers only: private"
+            )
         case aggregators.ConfidentVotes():
             votes_for_majority = np.maximum(
                 imported_votes.counts, imported_votes.num_teachers - imported_votes.counts
             )
-            screened_curves = _screened_curves(
+            renyi_curves_of_screened = _renyi_curves_of_screened(
                 aggregator,
                 imported_votes,
                 agreement=votes_for_majority.min(axis=1),
                 num_moved=num_labels,
             )
-            return _ClaimedCurves(screened_curves, reasoning="expected answers only: private")
+            return _ClaimedCurves(
+                renyi_curves_of_screened, reasoning="expected answers only: private"
+            )
         case _:
             return None
 
@@ -155,7 +161,7 @@ def _gnmax_curve(orders: FloatArray, *, counts: IntArray, noise_std: float) -> F
     return np.asarray(theorem_6_rdp(log_q, noise_std=noise_std, orders=orders).sum(axis=0))
 
 
-def _screened_curves(
+def _renyi_curves_of_screened(
     aggregator: aggregators.ConfidentVotes | aggregators.ConfidentGNMax,
     imported_votes: ImportedVotes,
     *,
@@ -181,4 +187,4 @@ def _screened_curves(
     claimed_screenings = ClaimedGaussian(
         aggregator.screening_std, num_moved=1, num_releases=len(imported_votes.counts)
     )
-    return [claimed_answers.curve, claimed_screenings.curve]
+    return [claimed_answers.renyi_curve, claimed_screenings.renyi_curve]

@@ -17,9 +17,9 @@ ASSUMED: dict[str, float] = {
 }
 
 # The names that some aggregators have for parameters of `ReleaseParameters`.
-_OTHER_NAMES = {"noise_std": "selection_scale", "screening_std": "test_std"}
+_AGGREGATOR_NAMES = {"noise_std": "selection_scale", "screening_std": "test_std"}
 # The names of all parameters that are a noise.
-_NOISE_NAMES = {*_OTHER_NAMES, *_OTHER_NAMES.values()}
+_NOISE_NAMES = {*_AGGREGATOR_NAMES, *_AGGREGATOR_NAMES.values()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +68,8 @@ class ReleaseParameters:
             name = parameter_field.name
             if name in field_names:
                 own_names[name] = name
-            elif _OTHER_NAMES.get(name) in field_names:
-                own_names[name] = _OTHER_NAMES[name]
+            elif _AGGREGATOR_NAMES.get(name) in field_names:
+                own_names[name] = _AGGREGATOR_NAMES[name]
         changed_values = {
             own_name: self.known[name] for name, own_name in own_names.items() if name in self.known
         }

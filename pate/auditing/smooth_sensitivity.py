@@ -64,7 +64,9 @@ def gnmax_smooth_sensitivity(
         lowest_log_q = gnmax_log_q(vote_counts, noise_std=noise_std, added_lead=moved_votes)
         last_cells = np.searchsorted(log_q_edges, largest_log_q, side="right")
         first_cells = np.maximum(np.searchsorted(log_q_edges, lowest_log_q, side="right") - 1, 0)
-        drop_of_queries = np.minimum(largest_drop_up_to[last_cells], largest_drop_from[first_cells])
-        sensitivity = float(drop_of_queries.sum())
+        cost_drop_of_queries = np.minimum(
+            largest_drop_up_to[last_cells], largest_drop_from[first_cells]
+        )
+        sensitivity = float(cost_drop_of_queries.sum())
         smooth_bound = max(smooth_bound, discount * sensitivity)
     return max(smooth_bound, math.exp(-beta * max_distance) * max_sensitivity)

@@ -145,7 +145,7 @@ def audit_votes(
         candidates = [aggregator, *others]
     findings: list[AuditFinding] = []
     for candidate in candidates:
-        finding = _finding(
+        finding_of_aggregator = _finding(
             audited_aggregator=candidate,
             imported_votes=votes,
             vote_shape=vote_shape,
@@ -155,8 +155,8 @@ def audit_votes(
             make_accountant=make_accountant,
             data_dependent=data_dependent,
         )
-        if not (given_only and finding.assumed and findings):
-            findings.append(finding)
+        if not (given_only and finding_of_aggregator.assumed and findings):
+            findings.append(finding_of_aggregator)
     return VoteAudit(
         findings=tuple(findings),
         parameters=release_parameters,

@@ -241,7 +241,8 @@ class Bundle:
         preprocessing = self.form.preprocessing
         is_array = isinstance(data, np.ndarray)
         if isinstance(preprocessing, ExtractedForm) and getattr(data, "ndim", 0) == _PICTURE_AXES:
-            return preprocessing.inputs(np.asarray(data))
+            pictures = np.asarray(data)
+            return preprocessing.inputs(pictures)
         if isinstance(preprocessing, TableSchema) and isinstance(data, (str, PathLike)):
             table_file = TableFile(
                 Path(data).expanduser(), setting="data", encoding=encoding, decimal=decimal
@@ -261,17 +262,17 @@ class Bundle:
             return preprocessing.inputs(data)
         return self._inputs_from_array(data)
 
-    def _inputs_from_array(self, data: Any) -> Float32Array:
+    def _inputs_from_array(self, samples: Any) -> Float32Array:
         """Returns the model's own inputs from an array of them, float32; pixels in bytes are divided by 255.
 
         Raises `InvalidValue` for anything but an array of numbers of the model's input shape.
         """
         sizes = "".join(f", {size}" for size in self.form.input_shape)
         shape_rule = f"[n{sizes}]"
-        if hasattr(data, "columns"):
+        if hasattr(samples, "columns"):
             rule = f"an array of shape {shape_rule}; this model knows no columns"
-            raise InvalidValue("data", type(data).__name__, rule=rule)
-        input_array = require_array("data", data)
+            raise InvalidValue("data", type(samples).__name__, rule=rule)
+        input_array = require_array("data", samples)
         if input_array.shape[1:] != self.form.input_shape:
             if self.form.kind == "features" and self.form.preprocessing is not None:
                 shape_rule += ", or a DataFrame with the columns of the public file"

@@ -11,7 +11,7 @@ from pate.aggregators import TrainingSet
 from pate.array_types import BoolArray, Float32Array
 from pate.comparison.trained import Reference, Trained, recipe_kind
 from pate.data import Dataset, Split
-from pate.files.digests import full_text
+from pate.files.digests import unabridged_repr
 from pate.models import Engine, Student
 from pate.run.ceiling import ceiling_recipes, train_on_all_records
 from pate.run.random_streams import RandomStreams
@@ -148,7 +148,7 @@ class Bench:
         return Reference(
             name=reference_name,
             train=self.all_records_model,
-            identity=[full_text(student_recipe) for student_recipe in student_recipes],
+            identity=[unabridged_repr(student_recipe) for student_recipe in student_recipes],
             columns=cell_by_column,
         )
 

@@ -11,7 +11,7 @@ from pate.comparison.bench import Bench
 from pate.comparison.method import Contender, Method
 from pate.comparison.trained import Reference, Trained, recipe_kind, require_plain_name
 from pate.data import Partition
-from pate.files.digests import digest, full_text
+from pate.files.digests import digest, unabridged_repr
 from pate.files.paths import make_folder
 from pate.models import Student, Voter
 from pate.pricing import PricedRelease, plan_release, require_useful
@@ -79,7 +79,7 @@ class PATEMethod(Method):
             vote_shape.num_labels,
             vote_shape.num_teachers,
             self._ensemble_name(bench),
-            full_text(self.student),
+            unabridged_repr(self.student),
         ]
 
     def check(self, bench: Bench) -> None:
@@ -222,7 +222,7 @@ class PATEMethod(Method):
                 train=partial(self._majority_student, bench),
                 identity=[
                     bench.num_queries,
-                    full_text(bench.student_recipe),
+                    unabridged_repr(bench.student_recipe),
                     self._ensemble_name(bench),
                 ],
                 columns=cell_by_column,
@@ -297,7 +297,7 @@ class PATEMethod(Method):
         """
         num_teachers = self._vote_shape(bench).num_teachers
         ensemble_settings = [
-            full_text(self.teacher),
+            unabridged_repr(self.teacher),
             num_teachers,
             bench.ensemble_seed,
             bench.num_queries,

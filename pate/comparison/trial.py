@@ -22,7 +22,7 @@ from pate.comparison.trained import Reference, recipe_kind
 from pate.data import Split
 from pate.extras import VERSION
 from pate.files.atomic import write_text
-from pate.files.digests import digest, full_text
+from pate.files.digests import digest, unabridged_repr
 from pate.files.paths import make_folder
 from pate.files.reading import read_value
 from pate.files.strict_json import to_json_line
@@ -266,7 +266,7 @@ def baseline_trials(comparison_plan: ComparisonPlan, bench: Bench) -> list[Trial
         true_label_student = Reference(
             name="true_label_student",
             train=bench.true_label_student,
-            identity=[bench.num_queries, full_text(bench.student_recipe)],
+            identity=[bench.num_queries, unabridged_repr(bench.student_recipe)],
             columns=cell_by_column,
         )
         references.append(true_label_student)

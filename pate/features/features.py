@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from pate.features.extractor import Extractor
 from pate.features.public_pictures import PublicPictures
-from pate.files.digests import full_text
+from pate.files.digests import unabridged_repr
 from pate.progress import StageOpener
 
 RECIPE_VERSION = 1
@@ -61,7 +61,7 @@ class Features(ABC):
             for dataclass_field in fields(cast("Any", self))
             if dataclass_field.name != "cache"
         }
-        recipe_text = full_text([RECIPE_VERSION, type(self).__qualname__, recipe_settings])
+        recipe_text = unabridged_repr([RECIPE_VERSION, type(self).__qualname__, recipe_settings])
         return hashlib.sha256(f"{recipe_text}{pictures.digest()}".encode()).hexdigest()
 
 

@@ -15,7 +15,7 @@ from pate.features.extractor import Extractor
 from pate.features.features import RECIPE_VERSION, Features
 from pate.features.public_pictures import PublicPictures
 from pate.files.atomic import write_text
-from pate.files.digests import full_text
+from pate.files.digests import unabridged_repr
 from pate.files.lock import file_lock
 from pate.files.paths import make_folder
 from pate.files.reading import DamagedFile, read_text
@@ -98,7 +98,7 @@ class Text(Features):
             "cache": None,
             "weights": None if pretrained_files is None else pretrained_files.sha256,
         }
-        identity_text = full_text([RECIPE_VERSION, recipe_settings, texts_digest(texts)])
+        identity_text = unabridged_repr([RECIPE_VERSION, recipe_settings, texts_digest(texts)])
         identity_digest = hashlib.sha256(identity_text.encode()).hexdigest()
         transform_folder = make_folder(cache_folder / f"features-text-{identity_digest[:12]}")
         with file_lock(transform_folder / "lock"):

@@ -12,7 +12,7 @@ import numpy as np
 from pate.files.reading import require_file
 
 
-def full_text(any_value: Any) -> str:
+def unabridged_repr(any_value: Any) -> str:
     """Returns the text of a value from which its digest is computed: `repr`, but with every entry of an array.
 
     Arrays, dataclass objects, lists, tuples and dictionaries are written with all their parts.
@@ -20,23 +20,25 @@ def full_text(any_value: Any) -> str:
     if is_dataclass(any_value) and not isinstance(any_value, type):
         return text_of_fields(type(any_value), text_by_field=field_texts(any_value))
     if isinstance(any_value, np.ndarray):
-        return f"array({any_value.dtype.str}, {any_value.shape}, {full_text(any_value.tolist())})"
+        return f"array({any_value.dtype.str}, {any_value.shape}, {unabridged_repr(any_value.tolist())})"
     if isinstance(any_value, (list, tuple)):
-        return f"{type(any_value).__name__}({', '.join(map(full_text, any_value))})"
+        return f"{type(any_value).__name__}({', '.join(map(unabridged_repr, any_value))})"
     if isinstance(any_value, dict):
-        item_texts = [f"{full_text(key)}: {full_text(item)}" for key, item in any_value.items()]
+        item_texts = [
+            f"{unabridged_repr(key)}: {unabridged_repr(item)}" for key, item in any_value.items()
+        ]
         return f"dict({', '.join(item_texts)})"
     return repr(any_value)
 
 
 def field_texts(dataclass_object: Any) -> dict[str, str]:
-    """Returns the `full_text` of each field of a dataclass object, by name, in the order of the fields."""
+    """Returns the `unabridged_repr` of each field of a dataclass object, by name, in the order of the fields."""
     field_names = [dataclass_field.name for dataclass_field in fields(dataclass_object)]
-    return {name: full_text(getattr(dataclass_object, name)) for name in field_names}
+    return {name: unabridged_repr(getattr(dataclass_object, name)) for name in field_names}
 
 
 def text_of_fields(cls: type, text_by_field: Mapping[str, str]) -> str:
-    """Returns the text that `full_text` gives a dataclass object, from the texts of its fields.
+    """Returns the text that `unabridged_repr` gives a dataclass object, from the texts of its fields.
 
     Args:
         cls: the class of the object.

@@ -96,7 +96,7 @@ class GpuSums(RoundSums):
             label_scale = label_scale * vote_factor(
                 num_records=teacher_block.teacher_size, records_per_teacher=records_per_teacher
             )
-        clipped_moments = question.clipped_moments
+        moment_clipping = question.moment_clipping
         teacher_weights = self._weights[teacher_block.teacher_range]
         if teacher_block.teacher_size == 1:
             features = self._features[teacher_block.row_range].to(torch.float64)
@@ -106,19 +106,19 @@ class GpuSums(RoundSums):
                 half_student_weights=half_student_weights,
             )
             residuals = residuals * self._tensor(label_scale)
-            vote_factors = _clip_factors(residuals, clip=clipped_moments.clip) * teacher_weights
-            vote_factors = vote_factors / (FEATURE_STEPS * clipped_moments.step)
+            vote_factors = _clip_factors(residuals, clip=moment_clipping.clip) * teacher_weights
+            vote_factors = vote_factors / (FEATURE_STEPS * moment_clipping.step)
             return features.T @ torch.trunc(residuals * vote_factors[:, None])
         unclipped_votes_of_teachers = self._means(
             teacher_block, label_scale=label_scale, half_student_weights=half_student_weights
         )
         vote_factors = (
             _clip_factors(
-                unclipped_votes_of_teachers.flatten(start_dim=1), clip=clipped_moments.clip
+                unclipped_votes_of_teachers.flatten(start_dim=1), clip=moment_clipping.clip
             )
             * teacher_weights
         )
-        vote_factors = vote_factors / clipped_moments.step
+        vote_factors = vote_factors / moment_clipping.step
         return torch.trunc(unclipped_votes_of_teachers * vote_factors[:, None, None]).sum(dim=0)
 
     def _means(

@@ -24,7 +24,7 @@ from pathlib import Path
 from shutil import rmtree
 
 from pate.extras import VERSION
-from pate.files.digests import file_digest, full_text
+from pate.files.digests import file_digest, unabridged_repr
 from pate.files.lock import file_lock
 from pate.files.paths import make_folder
 from pate.files.posix import OWNER_FOLDER_MODE
@@ -167,7 +167,7 @@ def reference_key(
     for student_recipe in student_recipes:
         if type(student_recipe).__module__.partition(".")[0] != _PACKAGE:
             return None
-        dependency_texts.append(full_text(student_recipe))
+        dependency_texts.append(unabridged_repr(student_recipe))
         dependency_texts += _digests_of_files(student_recipe)
     return hashlib.sha256(repr(dependency_texts).encode()).hexdigest()
 

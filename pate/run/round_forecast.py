@@ -69,7 +69,7 @@ class RoundSpeed:
         round_question = RoundQuestion(
             student_weights=np.full((moment_votes.num_features, moment_votes.num_labels), 0.01),
             label_scale=np.ones(moment_votes.num_labels),
-            clipped_moments=ClippedMoments(clip=1.0, num_teachers=num_measured_rows),
+            moment_clipping=ClippedMoments(clip=1.0, num_teachers=num_measured_rows),
         )
         thread_sums = ThreadSums(timed_public_records)
         try:

@@ -125,9 +125,9 @@ class ConvexVotes(MomentVotes):
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the votes of a round, `[num_features, num_labels]`, as `RoundVotes.total` describes it."""
         student = PublicStudent.from_weights(question.student_weights)
-        clipped_moments = question.clipped_moments
+        moment_clipping = question.moment_clipping
         gain = 1 + 1 / self.penalty
-        clip = clipped_moments.clip / gain * (1 - 4 * _TOLERANCE)
+        clip = moment_clipping.clip / gain * (1 - 4 * _TOLERANCE)
         shard = self._shard
         group_size_of_row = self._group_size_of_row
         # The weight of each record's group.
@@ -146,7 +146,7 @@ class ConvexVotes(MomentVotes):
                 tolerance=_TOLERANCE * clip,
                 max_steps=self._max_steps,
             )
-            teacher_vote = fitted_weights * (gain * self._ridge / clipped_moments.step)
+            teacher_vote = fitted_weights * (gain * self._ridge / moment_clipping.step)
             return np.asarray(np.trunc(teacher_vote).astype(np.int64))
 
         first_rows = np.append(0, np.cumsum(self._shard_records.teacher_sizes))

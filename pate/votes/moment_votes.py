@@ -137,7 +137,7 @@ class MomentVotes(RoundVotes):
             labels: `[num_records, num_labels]`.
             question: the student's weights, the factor of each label, and the clip of a round.
         """
-        clipped_moments = question.clipped_moments
+        moment_clipping = question.moment_clipping
         features = self.public_pca.with_constant(inputs)
         probabilities = 0.5 * (1 + np.tanh(features @ question.student_weights / 2))
         residuals = without_unknown(labels - probabilities, labels=labels)
@@ -146,8 +146,8 @@ class MomentVotes(RoundVotes):
         )
         # Features have length 1, so a vote is as long as its residuals.
         lengths = np.linalg.norm(residuals, axis=1, keepdims=True)
-        residuals *= clipped_moments.clip / np.maximum(lengths, clipped_moments.clip)
-        return features, residuals / clipped_moments.step
+        residuals *= moment_clipping.clip / np.maximum(lengths, moment_clipping.clip)
+        return features, residuals / moment_clipping.step
 
     @cached_property
     def _records(self) -> RoundRecords:

@@ -259,10 +259,10 @@ class RoundShard:
         )
         teacher_weights = self._weights_of(teacher_block)
         if teacher_block.teacher_size == 1:
-            return question.clipped_moments.sum_of_single(
+            return question.moment_clipping.sum_of_single(
                 features, residuals=residuals, teacher_weights=teacher_weights
             )
-        return question.clipped_moments.sum_of_small(
+        return question.moment_clipping.sum_of_small(
             features.reshape(teacher_block.num_teachers, teacher_block.teacher_size, -1),
             residuals=residuals.reshape(teacher_block.num_teachers, teacher_block.teacher_size, -1),
             teacher_weights=teacher_weights,
@@ -283,7 +283,7 @@ class RoundShard:
         vote_matrices = self._means(
             teacher_block, question=question, student=student, pool_part=pool_part
         )
-        return question.clipped_moments.sum_of_means(
+        return question.moment_clipping.sum_of_means(
             vote_matrices, teacher_weights=self._weights_of(teacher_block)
         )
 

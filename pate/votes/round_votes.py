@@ -17,12 +17,12 @@ class RoundQuestion:
     Attributes:
         student_weights: `[num_features, num_labels]`, the weights of the student.
         label_scale: `[num_labels]`, the factor of each label's residuals before the clip.
-        clipped_moments: the clip and the grid of the sum.
+        moment_clipping: the clip and the grid of the sum.
     """
 
     student_weights: FloatArray
     label_scale: FloatArray
-    clipped_moments: ClippedMoments
+    moment_clipping: ClippedMoments
 
 
 class RoundVotes(Weighted):

@@ -67,7 +67,7 @@ def sums_with_any_first_group(
     weights and one for labels. The second value has the sensitivity.
     """
     rng = np.random.default_rng(2)
-    clipped_moments = ClippedMoments(clip, num_teachers=1 + num_others)
+    moment_clipping = ClippedMoments(clip, num_teachers=1 + num_others)
     other_inputs = rng.normal(size=(num_others, 3))
     other_labels = rng.random(size=(num_others, 2)) < 0.5
     vote_sums = []
@@ -88,10 +88,10 @@ def sums_with_any_first_group(
             question = RoundQuestion(
                 student_weights=STUDENT_WEIGHTS * sign,
                 label_scale=LABEL_SCALE * 40,
-                clipped_moments=clipped_moments,
+                moment_clipping=moment_clipping,
             )
             vote_sums.append(votes.total(question).ravel())
-    return np.array(vote_sums, dtype=np.float64).reshape(-1, 2, 4, 10), clipped_moments
+    return np.array(vote_sums, dtype=np.float64).reshape(-1, 2, 4, 10), moment_clipping
 
 
 def largest_move_under_one_student(vote_sums: FloatArray) -> float:
@@ -120,11 +120,11 @@ def test_no_group_moves_a_sum_further_than_claimed_and_nearly_as_far(
 
     For two settings some exchange reaches 80% of it.
     """
-    vote_sums, clipped_moments = sums_with_any_first_group(num_others, penalty=penalty, clip=clip)
+    vote_sums, moment_clipping = sums_with_any_first_group(num_others, penalty=penalty, clip=clip)
     moved = largest_move_under_one_student(vote_sums)
-    assert moved <= clipped_moments.l2_sensitivity
+    assert moved <= moment_clipping.l2_sensitivity
     if (num_others, penalty, clip) in ((0, 10.0, 0.05), (40, 1e4, 0.05)):
-        assert moved > 0.8 * clipped_moments.l2_sensitivity
+        assert moved > 0.8 * moment_clipping.l2_sensitivity
 
 
 def test_plans_are_refused_for_too_many_groups_by_public_numbers(
@@ -180,7 +180,7 @@ def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(pena
     Groups of different sizes move the sum by at most the sensitivity.
     """
     rng = np.random.default_rng(5)
-    clipped_moments = ClippedMoments(clip=0.3, num_teachers=21)
+    moment_clipping = ClippedMoments(clip=0.3, num_teachers=21)
     other_inputs = rng.normal(size=(20, 3))
     other_labels = rng.random(size=(20, 2)) < 0.5
     vote_sums = []
@@ -207,12 +207,12 @@ def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(pena
         question = RoundQuestion(
             student_weights=STUDENT_WEIGHTS,
             label_scale=LABEL_SCALE * 40,
-            clipped_moments=clipped_moments,
+            moment_clipping=moment_clipping,
         )
         vote_sums.append(votes.total(question).ravel())
         np.testing.assert_array_equal(vote_sums[-1], votes_of_counted.total(question).ravel())
     moved = largest_move(np.array(vote_sums, dtype=np.float64), adjacency=Adjacency.REPLACE_ONE)
-    assert 0 < moved <= clipped_moments.l2_sensitivity
+    assert 0 < moved <= moment_clipping.l2_sensitivity
 
 
 def test_training_without_limits_moves_the_sum_further_than_the_sensitivity(
@@ -242,8 +242,8 @@ def test_training_without_limits_moves_the_sum_further_than_the_sensitivity(
         )
 
     monkeypatch.setattr(convex_votes, "convex_fit", fit_without_limits)
-    vote_sums, clipped_moments = sums_with_any_first_group(num_others=1, penalty=10.0, clip=0.6)
-    assert largest_move_under_one_student(vote_sums) > 2 * clipped_moments.l2_sensitivity
+    vote_sums, moment_clipping = sums_with_any_first_group(num_others=1, penalty=10.0, clip=0.6)
+    assert largest_move_under_one_student(vote_sums) > 2 * moment_clipping.l2_sensitivity
 
 
 def test_a_removed_group_moves_the_sum_by_half_of_a_replaced_one() -> None:
@@ -252,14 +252,14 @@ def test_a_removed_group_moves_the_sum_by_half_of_a_replaced_one() -> None:
     One of the six groups moves it by over half of the sensitivity.
     """
     rng = np.random.default_rng(3)
-    clipped_moments = ClippedMoments(clip=0.3, num_teachers=6, adjacency=Adjacency.ADD_REMOVE)
+    moment_clipping = ClippedMoments(clip=0.3, num_teachers=6, adjacency=Adjacency.ADD_REMOVE)
     inputs = rng.normal(size=(6, 3))
     labels = rng.random(size=(6, 2)) < 0.5
     group_of = np.arange(6)
     question = RoundQuestion(
         student_weights=STUDENT_WEIGHTS,
         label_scale=LABEL_SCALE * 40,
-        clipped_moments=clipped_moments,
+        moment_clipping=moment_clipping,
     )
     whole_sum = votes_of(inputs, labels, group_of, learner_of_group=[0] * 6).total(question)
     moves = []
@@ -272,7 +272,7 @@ def test_a_removed_group_moves_the_sum_by_half_of_a_replaced_one() -> None:
             learner_of_group=[0] * 6,
         )
         moves.append(float(np.linalg.norm(remaining_votes.total(question) - whole_sum)))
-    assert 0.5 * clipped_moments.l2_sensitivity < max(moves) <= clipped_moments.l2_sensitivity
+    assert 0.5 * moment_clipping.l2_sensitivity < max(moves) <= moment_clipping.l2_sensitivity
 
 
 def test_records_of_a_teacher_move_the_sum_by_its_own_total() -> None:
@@ -282,7 +282,7 @@ def test_records_of_a_teacher_move_the_sum_by_its_own_total() -> None:
     group_of = np.repeat(np.arange(7), [1, 2, 1, 3, 1, 1, 4])
     inputs = rng.normal(size=(13, 3))
     labels = rng.random(size=(13, 2)) < 0.5
-    clipped_moments = ClippedMoments(clip=0.3, num_teachers=7)
+    moment_clipping = ClippedMoments(clip=0.3, num_teachers=7)
 
     def sum_of_votes(record_indices: IntArray) -> IntArray:
         """Returns the sum of the votes that are trained on some of the records."""
@@ -296,7 +296,7 @@ def test_records_of_a_teacher_move_the_sum_by_its_own_total() -> None:
             RoundQuestion(
                 student_weights=STUDENT_WEIGHTS,
                 label_scale=LABEL_SCALE,
-                clipped_moments=clipped_moments,
+                moment_clipping=moment_clipping,
             )
         )
 

@@ -15,7 +15,7 @@ from pate.accounting import Adjacency, BoundedRangeEvent
 from pate.aggregators import GaussianVotes
 from pate.array_types import FloatArray, IntArray
 from pate.auditing.data_dependent import one_bit_cost
-from pate.auditing.gap_selection_divergence import gap_selection_rdp, top_log_odds
+from pate.auditing.gap_selection_divergence import gap_selection_rdp, log_odds_of_best_candidate
 from pate.auditing.gnmax_divergence import gnmax_log_q, gnmax_rdp, theorem_6_rdp
 from pate.mechanisms import StabilityTest
 from pate.mechanisms.vote_ranking import VoteRanking
@@ -70,7 +70,9 @@ def selection_costs(adjacency: Adjacency, *, noise_scale: float, padded: bool) -
     first_laws = softmax(first_utilities, axis=1)
     second_laws = softmax(second_utilities, axis=1)
     event = BoundedRangeEvent(epsilon=adjacency.gap_range / noise_scale)
-    forward, backward = gap_selection_rdp(top_log_odds(first_utilities), event=event, orders=ORDERS)
+    forward, backward = gap_selection_rdp(
+        log_odds_of_best_candidate(first_utilities), event=event, orders=ORDERS
+    )
     return CostsOfPairs(
         exact_forward=renyi_of_pairs(first_laws, second_laws),
         exact_backward=renyi_of_pairs(first_laws=second_laws, second_laws=first_laws),
@@ -144,7 +146,8 @@ def test_the_likeliest_candidates_log_odds_move_by_at_most_the_range() -> None:
         noise_scale = 2.0
         largest_move = adjacency.gap_range / noise_scale
         first_top_log_odds, second_top_log_odds = (
-            top_log_odds(utilities=gaps / noise_scale) for gaps in (pairs.first, pairs.second)
+            log_odds_of_best_candidate(utilities=gaps / noise_scale)
+            for gaps in (pairs.first, pairs.second)
         )
         moves = np.abs(first_top_log_odds - second_top_log_odds)
         assert 0.5 * largest_move < moves.max() <= largest_move + 1e-12

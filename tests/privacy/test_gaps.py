@@ -293,8 +293,8 @@ def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
     """
     public_pca = PublicPCA.fit(POOL, max_directions=3)
     weights = np.random.default_rng(1).normal(size=(public_pca.width + 1, 2))
-    clipped_moments = ClippedMoments(clip=0.2, num_teachers=1, adjacency=adjacency)
-    question = RoundQuestion(weights, label_scale=np.ones(2), clipped_moments=clipped_moments)
+    moment_clipping = ClippedMoments(clip=0.2, num_teachers=1, adjacency=adjacency)
+    question = RoundQuestion(weights, label_scale=np.ones(2), moment_clipping=moment_clipping)
     inputs = np.tile(POOL[:1], (num_records, 1))
 
     def sum_of_votes(labels: NDArray[np.int8]) -> IntArray:
@@ -319,11 +319,11 @@ def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
             known_share = max((labels != UNKNOWN).mean(), 0.5 / num_records)
             sums_over_known_share.append(sums_of_possible_labels[-1] / known_share)
     assert_reached(
-        sums_of_possible_labels, adjacency, claimed_l2_sensitivity=clipped_moments.l2_sensitivity
+        sums_of_possible_labels, adjacency, claimed_l2_sensitivity=moment_clipping.l2_sensitivity
     )
     with pytest.raises(AssertionError):
         assert_reached(
-            sums_over_known_share, adjacency, claimed_l2_sensitivity=clipped_moments.l2_sensitivity
+            sums_over_known_share, adjacency, claimed_l2_sensitivity=moment_clipping.l2_sensitivity
         )
     assert not sum_of_votes(np.full((num_records, 2), UNKNOWN, dtype=np.int8)).any()
 

@@ -105,12 +105,12 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
     """
     rng = np.random.default_rng(1)
     label_scale = np.array([3.0, 0.4]) * 40
-    clipped_moments = ClippedMoments(clip, num_teachers=1, adjacency=adjacency)
+    moment_clipping = ClippedMoments(clip, num_teachers=1, adjacency=adjacency)
     student_weights = rng.normal(size=(5, 2)) * 9
     question = RoundQuestion(
         student_weights=student_weights,
         label_scale=label_scale * max(expected_records, 1.0),
-        clipped_moments=clipped_moments,
+        moment_clipping=moment_clipping,
     )
     teacher_sums = []
     nums_of_records = (1, 2, 5, 40) * 3
@@ -131,7 +131,7 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
         # a teacher may say the opposite under another student
         teacher_sums += [vote_sum, -vote_sum]
     assert_reached(
-        teacher_sums, adjacency, claimed_l2_sensitivity=weight * clipped_moments.l2_sensitivity
+        teacher_sums, adjacency, claimed_l2_sensitivity=weight * moment_clipping.l2_sensitivity
     )
 
 
@@ -142,11 +142,11 @@ def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjac
     It has one or three records, and answers of any size. Some pair reaches 90% of the sensitivity.
     """
     rng = np.random.default_rng(4)
-    clipped_moments = ClippedMoments(clip=0.6, num_teachers=1, adjacency=adjacency)
+    moment_clipping = ClippedMoments(clip=0.6, num_teachers=1, adjacency=adjacency)
     question = RoundQuestion(
         student_weights=rng.normal(size=(5, 2)) * 9,
         label_scale=np.array([120.0, 16.0]),
-        clipped_moments=clipped_moments,
+        moment_clipping=moment_clipping,
     )
     teacher_sums = []
     nums_of_records = (1, 3)
@@ -163,7 +163,7 @@ def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjac
                 pool_answers=[sign * answers],
             )
             teacher_sums.append(votes.total(question).ravel())
-    assert_reached(teacher_sums, adjacency, claimed_l2_sensitivity=clipped_moments.l2_sensitivity)
+    assert_reached(teacher_sums, adjacency, claimed_l2_sensitivity=moment_clipping.l2_sensitivity)
 
 
 @pytest.mark.parametrize(
@@ -187,11 +187,11 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
     inputs = rng.normal(size=(9, 3))
     labels = rng.random(size=(9, 2)) < 0.5
     student_weights = rng.normal(size=(5, 2))
-    clipped_moments = ClippedMoments(clip=0.3, num_teachers=6)
+    moment_clipping = ClippedMoments(clip=0.3, num_teachers=6)
     answers = rng.normal(size=(6, 5, 2)) if trained else None
 
     question = RoundQuestion(
-        student_weights=student_weights, label_scale=np.ones(2), clipped_moments=clipped_moments
+        student_weights=student_weights, label_scale=np.ones(2), moment_clipping=moment_clipping
     )
 
     def sum_of_all(order_of_records: IntArray) -> IntArray:
@@ -246,10 +246,10 @@ def test_votes_of_a_teacher_do_not_depend_on_other_teachers(
     labels = rng.random(size=(len(teacher_of), num_labels)) < 0.3
     pool_inputs = rng.normal(size=(400, 100)).astype(np.float32)
     weights = rng.normal(size=(num_directions + 1, num_labels)) * 0.3
-    clipped_moments = ClippedMoments(clip=0.5, num_teachers=num_teachers)
+    moment_clipping = ClippedMoments(clip=0.5, num_teachers=num_teachers)
 
     question = RoundQuestion(
-        weights, label_scale=np.ones(num_labels), clipped_moments=clipped_moments
+        weights, label_scale=np.ones(num_labels), moment_clipping=moment_clipping
     )
 
     def sum_of_votes(record_indices: IntArray) -> FloatArray:
@@ -374,7 +374,7 @@ def ask_first_round(labels: BoolArray, student_start: PublicStart) -> tuple[Floa
             votes, NoisyPrevalence(values=np.array([0.5]), variance=0.0), public_start=student_start
         )
     (question,) = questions
-    moments = question.clipped_moments
+    moments = question.moment_clipping
     return votes.total(question).astype(np.float64), moments.l2_sensitivity
 
 

@@ -153,7 +153,7 @@ def bytes_of_round(
     question = RoundQuestion(
         student_weights=rng.normal(size=(votes.num_features, 2)),
         label_scale=np.ones(2),
-        clipped_moments=ClippedMoments(clip=0.5, num_teachers=num_teachers),
+        moment_clipping=ClippedMoments(clip=0.5, num_teachers=num_teachers),
     )
     return votes.public_features.tobytes() + votes.total(question).tobytes()
 

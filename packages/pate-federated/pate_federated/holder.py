@@ -241,7 +241,7 @@ def _sum_over_teachers(ensemble: Ensemble, *, question: Question, folder: Path) 
             RoundQuestion(
                 student_weights=state["weights"],
                 label_scale=state["label_scale"],
-                clipped_moments=clipping_mechanism,
+                moment_clipping=clipping_mechanism,
             )
         )
     if question.kind in (LENGTHS, SHARES):

@@ -366,7 +366,7 @@ class AskedMoments(RoundVotes):
             records_per_teacher=self.records_per_teacher,
             weights=question.student_weights,
             label_scale=question.label_scale,
-            clip=question.clipped_moments.clip,
+            clip=question.moment_clipping.clip,
             pool_center=public_pca.center,
             projection=public_pca.projection,
             variances=public_pca.variances,

@@ -34,20 +34,20 @@ _RANK_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
-class SumEvidence:
+class CoinEvidence:
     """The inner products by which one noisy sum tells about the coins of m canaries.
 
     The coin of a canary, 1 or -1, adds a known matrix to the sum or subtracts it. All inner products are divided by the
     variance of the noise that the release claims to have.
 
     Attributes:
-        gram: the inner products of the canaries' matrices with each other, `[m, m]`.
-        products_with_sum: the inner products of these matrices with the sum, from which everything known was
+        canary_gram: the inner products of the canaries' matrices with each other, `[m, m]`.
+        canary_products_with_sum: the inner products of these matrices with the sum, from which everything known was
             subtracted, `[m]`.
     """
 
-    gram: FloatArray
-    products_with_sum: FloatArray
+    canary_gram: FloatArray
+    canary_products_with_sum: FloatArray
 
 
 @dataclass(frozen=True)
@@ -59,42 +59,50 @@ class AlignedSum:
     are 1 if the release is as claimed.
 
     Attributes:
-        shift_length: the length of the shift.
-        along_shift: the projection of the sum onto the shift: `kappa * shift_length` plus noise of standard deviation
-            s.
+        coin_shift_length: the length of the shift.
+        along_coin_shift: the projection of the sum onto the shift: `kappa * coin_shift_length` plus noise of standard
+            deviation s.
         squared_rest: the squared length of the rest of the sum, within the span of the canaries' matrices: s^2 times a
             chi-square variable.
         degrees_of_freedom: the degrees of freedom of the chi-square variable.
     """
 
-    shift_length: float
-    along_shift: float
+    coin_shift_length: float
+    along_coin_shift: float
     squared_rest: float
     degrees_of_freedom: int
 
     @classmethod
-    def from_coins(cls, sum_evidence: SumEvidence, coin_signs: FloatArray) -> AlignedSum:
+    def from_coins(cls, coin_evidence: CoinEvidence, coin_signs: FloatArray) -> AlignedSum:
         """Returns the projection of a sum, given the coin of each canary: `[m]`, 1 or -1. It is 0 if the shift is 0."""
-        squared_length = float(coin_signs @ sum_evidence.gram @ coin_signs)
-        shift_length = math.sqrt(max(squared_length, 0.0))
-        if shift_length == 0:
-            return cls(shift_length=0.0, along_shift=0.0, squared_rest=0.0, degrees_of_freedom=0)
-        along_shift = float(coin_signs @ sum_evidence.products_with_sum) / shift_length
-        squared_whitened_length, rank = _whitened_square(sum_evidence)
+        squared_length = float(coin_signs @ coin_evidence.canary_gram @ coin_signs)
+        coin_shift_length = math.sqrt(max(squared_length, 0.0))
+        if coin_shift_length == 0:
+            return cls(
+                coin_shift_length=0.0, along_coin_shift=0.0, squared_rest=0.0, degrees_of_freedom=0
+            )
+        along_coin_shift = (
+            float(coin_signs @ coin_evidence.canary_products_with_sum) / coin_shift_length
+        )
+        squared_whitened_length, rank = _whitened_square(coin_evidence)
         return cls(
-            shift_length=shift_length,
-            along_shift=along_shift,
-            squared_rest=max(squared_whitened_length - along_shift**2, 0.0),
+            coin_shift_length=coin_shift_length,
+            along_coin_shift=along_coin_shift,
+            squared_rest=max(squared_whitened_length - along_coin_shift**2, 0.0),
             degrees_of_freedom=rank - 1,
         )
 
 
-def linear_estimate(evidence_by_sum: Sequence[SumEvidence]) -> FloatArray:
+def linear_estimate(evidence_of_sums: Sequence[CoinEvidence]) -> FloatArray:
     """Returns the linear estimate of the coins, `[m]`, with the least mean squared error, from all sums of a run."""
-    num_canaries = len(evidence_by_sum[0].products_with_sum)
-    gram = sum(sum_evidence.gram for sum_evidence in evidence_by_sum) + np.eye(num_canaries)
-    summed_products = sum(sum_evidence.products_with_sum for sum_evidence in evidence_by_sum)
-    return np.asarray(scipy.linalg.solve(gram, summed_products, assume_a="pos"))
+    num_canaries = len(evidence_of_sums[0].canary_products_with_sum)
+    canary_gram = sum(coin_evidence.canary_gram for coin_evidence in evidence_of_sums) + np.eye(
+        num_canaries
+    )
+    summed_canary_products = sum(
+        coin_evidence.canary_products_with_sum for coin_evidence in evidence_of_sums
+    )
+    return np.asarray(scipy.linalg.solve(canary_gram, summed_canary_products, assume_a="pos"))
 
 
 class AlignedSums:
@@ -109,15 +117,17 @@ class AlignedSums:
         # The largest mu of a canary, if the release is as claimed.
         self._largest_mu = 0.0
 
-    def add_run(self, evidence_by_sum: Sequence[SumEvidence], coin_signs: FloatArray) -> None:
+    def add_run(self, evidence_of_sums: Sequence[CoinEvidence], coin_signs: FloatArray) -> None:
         """Adds the projections of the sums of one run, given the coins of its canaries, `[m]`, 1 or -1."""
         self._sums += [
-            AlignedSum.from_coins(sum_evidence, coin_signs) for sum_evidence in evidence_by_sum
+            AlignedSum.from_coins(coin_evidence, coin_signs) for coin_evidence in evidence_of_sums
         ]
-        squared_lengths = sum(sum_evidence.gram.diagonal() for sum_evidence in evidence_by_sum)
+        squared_canary_lengths = sum(
+            coin_evidence.canary_gram.diagonal() for coin_evidence in evidence_of_sums
+        )
         # From one variant of a canary to the other, the sum moves by twice the matrix of the canary.
-        run_mu = 2 * math.sqrt(float(np.max(squared_lengths)))
-        self._largest_mu = max(self._largest_mu, run_mu)
+        largest_canary_mu = 2 * math.sqrt(float(np.max(squared_canary_lengths)))
+        self._largest_mu = max(self._largest_mu, largest_canary_mu)
 
     def least_mu(self, *, confidence: float) -> float:
         """Returns a lower bound on mu, the l2 sensitivity / noise std of all rounds of a release together.
@@ -133,22 +143,22 @@ class AlignedSums:
         Source: docs/proofs/attack.md, Claim 2.
         """
         error_prob = (1 - require_probability("confidence", confidence)) / 2
-        sums = [aligned_sum for aligned_sum in self._sums if aligned_sum.shift_length > 0]
-        degrees_of_freedom = sum(aligned_sum.degrees_of_freedom for aligned_sum in sums)
-        if degrees_of_freedom < 1:
+        sums = [aligned_sum for aligned_sum in self._sums if aligned_sum.coin_shift_length > 0]
+        total_degrees_of_freedom = sum(aligned_sum.degrees_of_freedom for aligned_sum in sums)
+        if total_degrees_of_freedom < 1:
             return 0.0
         total_rest = sum(aligned_sum.squared_rest for aligned_sum in sums)
-        total_along_shift = sum(aligned_sum.along_shift for aligned_sum in sums)
-        total_length = sum(aligned_sum.shift_length for aligned_sum in sums)
-        squared_std = total_rest / degrees_of_freedom
+        total_along_shift = sum(aligned_sum.along_coin_shift for aligned_sum in sums)
+        total_shift_length = sum(aligned_sum.coin_shift_length for aligned_sum in sums)
+        squared_std = total_rest / total_degrees_of_freedom
         # A lower bound on kappa, by Student's t. The noise of all projections together has the variance s^2 times
         # their number.
-        t_quantile = float(scipy.special.stdtrit(degrees_of_freedom, 1 - error_prob))
-        min_signal = total_along_shift - t_quantile * math.sqrt(len(sums) * squared_std)
-        min_kappa = max(min_signal, 0.0) / total_length
+        t_quantile = float(scipy.special.stdtrit(total_degrees_of_freedom, 1 - error_prob))
+        least_along_shift = total_along_shift - t_quantile * math.sqrt(len(sums) * squared_std)
+        min_kappa = max(least_along_shift, 0.0) / total_shift_length
         # An upper bound on s, by the chi-square distribution.
-        chi_square_quantile = float(scipy.special.chdtri(degrees_of_freedom, 1 - error_prob))
-        max_std = math.sqrt(squared_std * degrees_of_freedom / chi_square_quantile)
+        chi_square_quantile = float(scipy.special.chdtri(total_degrees_of_freedom, 1 - error_prob))
+        max_std = math.sqrt(squared_std * total_degrees_of_freedom / chi_square_quantile)
         if min_kappa == 0:
             return 0.0
         if max_std == 0:
@@ -156,12 +166,12 @@ class AlignedSums:
         return min_kappa * self._largest_mu / max_std
 
 
-def _whitened_square(sum_evidence: SumEvidence) -> tuple[float, int]:
-    """Returns b' G^-1 b and the rank of G, for G = `sum_evidence.gram` and b = `sum_evidence.products_with_sum`.
+def _whitened_square(coin_evidence: CoinEvidence) -> tuple[float, int]:
+    """Returns b' G^-1 b and the rank of G, for G = `canary_gram` and b = `canary_products_with_sum`.
 
     Directions in which G is 0 up to rounding are left out of both.
     """
-    eigenvalues, directions = scipy.linalg.eigh(sum_evidence.gram, check_finite=False)
+    eigenvalues, directions = scipy.linalg.eigh(coin_evidence.canary_gram, check_finite=False)
     is_moved = eigenvalues > _RANK_TOLERANCE * eigenvalues[-1]
-    projected = directions[:, is_moved].T @ sum_evidence.products_with_sum
+    projected = directions[:, is_moved].T @ coin_evidence.canary_products_with_sum
     return float((projected**2 / eigenvalues[is_moved]).sum()), int(is_moved.sum())

@@ -28,7 +28,7 @@ from pate.accounting import (
 )
 from pate.aggregators import Aggregator, CenteredVotes
 from pate.array_types import FloatArray
-from pate.auditing.attack.aligned_sums import AlignedSums, SumEvidence, linear_estimate
+from pate.auditing.attack.aligned_sums import AlignedSums, CoinEvidence, linear_estimate
 from pate.auditing.attack.guesses import Guesses
 from pate.auditing.attack.records import RecordAttack, Signs, draw_signs
 from pate.auditing.attack.teachers import TeacherAttack
@@ -53,7 +53,7 @@ SABOTAGE = ("noise", "clip", "charge", "features", "seed")
 # The factor of the noise with `sabotage="noise"`.
 _SABOTAGED_NOISE_FACTOR = 0.1
 # The number of teachers that vote like each canary with `sabotage="clip"`.
-_SABOTAGED_REPEATS = 4
+_SABOTAGED_TEACHERS_PER_CANARY = 4
 # The number of guesses, as a multiple of the root of the number of coins. The lower bound was highest at this multiple
 # for 1,000 to 20,000 Gaussian coins.
 _GUESSES_PER_ROOT = 6.0
@@ -222,7 +222,7 @@ class Attack:
         aligned_sums = AlignedSums()
         num_runs = self.num_runs * (num_canaries // guesser.num_canaries)
         with monitor.stage("rehearsing the release", num_runs) as advance:
-            for number in range(num_runs):
+            for run_number in range(num_runs):
                 coin_signs = draw_signs(rng, size=guesser.num_canaries)
                 if isinstance(guesser, RecordAttack):
                     run_scores, evidence_of_first_run = self._surest_estimate(
@@ -235,7 +235,7 @@ class Attack:
                     run_scores = guesser.guess(coin_signs=coin_signs, rng=rng)
                 coin_signs_of_runs.append(coin_signs)
                 scores_of_runs.append(run_scores)
-                advance(number + 1)
+                advance(run_number + 1)
         with monitor.stage("searching the price that they refute"):
             return self._result(
                 priced_release,
@@ -298,7 +298,7 @@ class Attack:
             aggregator,
             shape=vote_shape,
             canary_counts=canary_counts,
-            repeats=_SABOTAGED_REPEATS if self.sabotage == "clip" else 1,
+            teachers_per_canary=_SABOTAGED_TEACHERS_PER_CANARY if self.sabotage == "clip" else 1,
             rng=rng,
         )
 
@@ -318,11 +318,11 @@ class Attack:
 
         def make_event_of_best(epsilon: float) -> Event:
             """Returns the price of the best run, if each run has an epsilon."""
-            return self._released_event(run_at(epsilon).event)
+            return self._event_of_best(run_at(epsilon).event)
 
         return run_at(epsilon_of_one_run(make_event_of_best, self.budget))
 
-    def _released_event(self, run_event: Event) -> Event:
+    def _event_of_best(self, run_event: Event) -> Event:
         """Returns the price of the release, from the price of one run.
 
         The release is the best of a secret number of runs, or one run without `run_count`.
@@ -333,7 +333,7 @@ class Attack:
 
     def _surest_estimate(
         self, guesser: RecordAttack, *, coin_signs: Signs, rng: np.random.Generator
-    ) -> tuple[FloatArray, list[SumEvidence]]:
+    ) -> tuple[FloatArray, list[CoinEvidence]]:
         """Draws the runs of one release; returns the surest run's estimate of the coins, and the first run's sums.
 
         The surest run has the estimate with the largest sum of absolute values. The first run is one that is drawn
@@ -345,16 +345,16 @@ class Attack:
             rng: draws the canaries, the number of runs and the noise.
 
         Returns:
-            The estimate, `[m]`, and one `SumEvidence` for each sum of the first run.
+            The estimate, `[m]`, and one `CoinEvidence` for each sum of the first run.
         """
         canaries = guesser.draw_canaries(rng)
         num_runs = 1 if self.run_count is None else self.run_count.draw(rng)
         evidence_of_first_run = guesser.draw_evidence(canaries, coin_signs=coin_signs, rng=rng)
-        estimates = [linear_estimate(evidence_of_first_run)]
+        coin_estimates_of_runs = [linear_estimate(evidence_of_first_run)]
         for _ in range(num_runs - 1):
-            evidence_by_sum = guesser.draw_evidence(canaries, coin_signs=coin_signs, rng=rng)
-            estimates.append(linear_estimate(evidence_by_sum))
-        return max(estimates, key=_total_certainty), evidence_of_first_run
+            evidence_of_run = guesser.draw_evidence(canaries, coin_signs=coin_signs, rng=rng)
+            coin_estimates_of_runs.append(linear_estimate(evidence_of_run))
+        return max(coin_estimates_of_runs, key=_compute_coin_certainty), evidence_of_first_run
 
     def _result(
         self,
@@ -395,7 +395,7 @@ class Attack:
 
         def accountant_at_noise_factor(noise_factor: float) -> Accountant:
             """Returns the accountant of the release with the noise of each of its runs multiplied by a factor."""
-            event = self._released_event(run_event_at(noise_factor))
+            event = self._event_of_best(run_event_at(noise_factor))
             return self.budget.accountant().compose(event)
 
         delta = self.budget.delta
@@ -417,7 +417,7 @@ class Attack:
             lower_bound = max(lower_bound, bound_by_guesses)
         epsilon = priced_release.epsilon
         if self.run_count is not None:
-            epsilon = self.budget.epsilon_of(self._released_event(priced_release.event))
+            epsilon = self.budget.epsilon_of(self._event_of_best(priced_release.event))
         if self.sabotage == "charge":
             epsilon = epsilon / 2
         return AttackResult(
@@ -438,9 +438,9 @@ class Attack:
         )
 
 
-def _total_certainty(coin_estimate: FloatArray) -> float:
+def _compute_coin_certainty(estimate_of_canary_coins: FloatArray) -> float:
     """Returns the certainty of an estimate of all coins together: the sum of its absolute values."""
-    return float(np.abs(coin_estimate).sum())
+    return float(np.abs(estimate_of_canary_coins).sum())
 
 
 def _epsilon_of_mu_factor(

@@ -47,10 +47,10 @@ class PriceCurve:
         Raises `InvalidValue` if all these epsilons are infinite.
         """
         deltas = DELTAS[2 * accountant.failure_prob < DELTAS]
-        epsilons = np.array([accountant.get_epsilon(float(delta)) for delta in deltas])
-        is_finite = np.isfinite(epsilons)
+        epsilons_by_delta = np.array([accountant.get_epsilon(float(delta)) for delta in deltas])
+        is_finite = np.isfinite(epsilons_by_delta)
         require(bool(is_finite.any()), "price", "infinite", "a finite one at some delta")
-        return cls(epsilons=epsilons[is_finite], deltas=deltas[is_finite])
+        return cls(epsilons=epsilons_by_delta[is_finite], deltas=deltas[is_finite])
 
     @cached_property
     def _factors(self) -> FloatArray:
@@ -107,14 +107,18 @@ class Guesses:
         num_guesses = self.num_guesses
         num_canaries = self.num_canaries
         total_prob = 1 - require_probability("confidence", confidence)
-        right_prob = total_prob * self.num_correct / num_canaries
-        wrong_prob = total_prob * (num_guesses - self.num_correct) / num_canaries
+        right_guess_prob = total_prob * self.num_correct / num_canaries
+        wrong_guess_prob = total_prob * (num_guesses - self.num_correct) / num_canaries
         for num_right in range(self.num_correct - 1, -1, -1):
-            min_wrong_prob = max(wrong_prob, price_curve.min_neighbor_prob(right_prob))
-            added_prob = (min_wrong_prob - wrong_prob) * num_canaries / (num_guesses - num_right)
+            min_wrong_guess_prob = max(
+                wrong_guess_prob, price_curve.min_neighbor_prob(right_guess_prob)
+            )
+            added_prob = (
+                (min_wrong_guess_prob - wrong_guess_prob) * num_canaries / (num_guesses - num_right)
+            )
             total_prob = total_prob + added_prob
-            right_prob = right_prob + added_prob * num_right / num_canaries
-            wrong_prob = min_wrong_prob
+            right_guess_prob = right_guess_prob + added_prob * num_right / num_canaries
+            wrong_guess_prob = min_wrong_guess_prob
             if total_prob > 1:
                 return True
         return False

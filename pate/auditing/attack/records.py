@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pate.aggregators import CenteredVotes
 from pate.aggregators.record import MemoryRecord
 from pate.array_types import Float32Array, FloatArray, IntArray
-from pate.auditing.attack.aligned_sums import SumEvidence
+from pate.auditing.attack.aligned_sums import CoinEvidence
 from pate.data import Dataset, Split
 from pate.models.kernel_votes import KernelVotes
 from pate.validation import InvalidValue
@@ -89,16 +89,18 @@ class _RecordedVotes(MomentVotes):
         A record adds the outer product of its two rows, a matrix `[D, L]` in steps, to the sum of the round. The rows
         are its features, and its labels less what the student predicts so far, scaled and clipped.
         """
-        wider_question = self._with_wider_clip(question)
-        features, residuals = self.record_factors(inputs, labels=labels, question=wider_question)
+        question_with_wider_clip = self._with_wider_clip(question)
+        features, residuals = self.record_factors(
+            inputs, labels=labels, question=question_with_wider_clip
+        )
         return features, self.clip_factor * residuals
 
     def _with_wider_clip(self, question: RoundQuestion) -> RoundQuestion:
         """Returns the question of a round with its clip, the largest length of a vote, multiplied by `clip_factor`."""
-        clipped_moments = question.clipped_moments
+        moment_clipping = question.moment_clipping
         return replace(
             question,
-            clipped_moments=replace(clipped_moments, clip=self.clip_factor * clipped_moments.clip),
+            moment_clipping=replace(moment_clipping, clip=self.clip_factor * moment_clipping.clip),
         )
 
 
@@ -143,7 +145,7 @@ class RecordAttack:
 
     def draw_evidence(
         self, canaries: Canaries, *, coin_signs: Signs, rng: np.random.Generator
-    ) -> list[SumEvidence]:
+    ) -> list[CoinEvidence]:
         """Draws a release with canaries, and returns for each released sum what it tells about the coins.
 
         Args:
@@ -162,7 +164,7 @@ class RecordAttack:
                     canaries, votes=votes, first_round=rounds[0], noise_seed=noise_seed
                 )
             ]
-        evidence_by_sum: list[SumEvidence] = []
+        evidence_of_sums: list[CoinEvidence] = []
         for attack_round in rounds:
             question = attack_round.question
             features, residuals = votes.moved(
@@ -171,21 +173,27 @@ class RecordAttack:
                 question=question,
             )
             known_sum = attack_round.exact_sum - features.T @ residuals
-            sum_evidence = canaries.evidence(
+            coin_evidence = canaries.evidence(
                 votes,
                 question=question,
                 remaining_sum=attack_round.released_sum - known_sum,
                 noise_std=attack_round.noise_std,
             )
-            evidence_by_sum.append(sum_evidence)
+            evidence_of_sums.append(coin_evidence)
         if self.sabotage == "features":
             # The sum of the private records' inputs is published without noise, and contains the canaries.
             input_moves = (canaries.inputs - canaries.mirrored_inputs).astype(np.float64) / 2
             noise_std_of_inputs = _EXACT_STD * float(np.linalg.norm(input_moves, axis=1).mean())
-            gram = input_moves @ input_moves.T / noise_std_of_inputs**2
-            products_with_sum = input_moves @ (coin_signs @ input_moves) / noise_std_of_inputs**2
-            evidence_by_sum.append(SumEvidence(gram=gram, products_with_sum=products_with_sum))
-        return evidence_by_sum
+            canary_gram = input_moves @ input_moves.T / noise_std_of_inputs**2
+            canary_products_with_sum = (
+                input_moves @ (coin_signs @ input_moves) / noise_std_of_inputs**2
+            )
+            evidence_of_sums.append(
+                CoinEvidence(
+                    canary_gram=canary_gram, canary_products_with_sum=canary_products_with_sum
+                )
+            )
+        return evidence_of_sums
 
     def _sum_by_same_noise(
         self,
@@ -194,7 +202,7 @@ class RecordAttack:
         votes: _RecordedVotes,
         first_round: AttackRound,
         noise_seed: int,
-    ) -> SumEvidence:
+    ) -> CoinEvidence:
         """Draws a second release with the same noise and known canaries, and returns what both tell about the coins.
 
         All coins of the second release are 1. The difference of the sums of the two first rounds has no noise.
@@ -260,7 +268,7 @@ class RecordAttack:
                 question=question,
                 exact_sum=exact_sum,
                 released_sum=released_part["total"],
-                noise_std=round_multiplier * question.clipped_moments.l2_sensitivity,
+                noise_std=round_multiplier * question.moment_clipping.l2_sensitivity,
             )
             rounds.append(attack_round)
         return votes, rounds
@@ -308,11 +316,11 @@ class Canaries:
         mirrored_inputs = (2 * public_inputs.mean(axis=0, dtype=np.float64) - inputs).astype(
             np.float32
         )
-        rarer_values = private.label_shares < 0.5
-        has_common_value = rng.random((num_canaries, len(rarer_values))) >= rng.uniform(
+        rarer_label_values = private.label_shares < 0.5
+        has_common_value = rng.random((num_canaries, len(rarer_label_values))) >= rng.uniform(
             _MIN_RARER_SHARE, _MAX_RARER_SHARE, size=(num_canaries, 1)
         )
-        labels = rarer_values ^ has_common_value
+        labels = rarer_label_values ^ has_common_value
         first_labels: GapLabels = labels
         other_labels: GapLabels = labels
         if private.known is not None:
@@ -362,7 +370,7 @@ class Canaries:
         question: RoundQuestion,
         remaining_sum: FloatArray | IntArray,
         noise_std: float,
-    ) -> SumEvidence:
+    ) -> CoinEvidence:
         """Returns what the noisy sum of one round tells about the coins.
 
         The coin of a canary adds a known matrix `[D, L]` to the sum or subtracts it.
@@ -382,17 +390,20 @@ class Canaries:
         )
         mean_canary_sum = (features.T @ residuals + other_features.T @ other_residuals) / 2
         centered_sum = remaining_sum - mean_canary_sum
-        gram = (
+        canary_gram = (
             (features @ features.T) * (residuals @ residuals.T)
             + (other_features @ other_features.T) * (other_residuals @ other_residuals.T)
             - (features @ other_features.T) * (residuals @ other_residuals.T)
             - (other_features @ features.T) * (other_residuals @ residuals.T)
         ) / 4
-        products_with_sum = (
+        canary_products_with_sum = (
             np.einsum("ij,ij->i", features @ centered_sum, residuals)
             - np.einsum("ij,ij->i", other_features @ centered_sum, other_residuals)
         ) / 2
         variance = noise_std**2
         if variance == 0:
-            variance = _EXACT_STD**2 * float(gram.diagonal().mean())
-        return SumEvidence(gram=gram / variance, products_with_sum=products_with_sum / variance)
+            variance = _EXACT_STD**2 * float(canary_gram.diagonal().mean())
+        return CoinEvidence(
+            canary_gram=canary_gram / variance,
+            canary_products_with_sum=canary_products_with_sum / variance,
+        )

@@ -18,9 +18,9 @@ from pate.votes.shape import VoteShape
 from pate.votes.source import TeacherVotes
 
 # The gaps between counts in the patterns that are tried, as shares of the teachers.
-_GAP_SHARES = (0.0, *np.geomspace(0.004, 0.6, 15), 0.2, 1 / 3)
+_GAP_SHARES_OF_TEACHERS = (0.0, *np.geomspace(0.004, 0.6, 15), 0.2, 1 / 3)
 # The gaps that are tried for an aggregator that reads the votes of each teacher.
-_FEW_GAP_SHARES = (0.0, 0.1, 0.2)
+_FEW_GAP_SHARES_OF_TEACHERS = (0.0, 0.1, 0.2)
 # The numbers of labels with equal counts in these patterns.
 _LABELS_PER_COUNT = (1, 4)
 # The numbers of equal gaps between falling counts in these patterns.
@@ -65,22 +65,27 @@ class PatternVotes(TeacherVotes):
     Attributes:
         signed_coins: the coin times the sign of each canary, 1 or -1, for each query, `[m, Q]`, or for each label of
             each query, `[m, Q * L]`.
-        repeats: the number of teachers that cast the votes of each canary.
+        teachers_per_canary: the number of teachers that cast the votes of each canary.
         num_other_teachers: the number of all other teachers.
     """
 
     records_per_teacher = 1.0
 
     def __init__(
-        self, vote_pattern: VotePattern, signed_coins: Signs, *, repeats: int, shape: VoteShape
+        self,
+        vote_pattern: VotePattern,
+        signed_coins: Signs,
+        *,
+        teachers_per_canary: int,
+        shape: VoteShape,
     ) -> None:
         """Makes the votes of all teachers of a shape; the attributes explain the other arguments."""
         self.signed_coins = signed_coins
-        self.repeats = repeats
+        self.teachers_per_canary = teachers_per_canary
         self.num_teachers = shape.num_teachers
         self.num_queries = shape.num_queries
         self.num_labels = shape.num_labels
-        self.num_other_teachers = shape.num_teachers - repeats * len(signed_coins)
+        self.num_other_teachers = shape.num_teachers - teachers_per_canary * len(signed_coins)
         self.side_of_label = np.zeros(shape.num_labels, dtype=np.int64)
         self.votes_of_others = np.zeros(shape.num_labels, dtype=np.int64)
         self.side_of_label[: len(vote_pattern.side_of_label)] = vote_pattern.side_of_label
@@ -90,11 +95,13 @@ class PatternVotes(TeacherVotes):
     def bits(self) -> Iterator[BoolArray]:
         """Yields the votes of all teachers in blocks of c teachers, bool `[c, Q, L]`.
 
-        Canaries come first; the votes of each are repeated for `repeats` teachers.
+        Canaries come first; the votes of each are repeated for `teachers_per_canary` teachers.
         """
         for start in range(0, len(self.signed_coins), _BLOCK_SIZE):
             coins_of_block = self.signed_coins[start : start + _BLOCK_SIZE]
-            yield self._votes_by(signed_coins=coins_of_block).repeat(self.repeats, axis=0)
+            yield self._votes_by(voting_signs=coins_of_block).repeat(
+                self.teachers_per_canary, axis=0
+            )
         # Each other teacher has a position, and those with small positions vote for a label. The positions move on from
         # query to query, so that no teacher always votes alike.
         signs_per_canary = self.signed_coins.shape[1]
@@ -106,7 +113,7 @@ class PatternVotes(TeacherVotes):
                 teacher_signs = np.where(positions < self.num_other_teachers // 2, 1, -1).astype(
                     np.int8
                 )
-                yield self._votes_by(signed_coins=teacher_signs)
+                yield self._votes_by(voting_signs=teacher_signs)
             else:
                 # The votes for one side begin at the first position, and those for the other side at the last one. So
                 # no teacher votes for both.
@@ -123,20 +130,20 @@ class PatternVotes(TeacherVotes):
         shares = [block_of_teachers.mean(axis=query_axis) for block_of_teachers in self.bits()]
         return np.concatenate(shares)
 
-    def _votes_by(self, signed_coins: Signs) -> BoolArray:
+    def _votes_by(self, voting_signs: Signs) -> BoolArray:
         """Returns the votes of c teachers, bool `[c, Q, L]`, from the signs by which they vote.
 
         A teacher votes for the labels whose side in the pattern is its sign in the query. If there is a sign for each
         label (`VotePattern.is_by_bit`), a teacher votes for the labels whose sign is 1.
 
         Args:
-            signed_coins: the sign by which each teacher votes, 1 or -1: `[c, Q]`, or `[c, Q * L]` if there is one for
+            voting_signs: the sign by which each teacher votes, 1 or -1: `[c, Q]`, or `[c, Q * L]` if there is one for
                 each label. That of a canary is its coin times its sign.
         """
         if self.by_bit:
-            sign_of_label = signed_coins.reshape(-1, self.num_queries, self.num_labels)
-            return np.asarray(sign_of_label > 0)
-        return np.asarray(signed_coins[:, :, None] * self.side_of_label > 0)
+            teacher_signs_by_label = voting_signs.reshape(-1, self.num_queries, self.num_labels)
+            return np.asarray(teacher_signs_by_label > 0)
+        return np.asarray(voting_signs[:, :, None] * self.side_of_label > 0)
 
     def _counted(self, max_votes: int | None) -> IntArray:
         """Returns the number of teachers that vote for each label of each query, `[Q, L]`, by a closed formula.
@@ -144,16 +151,16 @@ class PatternVotes(TeacherVotes):
         The limit `max_votes` on the votes of a teacher is ignored, as no teacher of a `VotePattern` votes for more
         labels than the aggregator counts.
         """
-        num_positive = (self.signed_coins > 0).sum(axis=0)
+        num_positive_canaries = (self.signed_coins > 0).sum(axis=0)
         if self.by_bit:
-            counts = self.num_other_teachers // 2 + self.repeats * num_positive
+            counts = self.num_other_teachers // 2 + self.teachers_per_canary * num_positive_canaries
             return np.asarray(counts.reshape(self.num_queries, self.num_labels))
-        num_negative = len(self.signed_coins) - num_positive
+        num_negative_canaries = len(self.signed_coins) - num_positive_canaries
         canary_votes = np.where(
-            self.side_of_label > 0, num_positive[:, None], num_negative[:, None]
+            self.side_of_label > 0, num_positive_canaries[:, None], num_negative_canaries[:, None]
         )
         canary_votes = canary_votes * (self.side_of_label != 0)
-        return np.asarray(self.votes_of_others + self.repeats * canary_votes)
+        return np.asarray(self.votes_of_others + self.teachers_per_canary * canary_votes)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
@@ -166,19 +173,20 @@ class TeacherAttack:
         aggregator: draws the release.
         shape: the numbers of queries, labels and teachers of the release.
         num_canaries: the number m of canaries, at most an eighth of the teachers.
-        repeats: the number of teachers that vote like each canary; a number above 1 breaks the price on purpose.
+        teachers_per_canary: the number of teachers that vote like each canary; above 1 breaks the price on purpose.
         vote_pattern: the pattern of the votes.
-        feature_weights: the weight of each feature in the guess, fitted to releases that the attacker simulates, `[F]`.
-        score: the squared ratio of signal to noise in the guess about one coin, estimated from simulated releases.
+        guess_weights: the weight of each feature in the guess, fitted to releases that the attacker simulates, `[F]`.
+        squared_signal_to_noise: the squared ratio of signal to noise in the guess about one coin, estimated from
+            simulated releases.
     """
 
     aggregator: Aggregator
     shape: VoteShape
     num_canaries: int
-    repeats: int = 1
+    teachers_per_canary: int = 1
     vote_pattern: VotePattern
-    feature_weights: FloatArray
-    score: float = 0.0
+    guess_weights: FloatArray
+    squared_signal_to_noise: float = 0.0
 
     @classmethod
     def rehearse(
@@ -187,19 +195,20 @@ class TeacherAttack:
         *,
         shape: VoteShape,
         canary_counts: Sequence[int],
-        repeats: int,
+        teachers_per_canary: int,
         rng: np.random.Generator,
     ) -> TeacherAttack:
         """Returns the attack with the pattern of votes and the number of canaries whose guesses are best.
 
-        Each pair of a pattern and a number is tried in simulated releases, which give it a score. A smaller number of
-        canaries is chosen only if its score is more than 1.25 times that of the number chosen before.
+        Each pair of a pattern and a number is tried in simulated releases, which give it a score, the attribute
+        `squared_signal_to_noise`. A smaller number of canaries is chosen only if its score is more than 1.25 times that
+        of the number chosen before.
 
         Args:
             aggregator: draws the release.
             shape: the numbers of queries, labels and teachers of the release.
             canary_counts: the numbers of canaries to try, the largest first.
-            repeats: the number of teachers that vote like each canary; above 1 breaks the price on purpose.
+            teachers_per_canary: the number of teachers that vote like each canary; above 1 breaks the price on purpose.
             rng: draws coins and noise of the simulated releases.
 
         Raises:
@@ -207,7 +216,7 @@ class TeacherAttack:
         """
         chosen_attack: TeacherAttack | None = None
         for num_canaries in canary_counts:
-            num_other_teachers = shape.num_teachers - repeats * num_canaries
+            num_other_teachers = shape.num_teachers - teachers_per_canary * num_canaries
             rehearsals = []
             for vote_pattern in _vote_patterns(
                 aggregator, vote_shape=shape, num_other_teachers=num_other_teachers
@@ -216,17 +225,21 @@ class TeacherAttack:
                     aggregator=aggregator,
                     shape=shape,
                     num_canaries=num_canaries,
-                    repeats=repeats,
-                    feature_weights=np.empty(0),
+                    teachers_per_canary=teachers_per_canary,
+                    guess_weights=np.empty(0),
                     vote_pattern=vote_pattern,
                 )
                 rehearsals.append(unfitted._fit_weights(min_queries=_NUM_QUERIES, rng=rng))
             if not rehearsals:
                 rule = "two labels at least, for canaries to decide"
                 raise InvalidValue("num_labels", shape.num_labels, rule=rule)
-            best_attack = max(rehearsals, key=attrgetter("score"))
+            best_attack = max(rehearsals, key=attrgetter("squared_signal_to_noise"))
             best_attack = best_attack._fit_weights(min_queries=_NUM_FINAL_QUERIES, rng=rng)
-            if chosen_attack is None or best_attack.score > _MIN_SCORE_RATIO * chosen_attack.score:
+            if (
+                chosen_attack is None
+                or best_attack.squared_signal_to_noise
+                > _MIN_SCORE_RATIO * chosen_attack.squared_signal_to_noise
+            ):
                 chosen_attack = best_attack
         return cast(TeacherAttack, chosen_attack)
 
@@ -239,26 +252,30 @@ class TeacherAttack:
             min_queries: the smallest number of queries to simulate; of labels if canaries have a sign for each label.
             rng: draws signs and noise.
         """
-        feature_blocks: list[FloatArray] = []
-        sign_sum_blocks: list[FloatArray] = []
+        query_feature_blocks: list[FloatArray] = []
+        vote_sign_sum_blocks: list[FloatArray] = []
         num_queries = 0
         while num_queries < min_queries:
-            canary_signs = self._draw_signs(rng)
-            release_features = self._features(canary_signs, rng=rng)
-            feature_blocks.append(release_features)
-            sign_sum_blocks.append(canary_signs.sum(axis=0, dtype=np.float64))
-            num_queries += len(release_features)
-        features = np.concatenate(feature_blocks)
-        sign_sums = np.concatenate(sign_sum_blocks)
-        feature_weights = np.asarray(
-            np.linalg.lstsq(features, sign_sums, rcond=1e-9)[0], np.float64
+            canary_vote_signs = self._draw_signs(rng)
+            query_features_of_release = self._features(canary_vote_signs, rng=rng)
+            query_feature_blocks.append(query_features_of_release)
+            vote_sign_sum_blocks.append(canary_vote_signs.sum(axis=0, dtype=np.float64))
+            num_queries += len(query_features_of_release)
+        query_features = np.concatenate(query_feature_blocks)
+        vote_sign_sums = np.concatenate(vote_sign_sum_blocks)
+        guess_weights = np.asarray(
+            np.linalg.lstsq(query_features, vote_sign_sums, rcond=1e-9)[0], np.float64
         )
         # The fraction of the variance that is explained, less the fraction that as many features explain by chance.
-        explained = float(((features @ feature_weights) ** 2).sum() / (sign_sums**2).sum())
-        explained_by_chance = np.count_nonzero(features.any(axis=0)) / len(features)
-        queries_per_release = len(features) / len(feature_blocks)
-        score = (explained - explained_by_chance) * queries_per_release / self.num_canaries
-        return replace(self, feature_weights=feature_weights, score=score)
+        explained = float(((query_features @ guess_weights) ** 2).sum() / (vote_sign_sums**2).sum())
+        explained_by_chance = np.count_nonzero(query_features.any(axis=0)) / len(query_features)
+        queries_per_release = len(query_features) / len(query_feature_blocks)
+        squared_signal_to_noise = (
+            (explained - explained_by_chance) * queries_per_release / self.num_canaries
+        )
+        return replace(
+            self, guess_weights=guess_weights, squared_signal_to_noise=squared_signal_to_noise
+        )
 
     def guess(self, coin_signs: Signs, *, rng: np.random.Generator) -> FloatArray:
         """Draws a release and returns a score for each canary, `[m]`: its sign is the guess, its size the confidence.
@@ -267,11 +284,11 @@ class TeacherAttack:
             coin_signs: the coin of each canary, 1 or -1, `[m]`, by which the canaries vote.
             rng: draws the signs of the canaries and the noise.
         """
-        canary_signs = self._draw_signs(rng)
-        signed_coins = canary_signs * coin_signs[:, None]
-        features = self._features(signed_coins, rng=rng)
-        query_scores = features @ self.feature_weights
-        return np.asarray(canary_signs.astype(np.float64) @ query_scores)
+        canary_vote_signs = self._draw_signs(rng)
+        signed_coins = canary_vote_signs * coin_signs[:, None]
+        query_features = self._features(signed_coins, rng=rng)
+        query_scores = query_features @ self.guess_weights
+        return np.asarray(canary_vote_signs.astype(np.float64) @ query_scores)
 
     def _draw_signs(self, rng: np.random.Generator) -> Signs:
         """Draws the signs of all canaries, 1 or -1: for each query, `[m, Q]`, or for each label, `[m, Q * L]`."""
@@ -296,29 +313,39 @@ class TeacherAttack:
             rng: draws the noise.
         """
         vote_source = PatternVotes(
-            self.vote_pattern, signed_coins, repeats=self.repeats, shape=self.shape
+            self.vote_pattern,
+            signed_coins,
+            teachers_per_canary=self.teachers_per_canary,
+            shape=self.shape,
         )
         expected_labels = np.minimum.accumulate(vote_source.side_of_label) > 0
 
-        def predict_labels(labels: BoolArray, answered: BoolArray, num_queries: int) -> BoolArray:
+        def predict_fixed_labels(
+            labels: BoolArray, answered: BoolArray, num_queries: int
+        ) -> BoolArray:
             """Returns a prior, the same in each query: the labels before the first whose side is not 1."""
             return np.broadcast_to(expected_labels, (num_queries, len(expected_labels)))
 
-        aggregator = self.aggregator.with_prior(predict_labels)
+        aggregator = self.aggregator.with_prior(predict_fixed_labels)
         release = aggregator.release(vote_source, rng=rng, record=MemoryRecord())
         released_values = np.asarray(getattr(release, "scores", release.labels), dtype=np.float64)
         if vote_source.by_bit:
             return np.asarray(released_values.reshape(-1, 1) - released_values.mean())
         num_pattern_labels = len(self.vote_pattern.votes_of_others)
         sum_of_other_labels = released_values[:, num_pattern_labels:].sum(axis=1)
-        is_hit = getattr(release, "hits", np.zeros(len(released_values)))
-        features = np.column_stack(
-            [released_values[:, :num_pattern_labels], sum_of_other_labels, release.answered, is_hit]
+        is_session_hit = getattr(release, "hits", np.zeros(len(released_values)))
+        query_features = np.column_stack(
+            [
+                released_values[:, :num_pattern_labels],
+                sum_of_other_labels,
+                release.answered,
+                is_session_hit,
+            ]
         ).astype(np.float64)
-        num_asked = getattr(release, "num_asked", len(features))
-        is_asked = np.arange(len(features)) < num_asked
-        centered_features = features - features[is_asked].mean(axis=0)
-        return np.asarray(centered_features * is_asked[:, None])
+        num_asked = getattr(release, "num_asked", len(query_features))
+        is_asked = np.arange(len(query_features)) < num_asked
+        centered_query_features = query_features - query_features[is_asked].mean(axis=0)
+        return np.asarray(centered_query_features * is_asked[:, None])
 
 
 def _vote_patterns(
@@ -341,7 +368,7 @@ def _vote_patterns(
     numbers_of_labels_per_count = (
         _LABELS_PER_COUNT if aggregator.exact_labels is None else (aggregator.exact_labels,)
     )
-    gap_shares = _GAP_SHARES if aggregator.reads_counts else _FEW_GAP_SHARES
+    gap_shares = _GAP_SHARES_OF_TEACHERS if aggregator.reads_counts else _FEW_GAP_SHARES_OF_TEACHERS
     for labels_per_count in numbers_of_labels_per_count:
         for gap_share in gap_shares:
             gap = round(gap_share * num_other_teachers)

@@ -18,7 +18,7 @@ from pate.comparison.alternatives.schedule import Schedule
 from pate.comparison.bench import Bench
 from pate.comparison.method import Contender, Method
 from pate.comparison.trained import Trained, require_plain_name
-from pate.files.digests import full_text
+from pate.files.digests import unabridged_repr
 from pate.validation import InvalidValue, require_positive
 from pate.votes.label_shares import RecordShares
 
@@ -158,7 +158,7 @@ class Alternative(Method):
 
     def identity(self, bench: Bench) -> list[Any]:
         """Returns all settings on which the results of the method depend, apart from data and budget."""
-        return [full_text(self)]
+        return [unabridged_repr(self)]
 
     def columns(self, bench: Bench) -> dict[str, Any]:
         """Returns the cells of the method in comparison.csv: adjacency and student."""

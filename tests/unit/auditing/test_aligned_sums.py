@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from pate.auditing.attack.aligned_sums import AlignedSums, SumEvidence, linear_estimate
+from pate.auditing.attack.aligned_sums import AlignedSums, CoinEvidence, linear_estimate
 
 NUM_CANARIES = 60
 NUM_ROUNDS = 8
@@ -21,7 +21,7 @@ def draw_sums_and_coins(
     sum_noise_std: float = 1.0,
     move_factor: float = 1.0,
     dimension: int = 300,
-) -> tuple[list[SumEvidence], np.ndarray]:
+) -> tuple[list[CoinEvidence], np.ndarray]:
     """Returns the noisy sums of one run and the coins of its canaries; the claimed noise has standard deviation 1.
 
     In each round, a canary adds a vector of length 1/2 times its coin; `move_factor` multiplies this length.
@@ -32,7 +32,9 @@ def draw_sums_and_coins(
         moves = rng.standard_normal((NUM_CANARIES, dimension))
         moves /= 2 * np.linalg.norm(moves, axis=1, keepdims=True)
         noisy = move_factor * coins @ moves + sum_noise_std * rng.standard_normal(dimension)
-        sums.append(SumEvidence(gram=moves @ moves.T, products_with_sum=moves @ noisy))
+        sums.append(
+            CoinEvidence(canary_gram=moves @ moves.T, canary_products_with_sum=moves @ noisy)
+        )
     return sums, coins
 
 
@@ -108,7 +110,9 @@ def test_canaries_that_move_the_same_are_one_direction() -> None:
     """If the Gram matrix of the canaries has rank 1, the bound on mu is 0, as no direction is left for the noise."""
     aligned = AlignedSums()
     gram_of_rank_1 = np.ones((3, 3))
-    aligned.add_run([SumEvidence(gram=gram_of_rank_1, products_with_sum=np.ones(3))], np.ones(3))
+    aligned.add_run(
+        [CoinEvidence(canary_gram=gram_of_rank_1, canary_products_with_sum=np.ones(3))], np.ones(3)
+    )
     assert aligned.least_mu(confidence=0.95) == 0.0
 
 
@@ -116,6 +120,8 @@ def test_linear_estimate_of_orthogonal_canaries_is_shrunk_by_its_noise() -> None
     """If the Gram matrix of two canaries is 3 I, their coins are estimated as 3 / (3 + 1) of the true coins."""
     coins = np.array([1.0, -1.0])
     coin_estimates = linear_estimate(
-        evidence_by_sum=[SumEvidence(gram=3 * np.eye(2), products_with_sum=3 * coins)]
+        evidence_of_sums=[
+            CoinEvidence(canary_gram=3 * np.eye(2), canary_products_with_sum=3 * coins)
+        ]
     )
     assert coin_estimates == pytest.approx(0.75 * coins)

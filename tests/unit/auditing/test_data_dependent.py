@@ -20,7 +20,7 @@ from pate.auditing.data_dependent import (
     gnmax_cost,
     one_bit_cost,
 )
-from pate.auditing.gap_selection_divergence import top_log_odds
+from pate.auditing.gap_selection_divergence import log_odds_of_best_candidate
 from pate.auditing.gnmax_divergence import gnmax_rdp, theorem_6_rdp
 from pate.auditing.smooth_sensitivity import gnmax_smooth_sensitivity
 from pate.files.strict_json import to_json
@@ -307,7 +307,7 @@ def gnmax_cost_of_five_teachers(votes: list, noise_std: float = 1.0) -> DataDepe
                 utilities=np.zeros(3), event=pa.BoundedRangeEvent(epsilon=1.0), orders=ORDERS
             ),
         ),
-        ("utilities.shape", lambda: top_log_odds(utilities=np.zeros((2, 1)))),
+        ("utilities.shape", lambda: log_odds_of_best_candidate(utilities=np.zeros((2, 1)))),
         (
             "statistics[0]",
             lambda: one_bit_cost(statistics=np.array([5]), event=BIT_EVENT, orders=ORDERS),
@@ -328,6 +328,6 @@ def test_impossible_costs_are_refused(name: str, make: Callable[[], object]) -> 
 
 @pytest.mark.parametrize("bad", ENDS)
 def test_utilities_that_are_not_finite_are_refused(bad: float) -> None:
-    """`top_log_odds` refuses nan and infinite utilities by their position."""
+    """`log_odds_of_best_candidate` refuses nan and infinite utilities by their position."""
     with refused_parameter("utilities[1, 1]"):
-        top_log_odds(utilities=np.array([[0.0, 1.0], [2.0, bad]]))
+        log_odds_of_best_candidate(utilities=np.array([[0.0, 1.0], [2.0, bad]]))

@@ -59,7 +59,7 @@ def question_of(
         student_weights=student_weight_std
         * rng.normal(size=(round_records.num_features, NUM_LABELS)),
         label_scale=np.array([1.0, 0.5, 2.0]),
-        clipped_moments=ClippedMoments(clip=clip, num_teachers=round_records.num_teachers),
+        moment_clipping=ClippedMoments(clip=clip, num_teachers=round_records.num_teachers),
     )
 
 
@@ -82,10 +82,10 @@ class DeadlyMoments(ClippedMoments):
 
 def deadly_question(question: RoundQuestion, marker_file: str = "") -> RoundQuestion:
     """Returns a question that kills the worker that answers it, only once if `marker_file` names a file."""
-    moments = question.clipped_moments
+    moments = question.moment_clipping
     return replace(
         question,
-        clipped_moments=DeadlyMoments(
+        moment_clipping=DeadlyMoments(
             clip=moments.clip, num_teachers=moments.num_teachers, marker_file=marker_file
         ),
     )

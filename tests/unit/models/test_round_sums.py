@@ -320,7 +320,7 @@ def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPa
         teacher_sizes=(size,) * 9, are_teachers_weighted=True, labels_have_gaps=size == 3
     )
     question = question_of(round_records=records)
-    moments = question.clipped_moments
+    moments = question.moment_clipping
     gpu_total = gpu_sums_on_processor(round_records=records).total(question)
     difference = gpu_total - sum_of_votes(round_records=records, question=question)
     assert np.linalg.norm(difference * moments.step) < 9e-3 * moments.clip

@@ -41,7 +41,7 @@ def vote_of_one(
         make_pool_answers: returns the confidences of the teacher on the pool; None for a teacher without training.
         recipe: the constants of the method.
     """
-    clipped_moments = ClippedMoments(clip=clip, num_teachers=1)
+    moment_clipping = ClippedMoments(clip=clip, num_teachers=1)
     votes = MomentVotes(
         inputs=inputs,
         labels=labels,
@@ -53,9 +53,9 @@ def vote_of_one(
         ask=make_pool_answers,
     )
     question = RoundQuestion(
-        student_weights=student_weights, label_scale=np.ones(2), clipped_moments=clipped_moments
+        student_weights=student_weights, label_scale=np.ones(2), moment_clipping=moment_clipping
     )
-    return votes.total(question) * clipped_moments.step
+    return votes.total(question) * moment_clipping.step
 
 
 def length_of_vote(

@@ -44,7 +44,7 @@ DIRECTIONS = replace(PublicPCA.fit(POOL, max_directions=8), kernel=KERNEL)
 QUESTION = RoundQuestion(
     student_weights=RNG.normal(size=(DIRECTIONS.width + 1, NUM_LABELS)),
     label_scale=np.array([0.7, 1.0, 1.9]),
-    clipped_moments=ClippedMoments(clip=0.4, num_teachers=NUM_TEACHERS),
+    moment_clipping=ClippedMoments(clip=0.4, num_teachers=NUM_TEACHERS),
 )
 TEACHER_WEIGHTS = RNG.random(NUM_TEACHERS)
 # The number of records of each teacher.
@@ -86,7 +86,7 @@ def plain_sum_of_votes(round_records: RoundRecords) -> IntArray:
     bits = 38 - int(np.frexp(np.linalg.norm(half_weights, axis=0).max())[1])
     half_logits = np.ldexp(features @ np.trunc(np.ldexp(half_weights, bits)), -bits)
     residuals = round_records.labels - 0.5 * (1 + np.tanh(half_logits.astype(np.float32)))
-    clipped_moments = QUESTION.clipped_moments
+    moment_clipping = QUESTION.moment_clipping
     total = np.zeros(QUESTION.student_weights.shape, dtype=np.int64)
     for teacher in range(round_records.num_teachers):
         rows = np.flatnonzero(round_records.teacher_of == teacher)
@@ -101,16 +101,16 @@ def plain_sum_of_votes(round_records: RoundRecords) -> IntArray:
             else float(round_records.teacher_weights[teacher])
         )
         if len(rows) == 1:
-            total += clipped_moments.sum_of_single(
+            total += moment_clipping.sum_of_single(
                 own_features, residuals=own_residuals, teacher_weights=teacher_weight
             )
         elif len(rows) <= 32:
-            total += clipped_moments.sum_of_small(
+            total += moment_clipping.sum_of_small(
                 own_features[None], residuals=own_residuals[None], teacher_weights=teacher_weight
             )
         else:
             mean_moments = own_features.T @ own_residuals / (2**14 * len(rows))
-            total += clipped_moments.sum_of_means(
+            total += moment_clipping.sum_of_means(
                 mean_moments[None], teacher_weights=teacher_weight
             )
     return total
@@ -311,7 +311,7 @@ def peak_memory(max_bytes_in_memory: int, monkeypatch: pytest.MonkeyPatch) -> fl
     question = RoundQuestion(
         student_weights=np.ones((public_pca.width + 1, 20)),
         label_scale=np.ones(20),
-        clipped_moments=ClippedMoments(clip=1.0, num_teachers=num_records),
+        moment_clipping=ClippedMoments(clip=1.0, num_teachers=num_records),
     )
 
     def ask_one_round() -> None:
