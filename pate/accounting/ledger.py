@@ -30,7 +30,7 @@ from pate.accounting.ledger_entry import (
     charging_process,
 )
 from pate.accounting.ledger_file import LedgerFile
-from pate.accounting.ledger_index import LedgerIndex, PendingCommit, require_same_adjacency
+from pate.accounting.ledger_index import CommitRequest, LedgerIndex, require_same_adjacency
 from pate.accounting.rounding import floor_to_digits, format_delta, format_epsilon
 from pate.accounting.running_total import RunningTotal
 from pate.accounting.store import LineText
@@ -308,11 +308,11 @@ class Ledger:
         require_same_adjacency(event, self.adjacency)
         # The call is made for its errors alone: a charge that cannot be read back is never written.
         event_from_json(event_to_json(event))
-        pending_commit = PendingCommit(
+        commit_request = CommitRequest(
             key=key, event=event, content=content, charge_note=charge_note, release_key=release_key
         )
         # 1. A new charge needs a total, which may take seconds. So it is computed before the lock is taken.
-        charge_before_lock = self._new_charge_before_lock(pending_commit)
+        charge_computed_before_lock = self._new_charge_before_lock(commit_request)
         # 2. The store takes the lock, and writes the line unless the key has one. The total is computed again if
         #    another process has charged since.
         committed_content = self._store.commit(
@@ -320,17 +320,19 @@ class Ledger:
             key=key,
             content=content,
             line_under_lock=partial(
-                self._line_text_under_lock, pending_commit, charge_before_lock=charge_before_lock
+                self._line_text_under_lock,
+                commit_request,
+                charge_computed_before_lock=charge_computed_before_lock,
             ),
         )
         # 3. The line may be that of an earlier commit, which must have had this price.
         self._index.take_new_lines()
-        self._index.require_price(event, key=key)
+        self._index.require_charged_price(event, key=key)
         return committed_content
 
     # The steps of `commit`.
 
-    def _new_charge_before_lock(self, pending_commit: PendingCommit) -> _NewCharge | None:
+    def _new_charge_before_lock(self, commit_request: CommitRequest) -> _NewCharge | None:
         """Returns the charge of a release, as computed before the store takes its lock.
 
         Returns None where no total is needed:
@@ -344,39 +346,42 @@ class Ledger:
             BudgetExceeded: the event does not fit under the cap.
             InvalidValue: the reasons that `commit` names.
         """
-        if self._index.charge_of(pending_commit.release_key):
+        if self._index.charge_of(commit_request.release_key):
             return None
         self._index.refresh()  # lines of other processes, which may also name an account that has no name yet
-        if self._index.line_of(pending_commit.key) is not None:
+        if self._index.line_of(commit_request.key) is not None:
             return None
-        payment = self._payment_of(pending_commit)
+        payment = self._payment_of(commit_request)
         return payment if isinstance(payment, _NewCharge) else None
 
     def _line_text_under_lock(
-        self, pending_commit: PendingCommit, *, charge_before_lock: _NewCharge | None
+        self, commit_request: CommitRequest, *, charge_computed_before_lock: _NewCharge | None
     ) -> LineText:
         """Returns the text of the line for a commit, after all checks; the store calls this method under its lock.
 
         Args:
-            pending_commit: the release, or the part of a release.
-            charge_before_lock: its charge as computed before the store took the lock; None where it was not computed.
+            commit_request: the release, or the part of a release.
+            charge_computed_before_lock: its charge as computed before the store took the lock; None where it was not
+                computed.
 
         Raises:
             BudgetExceeded: the event does not fit under the cap.
             InvalidValue: the reasons that `commit` names.
         """
         self._index.take_new_lines()  # the store has read those of other processes
-        payment = self._payment_of(pending_commit, charge_before_lock=charge_before_lock)
+        payment = self._payment_of(
+            commit_request, charge_computed_before_lock=charge_computed_before_lock
+        )
         if isinstance(payment, _EarlierCharge):
             return LineText(charge_key=payment.charge_key)
         process = charging_process(os.getpid())
         entry = LedgerEntry(
-            key=pending_commit.key,
-            event=pending_commit.event,
-            description=pending_commit.charge_note.description,
+            key=commit_request.key,
+            event=commit_request.event,
+            description=commit_request.charge_note.description,
             epsilon=payment.total_epsilon,
-            draw=1 + self._index.num_draws(pending_commit.charge_note.run_key),
-            seed_name=pending_commit.charge_note.seed_name,
+            draw=1 + self._index.num_draws(commit_request.charge_note.run_key),
+            seed_name=commit_request.charge_note.seed_name,
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
             user=process.user,
             host=process.host,
@@ -386,14 +391,18 @@ class Ledger:
         return entry.to_line_text()
 
     def _payment_of(
-        self, pending_commit: PendingCommit, *, charge_before_lock: _NewCharge | None = None
+        self,
+        commit_request: CommitRequest,
+        *,
+        charge_computed_before_lock: _NewCharge | None = None,
     ) -> _EarlierCharge | _NewCharge:
         """Returns how a release, or a part of a release, is paid for; checks that it may be committed.
 
         Args:
-            pending_commit: the release, or the part.
-            charge_before_lock: the charge that an earlier call, before the store took the lock, returned for the same
-                commit. Its total is taken over unless another process has charged since. None computes the total.
+            commit_request: the release, or the part.
+            charge_computed_before_lock: the charge that an earlier call, before the store took the lock, returned for
+                the same commit. Its total is taken over unless another process has charged since. None computes the
+                total.
 
         Raises:
             BudgetExceeded: the event does not fit under the cap.
@@ -401,27 +410,28 @@ class Ledger:
         """
         num_charges = len(self._index.entries)
         charge_key = self._index.charge_covering(
-            pending_commit=pending_commit, has_cap=self.max_epsilon is not None
+            commit_request=commit_request, has_cap=self.max_epsilon is not None
         )
         if charge_key:
             return _EarlierCharge(charge_key)
         if self._index.charges_with_seed(
-            pending_commit.charge_note.seed_name, except_key_prefix=_NO_KEY_PREFIX
+            commit_request.charge_note.seed_name, except_key_prefix=_NO_KEY_PREFIX
         ):
             # Releases with the same noise have no bound. Under a cap `charge_covering` has refused those of other runs,
             # and this check refuses a second release of the same run.
             if self.max_epsilon is not None:
                 rule = "fresh noise, an earlier release of this run drew from this seed"
-                raise InvalidValue("noise", pending_commit.charge_note.seed_name, rule=rule)
+                raise InvalidValue("noise", commit_request.charge_note.seed_name, rule=rule)
             total_epsilon = math.inf
         elif (
-            charge_before_lock is not None and charge_before_lock.num_earlier_charges == num_charges
+            charge_computed_before_lock is not None
+            and charge_computed_before_lock.num_earlier_charges == num_charges
         ):
             # No charge has been added since then, so the check of the cap still holds.
-            total_epsilon = charge_before_lock.total_epsilon
+            total_epsilon = charge_computed_before_lock.total_epsilon
         else:
-            self._require_room(pending_commit.event)
-            total_epsilon = self._total_with(pending_commit.event)
+            self._require_room(commit_request.event)
+            total_epsilon = self._total_with(commit_request.event)
         self._index.require_one_unit()
         return _NewCharge(total_epsilon=total_epsilon, num_earlier_charges=num_charges)
 

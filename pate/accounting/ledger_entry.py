@@ -93,10 +93,12 @@ class LedgerEntry:
 
         The text lacks the key and the data set, which the line has in columns of their own.
         """
+        total_epsilon = plain(self.epsilon)
+        draw_number = self.draw
         charge_details = {
             "description": self.description,
-            "epsilon": plain(self.epsilon),
-            "draw": self.draw,
+            "epsilon": total_epsilon,
+            "draw": draw_number,
             "noise": self.seed_name,
         }
         if self.unit is not None:

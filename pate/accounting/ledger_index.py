@@ -20,7 +20,7 @@ from pate.validation import InvalidValue
 
 
 @dataclass(frozen=True, kw_only=True)
-class PendingCommit:
+class CommitRequest:
     """A release, or a part of a release, that is about to be committed. `Ledger.commit` explains the fields."""
 
     key: str
@@ -73,7 +73,7 @@ class LedgerIndex:
         self._entry_index: dict[str, int] = {}  # the index in `entries` by the key of the charge
         # The numbers of all charges of the file, whichever their data set, by the name of the seed of their noise.
         self._charge_numbers_by_seed: dict[str, set[int]] = {}
-        self._seed_names: set[str] = set()  # of the charges of this account
+        self._seed_names_of_account: set[str] = set()  # of the charges of this account
 
     def refresh(self) -> list[LedgerEntry]:
         """Reads the new lines of the file, and returns the charges of this account."""
@@ -118,7 +118,7 @@ class LedgerIndex:
             # Sets, so that a line that an interrupted call has added counts once.
             self._charge_numbers_by_seed.setdefault(seed_name, set()).add(ledger_line.number)
             if is_own:
-                self._seed_names.add(seed_name)
+                self._seed_names_of_account.add(seed_name)
         if not is_own:
             return
         if is_charge:
@@ -168,7 +168,9 @@ class LedgerIndex:
         """Returns the charge with a key, which must be among the charges that were read."""
         return self.entries[self._entry_index[charge_key]]
 
-    def require_price(self, event: Event, *, key: str, charge_key: str | None = None) -> None:
+    def require_charged_price(
+        self, event: Event, *, key: str, charge_key: str | None = None
+    ) -> None:
         """Raises `InvalidValue` unless a release was charged at the price `event`.
 
         Args:
@@ -279,75 +281,80 @@ class LedgerIndex:
     def shares_noise(self) -> bool:
         """Returns True if a charge of this account and another charge of the file drew from the same seed."""
         return any(
-            len(self._charge_numbers_by_seed[seed_name]) > 1 for seed_name in self._seed_names
+            len(self._charge_numbers_by_seed[seed_name]) > 1
+            for seed_name in self._seed_names_of_account
         )
 
-    def charge_covering(self, pending_commit: PendingCommit, *, has_cap: bool) -> str:
+    def charge_covering(self, commit_request: CommitRequest, *, has_cap: bool) -> str:
         """Returns the key of an earlier charge that covers a commit; an empty string where it must be charged.
 
         The earlier charge is that of the same release, or that of a twin: an equal release that another run made from
         the same seed.
 
         Args:
-            pending_commit: the release, or the part of a release.
+            commit_request: the release, or the part of a release.
             has_cap: True if a cap limits the charges, so that no two releases may share their noise.
 
         Raises:
             InvalidValue: the release was charged at another price. Or a different release drew from the seed, and
                 `charge_note.may_share_noise` is False or a cap exists.
         """
-        charge_note = pending_commit.charge_note
-        charge_key = self.charge_of(pending_commit.release_key)
-        if charge_key:
+        charge_note = commit_request.charge_note
+        earlier_charge_key = self.charge_of(commit_request.release_key)
+        if earlier_charge_key:
             # The price is checked before the part is written, which would otherwise be read back at this price.
-            self.require_price(pending_commit.event, key=pending_commit.key, charge_key=charge_key)
-            if charge_note.seed_name == "" or self._agrees_with(charge_key, pending_commit):
-                return charge_key
-        own_key_prefix = charge_note.run_key or pending_commit.key
+            self.require_charged_price(
+                commit_request.event, key=commit_request.key, charge_key=earlier_charge_key
+            )
+            if charge_note.seed_name == "" or self._agrees_with(earlier_charge_key, commit_request):
+                return earlier_charge_key
+        own_key_prefix = charge_note.run_key or commit_request.key
         charges_with_same_seed = self.charges_with_seed(
             charge_note.seed_name, except_key_prefix=own_key_prefix
         )
-        twin_keys = [
+        keys_of_equal_releases = [
             charge_line.key
             for charge_line in charges_with_same_seed
-            if self._is_twin(charge_line=charge_line, pending_commit=pending_commit)
+            if self._is_same_release(charge_line=charge_line, commit_request=commit_request)
         ]
-        shares_noise = charge_key != "" or len(twin_keys) < len(charges_with_same_seed)
+        shares_noise = earlier_charge_key != "" or len(keys_of_equal_releases) < len(
+            charges_with_same_seed
+        )
         if shares_noise and (has_cap or not charge_note.may_share_noise):
             rule = "fresh noise, another release drew from this seed"
             raise InvalidValue("noise", charge_note.seed_name, rule=rule)
-        return next(iter(twin_keys), "")
+        return next(iter(keys_of_equal_releases), "")
 
-    def _is_twin(self, charge_line: LedgerLine, pending_commit: PendingCommit) -> bool:
+    def _is_same_release(self, charge_line: LedgerLine, commit_request: CommitRequest) -> bool:
         """Returns True if a charge with the same seed as a commit is the charge of the same release, by another run."""
         return (
-            pending_commit.release_key != ""
+            commit_request.release_key != ""
             and charge_line.data_digest == self.account
-            and self.price_of(charge_line.key) == pending_commit.event
-            and self._part_under(charge_line.key, pending_commit.key) is not None
-            and self._agrees_with(charge_line.key, pending_commit)
+            and self.price_of(charge_line.key) == commit_request.event
+            and self._part_under(charge_line.key, commit_request.key) is not None
+            and self._agrees_with(charge_line.key, commit_request)
         )
 
-    def _agrees_with(self, charge_key: str, pending_commit: PendingCommit) -> bool:
-        """Returns True if a part of a release agrees with the release that was charged under the key `charge_key`.
+    def _agrees_with(self, earlier_charge_key: str, commit_request: CommitRequest) -> bool:
+        """Returns True if a part of a release agrees with the release that an earlier charge paid for.
 
         Two runs with the same seed make the same release only if all parts agree. A part with the same name must have
         the same content. A part with a new name must come after all parts that the other run has committed, because a
         run that skips a part draws something else from the same noise.
 
         Args:
-            charge_key: the key of the earlier charge.
-            pending_commit: the part.
+            earlier_charge_key: the key of the charge of that release.
+            commit_request: the part.
         """
-        part = self._part_under(charge_key, pending_commit.key)
+        part = self._part_under(earlier_charge_key, commit_request.key)
         if part is not None:
-            return part.sha256 == hashlib.sha256(pending_commit.content).hexdigest()
-        lines_under_charge = self._lines_under(charge_key)
-        part_names_under_charge = {_part_name(line.key) for line in lines_under_charge}
+            return part.sha256 == hashlib.sha256(commit_request.content).hexdigest()
+        lines_under_charge = self._lines_under(earlier_charge_key)
+        part_names_under_charge = {_release_part_name(line.key) for line in lines_under_charge}
         part_names_of_release = {
-            _part_name(line.key)
+            _release_part_name(line.key)
             for line in lines_under_charge
-            if line.key.startswith(f"{pending_commit.release_key}:")
+            if line.key.startswith(f"{commit_request.release_key}:")
         }
         return part_names_under_charge == part_names_of_release
 
@@ -359,7 +366,7 @@ class LedgerIndex:
             part_key: the key of a part, of this or another release.
         """
         for line in self._lines_under(charge_key):
-            if _part_name(line.key) == _part_name(part_key):
+            if _release_part_name(line.key) == _release_part_name(part_key):
                 return line
         return None
 
@@ -384,6 +391,6 @@ def require_same_adjacency(event: Event, adjacency: Adjacency) -> None:
             raise InvalidValue("event.adjacency", leaf.adjacency, rule=rule)
 
 
-def _part_name(part_key: str) -> str:
+def _release_part_name(part_key: str) -> str:
     """Returns the name of a part of a release: the text after the last colon of the part's key."""
     return part_key.rpartition(":")[2]

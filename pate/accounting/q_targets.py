@@ -96,13 +96,13 @@ def boundary(call_epsilon: float) -> QTarget:
     Args:
         call_epsilon: the epsilon of the call before it is wrapped, > 0.
     """
-    wrapped_epsilon = 4 * require_positive("call_epsilon", call_epsilon) / 3
+    access_epsilon = 4 * require_positive("call_epsilon", call_epsilon) / 3
     hit_prob = (
         math.exp(-call_epsilon)
-        * math.expm1(-wrapped_epsilon)
-        / (2 * math.expm1(-call_epsilon - wrapped_epsilon))
+        * math.expm1(-access_epsilon)
+        / (2 * math.expm1(-call_epsilon - access_epsilon))
     )
-    return QTarget(epsilon=wrapped_epsilon, hit_prob=hit_prob)
+    return QTarget(epsilon=access_epsilon, hit_prob=hit_prob)
 
 
 def tight_boundary(call_epsilon: float) -> QTarget:
@@ -119,15 +119,15 @@ def tight_boundary(call_epsilon: float) -> QTarget:
     one_minus_shrink = -math.expm1(
         -require_positive("call_epsilon", call_epsilon)
     )  # 1 - e^-epsilon
-    wrapped_epsilon = call_epsilon - math.log1p(-one_minus_shrink / 3)
-    one_minus_wrapped_shrink = -math.expm1(-wrapped_epsilon)  # 1 - e^-t
+    access_epsilon = call_epsilon - math.log1p(-one_minus_shrink / 3)
+    one_minus_access_shrink = -math.expm1(-access_epsilon)  # 1 - e^-t
     denominator = (
         3 * one_minus_shrink
-        + one_minus_wrapped_shrink
-        - 2 * one_minus_shrink * one_minus_wrapped_shrink
+        + one_minus_access_shrink
+        - 2 * one_minus_shrink * one_minus_access_shrink
     )
-    hit_prob = math.exp(-call_epsilon) * one_minus_wrapped_shrink / denominator
-    return QTarget(epsilon=wrapped_epsilon, hit_prob=hit_prob)
+    hit_prob = math.exp(-call_epsilon) * one_minus_access_shrink / denominator
+    return QTarget(epsilon=access_epsilon, hit_prob=hit_prob)
 
 
 def between_thresholds(call_epsilon: float, *, width: float) -> QTarget:
@@ -157,9 +157,9 @@ def run_twice(run_epsilon: float) -> QTarget:
         run_epsilon: the epsilon of one run, > 0.
     """
     shrink = math.exp(-require_positive("run_epsilon", run_epsilon))
-    first_bound = shrink * (1 + shrink) / (1 + shrink + shrink * shrink)
-    second_bound = 2 * shrink / (1 + shrink) ** 2
-    return QTarget(epsilon=2 * run_epsilon, hit_prob=min(first_bound, second_bound))
+    first_lower_bound = shrink * (1 + shrink) / (1 + shrink + shrink * shrink)
+    second_lower_bound = 2 * shrink / (1 + shrink) ** 2
+    return QTarget(epsilon=2 * run_epsilon, hit_prob=min(first_lower_bound, second_lower_bound))
 
 
 def common_target(targets: Iterable[QTarget]) -> QTarget:
@@ -167,12 +167,12 @@ def common_target(targets: Iterable[QTarget]) -> QTarget:
 
     Raises `InvalidValue` where no target is given.
     """
-    all_targets = list(targets)
-    require(len(all_targets) > 0, "targets", all_targets, "at least one target")
-    for target in all_targets:
+    q_targets = list(targets)
+    require(len(q_targets) > 0, "targets", q_targets, "at least one target")
+    for target in q_targets:
         require_kind("targets", target, kind=QTarget, rule="QTargets")
-    largest_epsilon = max(target.epsilon for target in all_targets)
-    smallest_hit_prob = min(target.hit_prob for target in all_targets)
+    largest_epsilon = max(target.epsilon for target in q_targets)
+    smallest_hit_prob = min(target.hit_prob for target in q_targets)
     return QTarget(epsilon=largest_epsilon, hit_prob=smallest_hit_prob)
 
 

@@ -234,10 +234,14 @@ def _log_moments_by_trapezoids(
             )
         )
 
-    log_shifted_density = log_density(grid_points - shift_of_maximum)
-    log_plain_density = log_density(grid_points)
-    log_moments_if_raised = log_moment(log_p=log_shifted_density, log_q=log_plain_density)
-    log_moments_if_lowered = log_moment(log_p=log_plain_density, log_q=log_shifted_density)
+    log_density_of_moved_maximum = log_density(grid_points - shift_of_maximum)
+    log_density_of_maximum = log_density(grid_points)
+    log_moments_if_raised = log_moment(
+        log_p=log_density_of_moved_maximum, log_q=log_density_of_maximum
+    )
+    log_moments_if_lowered = log_moment(
+        log_p=log_density_of_maximum, log_q=log_density_of_moved_maximum
+    )
     return log_moments_if_raised, log_moments_if_lowered
 
 

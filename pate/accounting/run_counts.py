@@ -131,10 +131,12 @@ class TruncatedNegativeBinomial(RunCount):
         log_gamma = math.log(self.gamma)
         log_ratio = math.log1p(math.expm1(-log_gamma) * prob)
         if self.eta == 0:
-            prob_of_any_run = log_ratio / -log_gamma
+            prob_of_any_with_property = log_ratio / -log_gamma
         else:
-            prob_of_any_run = math.expm1(-self.eta * log_ratio) / math.expm1(self.eta * log_gamma)
-        return min(prob_of_any_run * (1 + _ROUNDING), 1.0)
+            prob_of_any_with_property = math.expm1(-self.eta * log_ratio) / math.expm1(
+                self.eta * log_gamma
+            )
+        return min(prob_of_any_with_property * (1 + _ROUNDING), 1.0)
 
     def draw(self, rng: np.random.Generator) -> int:
         """Returns a number of runs, drawn from the distribution. The number is secret."""

@@ -149,6 +149,7 @@ def event_rows(counted_events: Iterable[tuple[Event, int]]) -> list[tuple[Event,
     Args:
         counted_events: pairs of an event and its count, in order.
     """
+    # The events are in the order of their charges, and not sorted, so equal events may form several rows.
     return [
         (event, sum(count for _, count in row))
         for event, row in groupby(counted_events, key=itemgetter(0))

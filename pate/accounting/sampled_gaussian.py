@@ -142,14 +142,14 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: FloatArray) -> Flo
         # For a replaced unit the second density is at least 1 - q times that of N(0, 1).
         rdp_by_norm = rdp_by_norm - (np.log1p(-sampling_prob) if event.is_replaced else 0.0)
         rdp = np.fmin(rdp_without_sampling, rdp_by_norm)
-        summed_indices = np.flatnonzero(exponent < _FAR + abs(log_odds))
-        num_steps = _sum_plan(event, orders[summed_indices]).num_steps
+        indices_of_summed_orders = np.flatnonzero(exponent < _FAR + abs(log_odds))
+        num_steps = _sum_plan(event, orders[indices_of_summed_orders]).num_steps
         # Orders with sums of about the same length are computed together.
-        summed_indices = summed_indices[np.argsort(num_steps)][
+        indices_of_summed_orders = indices_of_summed_orders[np.argsort(num_steps)][
             : int((num_steps <= _LARGEST_NUM_STEPS).sum())
         ]
-        for start in range(0, len(summed_indices), _ORDERS_AT_ONCE):
-            batch_indices = summed_indices[start : start + _ORDERS_AT_ONCE]
+        for start in range(0, len(indices_of_summed_orders), _ORDERS_AT_ONCE):
+            batch_indices = indices_of_summed_orders[start : start + _ORDERS_AT_ONCE]
             rdp[batch_indices] = np.fmin(
                 rdp[batch_indices], _rdp_by_sum(event, orders[batch_indices])
             )
@@ -239,9 +239,10 @@ def _rdp_by_sum(event: SampledGaussianEvent, orders: FloatArray) -> FloatArray:
     q = event.sampling_prob
     shift = event.shift
     num_steps = int(sum_plan.num_steps.max())
-    step = (sum_plan.last_point - sum_plan.first_point) / num_steps
+    integration_step = (sum_plan.last_point - sum_plan.first_point) / num_steps
     a = orders[:, None]
-    x = sum_plan.first_point[:, None] + step[:, None] * np.arange(num_steps + 1)  # [A, X]
+    # the points of each order, [A, X]
+    x = sum_plan.first_point[:, None] + integration_step[:, None] * np.arange(num_steps + 1)
     log_w = log_mixture_ratio(x, mean_shift=shift, sampling_prob=q)
     log_v = (
         log_mixture_ratio(-x, mean_shift=shift, sampling_prob=q)
@@ -256,18 +257,20 @@ def _rdp_by_sum(event: SampledGaussianEvent, orders: FloatArray) -> FloatArray:
     phi_v = np.exp(log_density + log_v - log_scale)
     phi_w = np.exp(log_density + log_w - log_scale)
     # E - a phi w + (a - 1) phi v is phi v (e^(a loss) - 1 - a (e^loss - 1)), which has all digits near a loss of 0.
-    is_near = np.abs(a * loss) < 1
-    near_loss = np.where(is_near, loss, 0.0)
-    near_terms = phi_v * (np.expm1(a * near_loss) - a * np.expm1(near_loss))
-    integrand_terms = np.where(is_near, near_terms, e - a * phi_w + (a - 1) * phi_v)
+    is_loss_small = np.abs(a * loss) < 1
+    small_loss = np.where(is_loss_small, loss, 0.0)
+    terms_of_small_loss = phi_v * (np.expm1(a * small_loss) - a * np.expm1(small_loss))
+    integrand_terms = np.where(is_loss_small, terms_of_small_loss, e - a * phi_w + (a - 1) * phi_v)
     # the sizes of the terms of the exponents, and the sizes that cancel
     exponent_size = 1 + np.abs(log_density) + a * np.abs(log_w) + (a - 1) * np.abs(log_v)
-    size_of_canceling_terms = np.where(is_near, phi_v * a * np.abs(loss), e + a * (phi_w + phi_v))
+    size_of_canceling_terms = np.where(
+        is_loss_small, phi_v * a * np.abs(loss), e + a * (phi_w + phi_v)
+    )
     rounded_terms_by_order = (
         np.maximum(integrand_terms, 0.0) * (1 + _ULP * exponent_size)
         + _ULP * exponent_size * size_of_canceling_terms
     )
-    sums = rounded_terms_by_order.sum(axis=1) * step
+    sums = rounded_terms_by_order.sum(axis=1) * integration_step
     log_scale = log_scale[:, 0]
     end_terms = np.exp(-0.5 * sum_plan.margin * sum_plan.margin - log_scale) * (orders - 1)
     integral_beyond_ends = (e[:, 0] + e[:, -1] + 2 * end_terms) / sum_plan.margin

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -96,47 +97,52 @@ def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> i
     """
     require_probability("overrun_prob", overrun_prob)
 
-    def overruns(num_accesses: int) -> bool:
+    def is_overrun_too_likely(num_accesses: int) -> bool:
         bound_on_overrun = overrun_probability(
             num_accesses, target_hits=target_hits, hit_prob=hit_prob
         )
         return bound_on_overrun > overrun_prob
 
     guess = 2 * require_count("target_hits", target_hits)
-    num_accesses = 1 + largest_count(holds=overruns, maximum=_LARGEST_NUM_ACCESSES, guess=guess)
+    num_accesses = 1 + largest_count(
+        holds=is_overrun_too_likely, maximum=_LARGEST_NUM_ACCESSES, guess=guess
+    )
     if num_accesses > _LARGEST_NUM_ACCESSES:
         rule = f"one that needs at most {_LARGEST_NUM_ACCESSES} accesses"
         raise InvalidValue("hit_prob", hit_prob, rule=rule)
     return num_accesses
 
 
-class _Move(NamedTuple):
+class _AdversaryCall(NamedTuple):
     """A call that the adversary may make, as the probabilities of its four outcomes on the first of two neighbors.
 
-    An outcome is a hit or a miss, and has a privacy loss of epsilon (`up`) or of -epsilon (`down`), where epsilon is
-    that of one access to the private data.
+    An outcome is a hit or a miss. It raises the privacy loss by epsilon, or lowers it by epsilon, where epsilon is that
+    of one access to the private data.
     """
 
-    hit_up: float
-    hit_down: float
-    miss_up: float
-    miss_down: float
+    prob_hit_raises_loss: float
+    prob_hit_lowers_loss: float
+    prob_miss_raises_loss: float
+    prob_miss_lowers_loss: float
 
 
-def _moves(q_target: QTarget) -> list[_Move]:
+def _adversary_calls(access_epsilon: float, smallest_hit_prob: float) -> list[_AdversaryCall]:
     """Returns the few calls of which one is always the best call of an adversary who tells two neighbors apart.
 
     Every outcome can be split into outcomes with the likelihood ratios e^epsilon and e^-epsilon. A call is described by
     the probability of a hit on the first neighbor, and by the surplus: the probability of a hit on the second neighbor
     less that on the first. All allowed pairs of both numbers form a polygon. The value of a call to the adversary is
     linear in the pair, so the calls at the corners of the polygon suffice.
+
+    Args:
+        access_epsilon: the epsilon of one access to the private data.
+        smallest_hit_prob: q, the smallest probability that an access is a hit.
     """
-    rise = math.expm1(q_target.epsilon)
-    smallest_hit_prob = q_target.hit_prob
+    rise = math.expm1(access_epsilon)
     not_prior_hit_prob = 1 / (rise + 2)  # q of "not prior"
-    prob_scale = math.expm1(2 * q_target.epsilon)
+    prob_scale = math.expm1(2 * access_epsilon)
     largest_surplus = min(
-        rise * smallest_hit_prob, -math.expm1(-q_target.epsilon) * (1 - smallest_hit_prob)
+        rise * smallest_hit_prob, -math.expm1(-access_epsilon) * (1 - smallest_hit_prob)
     )
     polygon_corners = [(1.0, 0.0), (smallest_hit_prob, 0.0), (smallest_hit_prob, largest_surplus)]
     polygon_corners.append((smallest_hit_prob + largest_surplus, -largest_surplus))
@@ -146,25 +152,39 @@ def _moves(q_target: QTarget) -> list[_Move]:
             ((rise + 1) * not_prior_hit_prob, -rise * not_prior_hit_prob),
         ]
 
-    def split(probability: float, surplus: float) -> tuple[float, float]:
+    def split(prob_on_first: float, surplus_on_second: float) -> tuple[float, float]:
         """Splits one outcome into two, with the likelihood ratios e^epsilon and e^-epsilon.
 
         Returns the probabilities of both on the first neighbor.
 
         Args:
-            probability: the probability of the outcome on the first neighbor.
-            surplus: the probability of the outcome on the second neighbor less that on the first.
+            prob_on_first: the probability of the outcome on the first neighbor.
+            surplus_on_second: the probability of the outcome on the second neighbor less that on the first.
         """
-        scaled_up_prob = (rise + 1) * (rise * probability - surplus)
-        scaled_down_prob = rise * probability + (rise + 1) * surplus
-        return max(scaled_up_prob, 0.0) / prob_scale, max(scaled_down_prob, 0.0) / prob_scale
+        scaled_raising_prob = (rise + 1) * (rise * prob_on_first - surplus_on_second)
+        scaled_lowering_prob = rise * prob_on_first + (rise + 1) * surplus_on_second
+        return (
+            max(scaled_raising_prob, 0.0) / prob_scale,
+            max(scaled_lowering_prob, 0.0) / prob_scale,
+        )
 
-    moves = []
-    for probability, surplus in polygon_corners:
-        hit_up, hit_down = split(probability=probability, surplus=surplus)
-        miss_up, miss_down = split(probability=1 - probability, surplus=-surplus)
-        moves.append(_Move(hit_up=hit_up, hit_down=hit_down, miss_up=miss_up, miss_down=miss_down))
-    return list(dict.fromkeys(moves))
+    adversary_calls = []
+    for hit_prob, hit_surplus in polygon_corners:
+        prob_hit_raises_loss, prob_hit_lowers_loss = split(
+            prob_on_first=hit_prob, surplus_on_second=hit_surplus
+        )
+        prob_miss_raises_loss, prob_miss_lowers_loss = split(
+            prob_on_first=1 - hit_prob, surplus_on_second=-hit_surplus
+        )
+        adversary_calls.append(
+            _AdversaryCall(
+                prob_hit_raises_loss=prob_hit_raises_loss,
+                prob_hit_lowers_loss=prob_hit_lowers_loss,
+                prob_miss_raises_loss=prob_miss_raises_loss,
+                prob_miss_lowers_loss=prob_miss_lowers_loss,
+            )
+        )
+    return list(dict.fromkeys(adversary_calls))
 
 
 def best_play_delta(
@@ -190,25 +210,31 @@ def best_play_delta(
     if target.epsilon > _LARGEST_EPSILON:
         rule = f"at most {_LARGEST_EPSILON:g}: a larger one is composed as its accesses"
         raise InvalidValue("target.epsilon", target.epsilon, rule=rule)
-    losses = target.epsilon * np.arange(-num_accesses - 1, num_accesses + 2)
+    # from the smallest loss that so many accesses can reach to the largest, and one more on either side
+    loss_multiples = np.arange(-num_accesses - 1, num_accesses + 2)
+    index_of_no_loss = num_accesses + 1
+    losses = target.epsilon * loss_multiples
     rounding = _ROUNDING * (np.abs(losses) + target_epsilon)
     loss_beyond_epsilon = losses - target_epsilon + rounding
     deltas_after_last = -np.expm1(-np.maximum(loss_beyond_epsilon, 0.0))
     # V by the number of remaining hits and the loss, [target_hits + 1, 2 num_accesses + 3]
-    reachable_deltas = np.tile(deltas_after_last, (target_hits + 1, 1))
-    moves = _moves(q_target=target)
+    deltas_by_hits_left_and_loss = np.tile(deltas_after_last, (target_hits + 1, 1))
+    adversary_calls = _adversary_calls(
+        access_epsilon=target.epsilon, smallest_hit_prob=target.hit_prob
+    )
     for _ in range(num_accesses):
-        best_deltas = reachable_deltas[1:, 1:-1].copy()
-        deltas_after_up = reachable_deltas[:, 2:]
-        deltas_after_down = reachable_deltas[:, :-2]
-        for move in moves:
-            deltas_of_move = move.hit_up * deltas_after_up[:-1]
-            deltas_of_move += move.hit_down * deltas_after_down[:-1]
-            deltas_of_move += move.miss_up * deltas_after_up[1:]
-            deltas_of_move += move.miss_down * deltas_after_down[1:]
-            np.maximum(best_deltas, deltas_of_move, out=best_deltas)
-        reachable_deltas[1:, 1:-1] = best_deltas
-    return float(reachable_deltas[target_hits, num_accesses + 1]) * (1 + num_accesses * _ROUNDING)
+        best_deltas = deltas_by_hits_left_and_loss[1:, 1:-1].copy()
+        deltas_after_rise = deltas_by_hits_left_and_loss[:, 2:]
+        deltas_after_fall = deltas_by_hits_left_and_loss[:, :-2]
+        for call in adversary_calls:
+            deltas_of_call = call.prob_hit_raises_loss * deltas_after_rise[:-1]
+            deltas_of_call += call.prob_hit_lowers_loss * deltas_after_fall[:-1]
+            deltas_of_call += call.prob_miss_raises_loss * deltas_after_rise[1:]
+            deltas_of_call += call.prob_miss_lowers_loss * deltas_after_fall[1:]
+            np.maximum(best_deltas, deltas_of_call, out=best_deltas)
+        deltas_by_hits_left_and_loss[1:, 1:-1] = best_deltas
+    delta_at_start = float(deltas_by_hits_left_and_loss[target_hits, index_of_no_loss])
+    return delta_at_start * (1 + num_accesses * _ROUNDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +285,7 @@ def best_session_price(
         InvalidValue: `failure_prob` is at least `target_delta / num_counters`.
     """
     require_kind("target", value=target, kind=QTarget, rule="a QTarget")
-    hits = require_count("target_hits", target_hits)
+    hits_that_end_session = require_count("target_hits", target_hits)
     require_probability("target_delta", target_delta)
     require_count("num_counters", num_counters)
     require_non_negative("failure_prob", failure_prob)
@@ -267,14 +293,20 @@ def best_session_price(
     if delta_of_counter <= 0:
         rule = "less than target_delta / num_counters"
         raise InvalidValue("failure_prob", failure_prob, rule=rule)
-    split = _best_split(q_target=target, target_hits=hits, target_delta=delta_of_counter)
+    split = _best_split(
+        access_epsilon=target.epsilon,
+        smallest_hit_prob=target.hit_prob,
+        target_hits=hits_that_end_session,
+        target_delta=delta_of_counter,
+    )
     epsilon = split.epsilon
     if use_bound_by_play:
         epsilon = _best_play(
-            q_target=target,
-            target_hits=hits,
+            access_epsilon=target.epsilon,
+            smallest_hit_prob=target.hit_prob,
+            target_hits=hits_that_end_session,
             target_delta=delta_of_counter,
-            sufficient_epsilon=split.epsilon,
+            known_epsilon_bound=split.epsilon,
         )
     return SessionPrice(
         epsilon=epsilon,
@@ -296,15 +328,17 @@ class _Split(NamedTuple):
 
 
 @lru_cache(maxsize=256)  # each total of a ledger prices its sessions anew
-def _best_split(q_target: QTarget, target_hits: int, target_delta: float) -> _Split:
+def _best_split(
+    access_epsilon: float, smallest_hit_prob: float, *, target_hits: int, target_delta: float
+) -> _Split:
     """Returns the split of a session's delta with the smallest epsilon, of up to 64 splits; results are cached.
 
     A split has a number n of accesses to the private data. One part of delta is the overrun: a bound on the probability
     that the session has more than n accesses. The other part is the delta of the composition of n accesses.
 
     Args:
-        q_target: the epsilon of an access, and q, the smallest probability that an access is a hit; both cover every
-            call.
+        access_epsilon: an epsilon of one access to the private data that covers every call.
+        smallest_hit_prob: q, the smallest probability that an access is a hit, which covers every call.
         target_hits: the number of hits that ends the session.
         target_delta: the delta of one counter of hits, less the sum of the deltas of all calls.
     """
@@ -313,65 +347,75 @@ def _best_split(q_target: QTarget, target_hits: int, target_delta: float) -> _Sp
         """Returns `min_accesses` for an overrun probability of this share of delta."""
         return min_accesses(
             target_hits=target_hits,
-            hit_prob=q_target.hit_prob,
+            hit_prob=smallest_hit_prob,
             overrun_prob=share_of_delta * target_delta,
         )
 
-    smallest_num = accesses_with_overrun(share_of_delta=_LARGEST_OVERRUN_SHARE)
-    largest_num = accesses_with_overrun(share_of_delta=_SMALLEST_OVERRUN_SHARE)
-    num_splits = min(max(_WORK_OF_SPLITS // largest_num, _SMALLEST_NUM_SPLITS), _LARGEST_NUM_SPLITS)
-    tried_access_counts = np.linspace(smallest_num, largest_num, num_splits).astype(np.int64)
-    splits = []
+    fewest_accesses = accesses_with_overrun(share_of_delta=_LARGEST_OVERRUN_SHARE)
+    most_accesses = accesses_with_overrun(share_of_delta=_SMALLEST_OVERRUN_SHARE)
+    num_splits = min(
+        max(_WORK_OF_SPLITS // most_accesses, _SMALLEST_NUM_SPLITS), _LARGEST_NUM_SPLITS
+    )
+    tried_access_counts = np.linspace(fewest_accesses, most_accesses, num_splits).astype(np.int64)
+    splits_of_delta = []
     for num_accesses in np.unique(tried_access_counts).tolist():
         overrun_prob = overrun_probability(
-            num_accesses, target_hits=target_hits, hit_prob=q_target.hit_prob
+            num_accesses, target_hits=target_hits, hit_prob=smallest_hit_prob
         )
         composition_delta = target_delta - overrun_prob
         if num_accesses <= _LARGEST_NUM_COMPOSED:
-            epsilon = pure_dp_composition_epsilon(
-                q_target.epsilon, count=num_accesses, target_delta=composition_delta
+            composed_epsilon = pure_dp_composition_epsilon(
+                access_epsilon, count=num_accesses, target_delta=composition_delta
             )
         else:  # optimal composition takes too long
-            accountant = RdpAccountant().compose(PureDpEvent(q_target.epsilon), count=num_accesses)
-            epsilon = min(
-                num_accesses * q_target.epsilon, accountant.get_epsilon(composition_delta)
+            accountant = RdpAccountant().compose(PureDpEvent(access_epsilon), count=num_accesses)
+            composed_epsilon = min(
+                num_accesses * access_epsilon, accountant.get_epsilon(composition_delta)
             )
-        splits.append(_Split(epsilon=epsilon, num_accesses=num_accesses, overrun_prob=overrun_prob))
-    return min(splits)
+        splits_of_delta.append(
+            _Split(epsilon=composed_epsilon, num_accesses=num_accesses, overrun_prob=overrun_prob)
+        )
+    return min(splits_of_delta, key=attrgetter("epsilon"))
 
 
 @lru_cache(maxsize=256)  # each total of a ledger prices its sessions anew
 def _best_play(
-    q_target: QTarget, target_hits: int, target_delta: float, sufficient_epsilon: float
+    access_epsilon: float,
+    smallest_hit_prob: float,
+    *,
+    target_hits: int,
+    target_delta: float,
+    known_epsilon_bound: float,
 ) -> float:
-    """Returns the epsilon of a session against the strongest adversary, and never more than `sufficient_epsilon`.
+    """Returns the epsilon of a session against the strongest adversary, and never more than `known_epsilon_bound`.
 
-    The epsilon is found by bisection over `best_play_delta`. Returns `sufficient_epsilon` where the computation would
+    The epsilon is found by bisection over `best_play_delta`. Returns `known_epsilon_bound` where the computation would
     take too long.
 
     Args:
-        q_target: the epsilon and q that cover every call.
+        access_epsilon: an epsilon of one access to the private data that covers every call.
+        smallest_hit_prob: q, the smallest probability that an access is a hit, which covers every call.
         target_hits: the number of hits that ends the session.
         target_delta: the delta of the session.
-        sufficient_epsilon: an epsilon that is known to bound the session.
+        known_epsilon_bound: an epsilon that is known to bound the session.
     """
     num_accesses = min_accesses(
         target_hits=target_hits,
-        hit_prob=q_target.hit_prob,
+        hit_prob=smallest_hit_prob,
         overrun_prob=_OVERRUN_SHARE * target_delta,
     )
     takes_long = num_accesses * num_accesses * target_hits > _LARGEST_WORK_OF_PLAY
-    if takes_long or q_target.epsilon > _LARGEST_EPSILON:
-        return sufficient_epsilon
+    if takes_long or access_epsilon > _LARGEST_EPSILON:
+        return known_epsilon_bound
     delta_of_play = target_delta - overrun_probability(
-        num_accesses, target_hits=target_hits, hit_prob=q_target.hit_prob
+        num_accesses, target_hits=target_hits, hit_prob=smallest_hit_prob
     )
     low_epsilon = 0.0
-    high_epsilon = sufficient_epsilon
-    while high_epsilon - low_epsilon > _PLAY_TOLERANCE * sufficient_epsilon:
+    high_epsilon = known_epsilon_bound
+    while high_epsilon - low_epsilon > _PLAY_TOLERANCE * known_epsilon_bound:
         middle_epsilon = (low_epsilon + high_epsilon) / 2
         delta_at_middle = best_play_delta(
-            q_target,
+            QTarget(epsilon=access_epsilon, hit_prob=smallest_hit_prob),
             target_hits=target_hits,
             num_accesses=num_accesses,
             target_epsilon=middle_epsilon,

@@ -32,39 +32,41 @@ _POWER_ROUNDING = 2.0**-44
 _RARE_ROUNDING = 2.0**-48
 
 
-def session_rdp(event: SessionEvent, orders: FloatArray) -> FloatArray:
+def session_rdp(session_event: SessionEvent, orders: FloatArray) -> FloatArray:
     """Returns an upper bound on the Renyi curve of a whole session under target charging, `[num_orders]`."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        hit_costs = hit_cost(event, orders)
-        call_costs = call_cost(event, orders)
+        hit_costs = hit_cost(session_event, orders)
+        call_costs = call_cost(session_event, orders)
         hits_limit_price = hit_costs < 1  # at other orders the number of hits limits nothing
         limiting_hit_costs = np.where(hits_limit_price, hit_costs, 0.0)
         log_moment_by_hits = np.where(
-            hits_limit_price, _log_moment_of_hits(event, hit_costs=limiting_hit_costs), np.inf
+            hits_limit_price,
+            _log_moment_of_hits(session_event, hit_costs=limiting_hit_costs),
+            np.inf,
         )
-        if math.isinf(event.num_calls):
+        if math.isinf(session_event.num_calls):
             return np.asarray(log_moment_by_hits / (orders - 1))
         call_cost_per_hit_cost = np.where(hits_limit_price, call_costs / hit_costs, 0.0)
         # The derivative of the log moment in the hit cost vanishes at 1 - weight_of_calls.
         weight_of_calls = (
-            event.target_hits
+            session_event.target_hits
             * (1 - (1 - limiting_hit_costs) * call_cost_per_hit_cost)
-            / (call_cost_per_hit_cost * (event.num_calls - event.target_hits))
+            / (call_cost_per_hit_cost * (session_event.num_calls - session_event.target_hits))
         )
         best_hit_costs = np.clip(
             np.nan_to_num(1 - weight_of_calls, nan=0.0), 0.0, limiting_hit_costs
         )
-        log_moment_of_calls = event.num_calls * np.log1p(
+        log_moment_of_calls = session_event.num_calls * np.log1p(
             (limiting_hit_costs - best_hit_costs) * call_cost_per_hit_cost
         )
         log_moment_by_both = log_moment_of_calls * (1 + _COST_ROUNDING) + _log_moment_of_hits(
-            event, hit_costs=best_hit_costs
+            session_event, hit_costs=best_hit_costs
         )
         # The bound (a - 1) D_a of one call is finite also where its moment exceeds the largest float.
         log_moment_of_call = np.fmin(
-            np.log1p(call_costs), (orders - 1) * pure_dp_rdp(event.epsilon, orders)
+            np.log1p(call_costs), (orders - 1) * pure_dp_rdp(session_event.epsilon, orders)
         )
-        log_moment_by_calls = event.num_calls * log_moment_of_call * (1 + _COST_ROUNDING)
+        log_moment_by_calls = session_event.num_calls * log_moment_of_call * (1 + _COST_ROUNDING)
         log_moment = np.fmin(
             np.fmin(log_moment_by_hits, log_moment_by_calls),
             np.where(hits_limit_price, log_moment_by_both, np.inf),
@@ -72,17 +74,17 @@ def session_rdp(event: SessionEvent, orders: FloatArray) -> FloatArray:
         return np.asarray(log_moment / (orders - 1))
 
 
-def _log_moment_of_hits(event: SessionEvent, hit_costs: FloatArray) -> FloatArray:
+def _log_moment_of_hits(session_event: SessionEvent, hit_costs: FloatArray) -> FloatArray:
     """Returns the logarithm of (1 - cost)^-tau, rounded up, `[num_orders]`.
 
     Args:
-        event: the session, which ends with hit number tau.
+        session_event: the session, which ends with hit number tau.
         hit_costs: a part of the hit cost (`hit_cost`) for each order, in [0, 1), `[num_orders]`.
     """
-    return np.asarray(-event.target_hits * np.log1p(-hit_costs) * (1 + _COST_ROUNDING))
+    return np.asarray(-session_event.target_hits * np.log1p(-hit_costs) * (1 + _COST_ROUNDING))
 
 
-def hit_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
+def hit_cost(session_event: SessionEvent, orders: FloatArray) -> FloatArray:
     """Returns an upper bound on the hit cost u of the calls of a session at each order a, `[num_orders]`.
 
     Let M be the sum of P^a Q^(1-a) over all outcomes of a call that are no hits, and H the sum over all hits, with P
@@ -95,29 +97,31 @@ def hit_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
     """
     # Costs overflow at orders where the number of hits limits nothing.
     with np.errstate(over="ignore", invalid="ignore"):
-        q = min(event.hit_prob, 1 / (math.exp(event.epsilon) + 1))
-        excess_moment = _excess_moment(pure_dp_rdp(event.epsilon, orders), orders)
-        hit_costs = excess_moment * np.exp((orders - 1) * event.epsilon) / q * (1 + _COST_ROUNDING)
-        if isinstance(event, events.BoundarySessionEvent):
-            if event.bounded_range:
-                hit_costs_of_wrapper = _bounded_range_hit_cost(event.call_epsilon, orders)
+        q = min(session_event.hit_prob, 1 / (math.exp(session_event.epsilon) + 1))
+        excess_moment = _excess_moment(pure_dp_rdp(session_event.epsilon, orders), orders)
+        hit_costs = (
+            excess_moment * np.exp((orders - 1) * session_event.epsilon) / q * (1 + _COST_ROUNDING)
+        )
+        if isinstance(session_event, events.BoundarySessionEvent):
+            if session_event.bounded_range:
+                hit_costs_of_wrapper = _bounded_range_hit_cost(session_event.call_epsilon, orders)
             else:
-                hit_costs_of_wrapper = _pure_dp_hit_cost(event.call_epsilon, orders)
+                hit_costs_of_wrapper = _pure_dp_hit_cost(session_event.call_epsilon, orders)
             hit_costs = np.fmin(hit_costs, hit_costs_of_wrapper)
     return np.asarray(np.where(np.isnan(hit_costs), np.inf, hit_costs))
 
 
-def call_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
+def call_cost(session_event: SessionEvent, orders: FloatArray) -> FloatArray:
     """Returns an upper bound on the call cost s of the calls of a session at each order a, `[num_orders]`.
 
     The call cost is the largest sum of P^a Q^(1-a) over all outcomes of a call, less 1, with P and Q the distributions
     on two neighbors.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        call_costs = _excess_moment(pure_dp_rdp(event.epsilon, orders), orders)
-        if isinstance(event, events.BoundarySessionEvent) and event.bounded_range:
+        call_costs = _excess_moment(pure_dp_rdp(session_event.epsilon, orders), orders)
+        if isinstance(session_event, events.BoundarySessionEvent) and session_event.bounded_range:
             # A wrapped call of a bounded range: the cost of the call, or that of near ties if it is larger.
-            loss_range = event.call_epsilon
+            loss_range = session_event.call_epsilon
             unwrapped_call_cost = _excess_moment(bounded_range_rdp(loss_range, orders), orders)
             smallest_rest_prob = 1 / (math.exp(loss_range) + 1)
             near_tie_cost = _largest_corner(
@@ -127,9 +131,9 @@ def call_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
                 denominator_offset=1,
             )
             call_costs = np.fmin(call_costs, np.maximum(unwrapped_call_cost, near_tie_cost))
-        elif isinstance(event, events.BoundarySessionEvent):
+        elif isinstance(session_event, events.BoundarySessionEvent):
             # A wrapped call of epsilon-DP has a range of 2 epsilon.
-            range_rdp = bounded_range_rdp(2 * event.call_epsilon, orders)
+            range_rdp = bounded_range_rdp(2 * session_event.call_epsilon, orders)
             call_costs = np.fmin(call_costs, _excess_moment(range_rdp, orders))
     return np.asarray(call_costs)
 
@@ -147,9 +151,9 @@ def _bounded_range_hit_cost(loss_range: float, orders: FloatArray) -> FloatArray
     exponent = (orders - 1) * loss_range
     # a - (a - 1) g = 1 - (a - 1) (g - 1)
     decrease = (orders - 1) * math.expm1(loss_range)
-    is_positive = decrease < 1
-    log_factor = np.log1p(-np.where(is_positive, decrease, 0))
-    rare_costs = np.where(is_positive, -2 * np.expm1(exponent + log_factor), np.inf)
+    is_factor_positive = decrease < 1
+    log_factor = np.log1p(-np.where(is_factor_positive, decrease, 0))
+    rare_costs = np.where(is_factor_positive, -2 * np.expm1(exponent + log_factor), np.inf)
     rare_costs = rare_costs * (1 + _COST_ROUNDING) + _RARE_ROUNDING * (exponent + decrease)
     excess_moment = _excess_moment(bounded_range_rdp(loss_range, orders), orders)
     return np.maximum(
@@ -169,13 +173,15 @@ def _pure_dp_hit_cost(epsilon: float, orders: FloatArray) -> FloatArray:
         orders: a > 1, `[num_orders]`.
     """
     smallest_rest_prob = math.exp(-epsilon) / 2
-    inside = _product_of_powers(p=0.5, q=1 - smallest_rest_prob, orders=orders)
-    outside = _product_of_powers(p=1.5, q=1 + smallest_rest_prob, orders=orders)
+    inside = _product_of_powers(p_base=0.5, q_base=1 - smallest_rest_prob, orders=orders)
+    outside = _product_of_powers(p_base=1.5, q_base=1 + smallest_rest_prob, orders=orders)
     rise = 2 - (
-        _product_of_powers(p=1 + smallest_rest_prob, q=1.5, orders=orders)
-        - _product_of_powers(p=1 - smallest_rest_prob, q=0.5, orders=orders)
-    ) / _product_of_powers(p=smallest_rest_prob, q=0.5, orders=orders)
-    fall = 2 - (outside - inside) / _product_of_powers(p=0.5, q=smallest_rest_prob, orders=orders)
+        _product_of_powers(p_base=1 + smallest_rest_prob, q_base=1.5, orders=orders)
+        - _product_of_powers(p_base=1 - smallest_rest_prob, q_base=0.5, orders=orders)
+    ) / _product_of_powers(p_base=smallest_rest_prob, q_base=0.5, orders=orders)
+    fall = 2 - (outside - inside) / _product_of_powers(
+        p_base=0.5, q_base=smallest_rest_prob, orders=orders
+    )
     excess_moment = _excess_moment(pure_dp_rdp(epsilon, orders), orders=orders)
     tie_costs = _tie_cost(excess_moment, smallest_rest_prob=smallest_rest_prob, orders=orders)
     rounding = _POWER_ROUNDING * orders
@@ -235,18 +241,20 @@ def _largest_corner(
         (
             1
             + excess_moment
-            + _product_of_powers(p=x, q=y, orders=orders)
-            - _product_of_powers(p=1 + x, q=1 + y, orders=orders)
+            + _product_of_powers(p_base=x, q_base=y, orders=orders)
+            - _product_of_powers(p_base=1 + x, q_base=1 + y, orders=orders)
         )
-        / _product_of_powers(p=denominator_offset + x, q=denominator_offset + y, orders=orders)
+        / _product_of_powers(
+            p_base=denominator_offset + x, q_base=denominator_offset + y, orders=orders
+        )
         for x, y in ((0.5, smallest_rest_prob), (smallest_rest_prob, 0.5))
     ]
     return np.asarray(np.maximum(corner_costs[0], corner_costs[1]) + _POWER_ROUNDING * orders)
 
 
-def _product_of_powers(p: float, q: float, orders: FloatArray) -> FloatArray:
-    """Returns w(p, q) = p^a q^(1 - a) for each order a, `[num_orders]`."""
-    return np.asarray(np.exp(orders * math.log(p) + (1 - orders) * math.log(q)))
+def _product_of_powers(p_base: float, q_base: float, orders: FloatArray) -> FloatArray:
+    """Returns w(p, q) = p^a q^(1 - a) of the bases p and q for each order a, `[num_orders]`."""
+    return np.asarray(np.exp(orders * math.log(p_base) + (1 - orders) * math.log(q_base)))
 
 
 def _excess_moment(rdp: FloatArray, orders: FloatArray) -> FloatArray:

@@ -135,13 +135,13 @@ def _scipy_function(function_name: str) -> Callable[..., Any]:
     """Returns the function of `scipy.special` with this name; the first call of the function loads scipy."""
 
     @lru_cache
-    def load_function() -> Any:
+    def load_scipy_function() -> Any:
         from scipy import special  # loads slowly
 
         return getattr(special, function_name)
 
     def function(*function_arguments: Any) -> Any:
-        return load_function()(*function_arguments)
+        return load_scipy_function()(*function_arguments)
 
     return function
 

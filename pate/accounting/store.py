@@ -241,7 +241,7 @@ class Store:
                 # The charge: what was drawn may be shown from here on, and this key reads it back. Before this line
                 # it was shown to nobody, and a process that ends here has charged nothing.
                 db.execute("COMMIT")
-                self._append_lines([new_line])
+                self._remember_lines([new_line])
                 return content
         return self.release(self.line_of[data_digest, key])
 
@@ -264,7 +264,8 @@ class Store:
             an earlier call.
         """
         with self._transaction("BEGIN IMMEDIATE") as db:
-            if not any(owners.values()) or _has_owners(db, data_digest=data_digest):
+            has_new_owners = any(owner_names for owner_names in owners.values())
+            if not has_new_owners or _has_owners(db, data_digest=data_digest):
                 return {}
             num_shared: Counter[str] = Counter()
             if not allow_shared:
@@ -276,7 +277,7 @@ class Store:
                     (data_digest, owner_kind, owner_digest)
                     for owner_kind, owner_digest in self._keyed_digests(names_by_owner_kind=owners)
                 )
-                db.executemany("INSERT INTO owner VALUES (?, ?, ?)", owner_rows)
+                db.executemany("INSERT INTO owner (data, kind, name) VALUES (?, ?, ?)", owner_rows)
                 db.execute("COMMIT")
         return num_shared
 
@@ -315,19 +316,22 @@ class Store:
         """
         secret = self.settings["name"].encode()
         for owner_kind in sorted(names_by_owner_kind):
-            concatenated_digests = bytearray()
+            concatenated_owner_digests = bytearray()
             for owner_name in names_by_owner_kind[owner_kind]:
                 owner_kind_and_name = owner_kind.encode() + b"\0" + owner_name
-                concatenated_digests += hashlib.blake2b(
+                concatenated_owner_digests += hashlib.blake2b(
                     owner_kind_and_name, key=secret, digest_size=_DIGEST_BYTES
                 ).digest()
             # Each digest is two numbers of 64 bits, by which the digests are sorted.
-            digest_halves = np.frombuffer(concatenated_digests, dtype=">u8").reshape(-1, 2)
+            digest_halves = np.frombuffer(concatenated_owner_digests, dtype=">u8").reshape(-1, 2)
             indices_by_digest = np.lexsort((digest_halves[:, 1], digest_halves[:, 0]))
             for first in range(0, len(indices_by_digest), _OWNERS_AT_ONCE):
                 indices = indices_by_digest[first : first + _OWNERS_AT_ONCE]
                 for start in (indices * _DIGEST_BYTES).tolist():
-                    yield owner_kind, bytes(concatenated_digests[start : start + _DIGEST_BYTES])
+                    yield (
+                        owner_kind,
+                        bytes(concatenated_owner_digests[start : start + _DIGEST_BYTES]),
+                    )
 
     def _insert(
         self,
@@ -447,12 +451,12 @@ class Store:
                 self.path, rule="a ledger; its tables are gone, or it never was one"
             )
         try:
-            ((number, digest, settings_json),) = db.execute(
+            ((num_stored_lines, last_stored_digest, settings_json),) = db.execute(
                 "SELECT number, digest, settings FROM head"
             ).fetchall()
             settings = json.loads(settings_json)
-            number = int(number)
-            digest = str(digest)
+            num_stored_lines = int(num_stored_lines)
+            last_stored_digest = str(last_stored_digest)
             settings = {**settings, "name": str(settings["name"])}
         except (ValueError, TypeError, KeyError, RecursionError):
             raise damaged_ledger(self.path, rule="the settings of a ledger in its head") from None
@@ -469,9 +473,9 @@ class Store:
                 _chained_digest(previous_digest="", line_cells=[json.dumps(settings)]),
             )
         num_known_lines, previous_digest = self._state
-        if (number, digest) == (num_known_lines, previous_digest):
+        if (num_stored_lines, last_stored_digest) == (num_known_lines, previous_digest):
             return
-        if number < num_known_lines or settings != self.settings:
+        if num_stored_lines < num_known_lines or settings != self.settings:
             raise damaged_ledger(
                 self.path, rule="a file that only grows; charges that were in it are gone"
             )
@@ -493,14 +497,17 @@ class Store:
                 )
             previous_digest = ledger_line.digest
             new_lines.append(ledger_line)
-        if (num_known_lines + len(new_lines), previous_digest) != (number, digest):
+        if (num_known_lines + len(new_lines), previous_digest) != (
+            num_stored_lines,
+            last_stored_digest,
+        ):
             raise damaged_ledger(
                 self.path,
-                rule=f"{number} lines, found {num_known_lines + len(new_lines)}; the last ones were cut off",
+                rule=f"{num_stored_lines} lines, found {num_known_lines + len(new_lines)}; the last ones were cut off",
             )
-        self._append_lines(new_lines)
+        self._remember_lines(new_lines)
 
-    def _append_lines(self, new_lines: list[LedgerLine]) -> None:
+    def _remember_lines(self, new_lines: list[LedgerLine]) -> None:
         """Adds lines that were just read or committed to the attributes of this object."""
         del self.lines[self._state[0] :]  # an interrupted call may have left lines there
         self.lines += new_lines

@@ -1167,7 +1167,7 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(
             ledger_module.charging_process = die  # type: ignore[assignment]
         child_ledger = Ledger(path, target_delta=DELTA, max_epsilon=4.0)
         if where == "after the commit":
-            child_ledger._store._append_lines = die  # type: ignore[method-assign]
+            child_ledger._store._remember_lines = die  # type: ignore[method-assign]
         committed_bytes(child_ledger, key="b", draw=die if where == "draw" else lambda: b"drawn")
 
     assert os.waitpid(run_in_fork(function=commit_and_die), 0)[1] == signal.SIGKILL
