@@ -53,7 +53,7 @@ def test_tables_and_bars_are_printed_in_any_encoding(
     monkeypatch.setattr(sys, "stdout", text_stream)
     print_lines("Fieber … é 日")
     console = PlainConsole(file=text_stream, force_terminal=True, width=80)
-    column = {"name": "Größe 日", "kind": "number", "feature_names": ("a",), "missing": True}
+    column = {"name": "Größe 日", "kind": "number", "feature_names": ("a",), "has_missing": True}
     print_page(
         text_template_path="cli/schema.txt",
         console=console,
