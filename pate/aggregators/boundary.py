@@ -356,7 +356,7 @@ class BoundaryTopK(BoundaryAggregator):
         )
         stability_test = self.stability_test(num_teachers=num_teachers)
         vote_ranking = VoteRanking.from_counts(counts)
-        gaps = vote_ranking.gaps(padded=self.padded, num_teachers=num_teachers)
+        gaps = vote_ranking.gaps(with_outer_gaps=self.padded, num_teachers=num_teachers)
         candidate_is_constant = (selection.candidates == 0) | (
             selection.candidates == selection.num_labels
         )
@@ -377,12 +377,12 @@ class BoundaryTopK(BoundaryAggregator):
             # Pass probabilities as whole multiples of 1 / _GRID.
             pass_units = (pass_probs_of_candidates[query_index] * _GRID).astype(np.int64).tolist()
 
-            def enclose_weights(digits: int) -> list[Interval]:
+            def enclose_weights(decimal_digits: int) -> list[Interval]:
                 intervals_of_candidates = []
                 refused_low = 0
                 refused_high = 0
                 for (low_weight, high_weight), num_pass_units in zip(
-                    enclose_selection_weights(digits), pass_units, strict=True
+                    enclose_selection_weights(decimal_digits), pass_units, strict=True
                 ):
                     intervals_of_candidates.append(
                         (low_weight * num_pass_units, high_weight * num_pass_units)

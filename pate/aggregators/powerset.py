@@ -248,7 +248,7 @@ def _draw_unvoted_set(voted_sets: BoolArray, *, num_sets_by_size: list[int], rng
     voted = {row.tobytes() for row in voted_sets}
     size_intervals = [(number, number) for number in num_sets_by_size]
 
-    def enclose_size_weights(digits: int) -> list[tuple[int, int]]:
+    def enclose_size_weights(decimal_digits: int) -> list[tuple[int, int]]:
         return size_intervals  # whole numbers, exact for any number of digits
 
     # The size of a set is drawn by the share of such sets, and then its labels as the first of a random order.

@@ -243,7 +243,7 @@ class StableTopK(StableAggregator):
         stability_test = self.steps(
             num_labels=vote_ranking.num_labels, num_teachers=num_teachers
         ).test
-        gaps = vote_ranking.gaps(padded=self.padded, num_teachers=num_teachers)
+        gaps = vote_ranking.gaps(with_outer_gaps=self.padded, num_teachers=num_teachers)
         # The gaps begin with k = 0 if padded, and with k = 1 otherwise.
         columns_of_gaps = selected_k if self.padded else selected_k - 1
         selected_gaps = gaps[np.arange(len(selected_k)), columns_of_gaps]

@@ -85,10 +85,12 @@ class CertifiedTable(Parameters):
         pass_probs = stability_test.pass_probabilities(
             gaps=np.arange(stability_test.num_teachers + 1)
         ).tolist()
-        numerators = tuple(int(pass_prob * GRID) for pass_prob in pass_probs)
-        rdp = certified_rdp(numerators, order=order, reach=stability_test.adjacency.gap_sensitivity)
+        pass_prob_numerators = tuple(int(pass_prob * GRID) for pass_prob in pass_probs)
+        rdp = certified_rdp(
+            pass_prob_numerators, order=order, reach=stability_test.adjacency.gap_sensitivity
+        )
         return stability_test.convert_to(
-            parameters_class=cls, numerators=numerators, order=order, rdp=rdp
+            parameters_class=cls, numerators=pass_prob_numerators, order=order, rdp=rdp
         )
 
     @property
@@ -185,11 +187,11 @@ class CertifiedTable(Parameters):
 
 # Every copy of a table is checked when it is made, and arithmetic of 60 digits is slow.
 @lru_cache(maxsize=64)
-def certified_rdp(numerators: tuple[int, ...], *, order: float, reach: int) -> float:
+def certified_rdp(pass_prob_numerators: tuple[int, ...], *, order: float, reach: int) -> float:
     """Returns the largest Renyi divergence of one test between gaps that differ by at most `reach`, rounded up.
 
     Args:
-        numerators: pass probabilities times 2**53, at gap 0, 1, …; never decreasing.
+        pass_prob_numerators: pass probabilities times 2**53, at gap 0, 1, …; never decreasing.
         order: the Renyi order > 1.
         reach: the sensitivity of the gap.
 
@@ -197,11 +199,13 @@ def certified_rdp(numerators: tuple[int, ...], *, order: float, reach: int) -> f
     """
     # The numerators never decrease, so pairs of gaps exactly `reach` apart have the largest divergence. Beyond the last
     # gap the last probability holds.
-    numerators_at_reach = (*numerators[reach:], *numerators[-1:] * reach)
+    numerators_at_reach = (*pass_prob_numerators[reach:], *pass_prob_numerators[-1:] * reach)
     # `strict=False`: with fewer than `reach` gaps, `numerators_at_reach` is longer, and its end has no partner.
     pairs = {
         (lower_numerator, higher_numerator)
-        for lower_numerator, higher_numerator in zip(numerators, numerators_at_reach, strict=False)
+        for lower_numerator, higher_numerator in zip(
+            pass_prob_numerators, numerators_at_reach, strict=False
+        )
         if lower_numerator != higher_numerator
     }
     with localcontext(_EXACT):
@@ -237,11 +241,11 @@ def _log_moment(*, numerator_of_p: int, numerator_of_q: int, order_a: Decimal) -
     if numerator_of_q == 0:
         return Decimal("inf")
     moment = Decimal(0)
-    for p_of_outcome, q_of_outcome in (
+    for p_numerator, q_numerator in (
         (numerator_of_p, numerator_of_q),
         (GRID - numerator_of_p, GRID - numerator_of_q),
     ):
-        if p_of_outcome > 0:
-            ratio_of_probabilities = Decimal(p_of_outcome) / q_of_outcome
-            moment += Decimal(q_of_outcome) / GRID * (order_a * ratio_of_probabilities.ln()).exp()
+        if p_numerator > 0:
+            ratio_of_probabilities = Decimal(p_numerator) / q_numerator
+            moment += Decimal(q_numerator) / GRID * (order_a * ratio_of_probabilities.ln()).exp()
     return moment.ln()

@@ -50,7 +50,7 @@ Regularizer = Callable[[int], float] | Sequence[float]
 # The kinds of noise, by the names that the field `noise` takes.
 SELECTION_NOISES = ("gumbel", "gaussian", "laplace", "exponential")
 # The distribution of the index of the largest noisy value, by the kind of noise. Each function takes utilities: a
-# utility is (sum - largest sum) / noise_scale, at most 0.
+# utility is (regularized gap - largest regularized gap) / noise_scale, at most 0.
 _ARGMAX_DISTRIBUTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "gumbel": gumbel_argmax,
     "gaussian": gaussian_argmax,
@@ -58,7 +58,7 @@ _ARGMAX_DISTRIBUTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "exponential": exponential_argmax,
 }
 # The same distribution as exact weights, for the kinds of noise for which it has a closed form. Each function takes
-# the noise scale and deficits: a deficit is largest sum - sum, at least 0.
+# the noise scale and deficits: a deficit is largest regularized gap - regularized gap, at least 0.
 _MAKE_ENCLOSER = {"gumbel": softmax_encloser, "exponential": permute_and_flip_encloser}
 # The largest absolute value of a regularizer. Sums of a gap and a larger number would be rounded.
 _LARGEST_OFFSET = 2.0**50
@@ -100,20 +100,16 @@ def checked_regularizer(regularizer: Regularizer | None) -> Regularizer | None:
         )
         rule = "a function of k or a list of numbers"
         raise InvalidValue("regularizer", shown_value, rule=rule)
-    return tuple(
-        _require_finite(regularizer_value) for regularizer_value in regularizer_values.tolist()
-    )
+    return tuple(_require_finite(added_votes) for added_votes in regularizer_values.tolist())
 
 
-def _require_finite(regularizer_value: Any) -> float:
+def _require_finite(added_votes: Any) -> float:
     """Returns a number of a regularizer as a float; raises `InvalidValue` for a value that is no finite number."""
     try:
-        number = (
-            math.nan if isinstance(regularizer_value, (bool, str)) else float(regularizer_value)
-        )
+        number = math.nan if isinstance(added_votes, (bool, str)) else float(added_votes)
     except (TypeError, ValueError) as error:
-        raise InvalidValue("regularizer", regularizer_value, rule="finite numbers") from error
-    require(math.isfinite(number), "regularizer", regularizer_value, "finite numbers")
+        raise InvalidValue("regularizer", added_votes, rule="finite numbers") from error
+    require(math.isfinite(number), "regularizer", added_votes, "finite numbers")
     return number
 
 
@@ -221,8 +217,8 @@ class GapSelection(Parameters):
         if len(self.candidates) == 1:
             return NoOpEvent()
         if self.noise == "gaussian":
-            noise_multiplier = self.noise_scale / self.adjacency.gap_sensitivity
-            return OpposedMaximaEvent(noise_multiplier, num_candidates=len(self.candidates))
+            gap_noise_multiplier = self.noise_scale / self.adjacency.gap_sensitivity
+            return OpposedMaximaEvent(gap_noise_multiplier, num_candidates=len(self.candidates))
         # Two gaps move against each other by 2 sens = `gap_range`. So the log-ratio of the probabilities of two
         # candidates moves by gap_range / scale.
         largest_log_ratio_move = self.adjacency.gap_range / self.noise_scale
@@ -256,9 +252,9 @@ class GapSelection(Parameters):
             # The largest of sums with Gumbel noise is k with the probabilities of a softmax (the Gumbel-max trick). One
             # uniform number for each query decides it, so no noise is added to the sums.
             return self.select(ranking, uniforms=LazyUniforms.draw((ranking.num_queries,), rng))
-        sums_of_candidates = self._sums(ranking)
-        exact_values = ExactValues.scaled(sums_of_candidates, noise_scale=self.noise_scale)
-        drawn_noise = draw_noise(noise_kind=self.noise, shape=sums_of_candidates.shape, rng=rng)
+        regularized_gaps = self._regularized_gaps(ranking)
+        exact_values = ExactValues.scaled(regularized_gaps, noise_scale=self.noise_scale)
+        drawn_noise = draw_noise(noise_kind=self.noise, shape=regularized_gaps.shape, rng=rng)
         candidate_indices = largest_noisy(exact_values, drawn_noise, k=1)[:, 0]
         return np.asarray(self.candidates[0] + candidate_indices)
 
@@ -270,8 +266,8 @@ class GapSelection(Parameters):
         Raises `InvalidValue` unless the noise is "gumbel".
         """
         require(self.noise == "gumbel", "noise", self.noise, "gumbel")
-        sums_of_candidates = self._sums(ranking)
-        deficits_of_candidates = sums_of_candidates.max(axis=1, keepdims=True) - sums_of_candidates
+        regularized_gaps = self._regularized_gaps(ranking)
+        deficits_of_candidates = regularized_gaps.max(axis=1, keepdims=True) - regularized_gaps
         with np.errstate(over="ignore"):  # a quotient of minus infinity has the weight 0
             float_weights = np.exp(-deficits_of_candidates / self.noise_scale)
 
@@ -288,10 +284,10 @@ class GapSelection(Parameters):
     def probabilities(self, votes: NDArray[np.integer]) -> FloatArray:
         """Returns the probability of each of the n candidates: `[n]` for one histogram, `[Q, n]` for a batch."""
         counts = self._counts(votes)
-        sums_of_candidates = self._sums(VoteRanking.from_counts(np.atleast_2d(counts)))
+        regularized_gaps = self._regularized_gaps(VoteRanking.from_counts(np.atleast_2d(counts)))
         argmax_distribution = _ARGMAX_DISTRIBUTIONS[self.noise]
         utilities = (
-            sums_of_candidates - sums_of_candidates.max(axis=1, keepdims=True)
+            regularized_gaps - regularized_gaps.max(axis=1, keepdims=True)
         ) / self.noise_scale
         selection_distributions = np.asarray(argmax_distribution(utilities))
         return (
@@ -309,14 +305,16 @@ class GapSelection(Parameters):
         Raises `InvalidValue` for noise without such weights, where `has_weights` is False.
         """
         require(self.has_weights, "noise", self.noise, f"one of {', '.join(_MAKE_ENCLOSER)}")
-        sums_of_candidates = self._sums(VoteRanking.from_counts(self._counts(votes)[None]))[0]
-        deficits_of_candidates = sums_of_candidates.max() - sums_of_candidates
+        regularized_gaps = self._regularized_gaps(
+            VoteRanking.from_counts(self._counts(votes)[None])
+        )[0]
+        deficits_of_candidates = regularized_gaps.max() - regularized_gaps
         return _MAKE_ENCLOSER[self.noise](deficits_of_candidates, noise_scale=self.noise_scale)
 
-    def _sums(self, vote_ranking: VoteRanking) -> FloatArray:
+    def _regularized_gaps(self, vote_ranking: VoteRanking) -> FloatArray:
         """Returns gap plus regularizer of each of the n candidates, `[Q, n]`; sums and their differences are exact."""
         # If a sum with a large offset were rounded, it could move by more than the price counts.
-        gaps = vote_ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)
+        gaps = vote_ranking.gaps(with_outer_gaps=self.padded, num_teachers=self.num_teachers)
         return np.asarray(gaps[:, : len(self.offsets)] + self.offsets)
 
     def _counts(self, votes: NDArray[np.integer]) -> IntArray:

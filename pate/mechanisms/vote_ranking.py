@@ -48,15 +48,15 @@ class VoteRanking:
         """The counts of each query in falling order, `[Q, L]`."""
         return self.falling_rank_keys // self.num_labels
 
-    def gaps(self, *, padded: bool, num_teachers: int) -> IntArray:
+    def gaps(self, *, with_outer_gaps: bool, num_teachers: int) -> IntArray:
         """Returns the gap c_(k) - c_(k+1) of the sorted counts for each k.
 
         Args:
-            padded: False for k = 1..L-1, which returns `[Q, L - 1]`. True for k = 0..L, which returns `[Q, L + 1]`;
-                then c_(0) is `num_teachers` and c_(L+1) is 0.
+            with_outer_gaps: False for k = 1..L-1, which returns `[Q, L - 1]`. True for k = 0..L, which returns
+                `[Q, L + 1]`; then c_(0) is `num_teachers` and c_(L+1) is 0.
             num_teachers: the number of teachers T.
         """
-        if padded:
+        if with_outer_gaps:
             return np.asarray(-np.diff(self.sorted_counts, axis=1, prepend=num_teachers, append=0))
         return np.asarray(self.sorted_counts[:, :-1] - self.sorted_counts[:, 1:])
 

@@ -213,7 +213,7 @@ def _case_of_stability_test(test_kind: str, *, k: int, failure_prob: float) -> C
     ) -> Distribution:
         size = np.array([min(k, small_instance.num_labels - 1)])
         ranking = VoteRanking.from_counts(histogram[None])
-        gap = ranking.gaps(padded=True, num_teachers=small_instance.num_teachers)[0, size]
+        gap = ranking.gaps(with_outer_gaps=True, num_teachers=small_instance.num_teachers)[0, size]
         passed = float(test.pass_probabilities(gap)[0])
         return {tuple(ranking.top(size)[0].tolist()): passed, None: 1 - passed}
 

@@ -31,7 +31,9 @@ def test_gaps_and_top_sets_agree_with_the_ranking(padded: bool) -> None:
     ranking = VoteRanking.from_counts(counts)
     expected_sets = top_sets(counts)
     expected_gaps = gaps_of(counts, num_teachers=4, padded=padded)
-    np.testing.assert_array_equal(ranking.gaps(padded=padded, num_teachers=4), expected_gaps)
+    np.testing.assert_array_equal(
+        ranking.gaps(with_outer_gaps=padded, num_teachers=4), expected_gaps
+    )
     for k in range(5):
         bits_of_top_labels = ranking.top(k=np.full(len(counts), k))
         bit_masks = bits_of_top_labels @ (1 << np.arange(4))

@@ -340,7 +340,7 @@ def test_a_session_that_is_continued_reads_the_same_bits() -> None:
     assert index_of(draw_uniform(seed_of_generator=9), enclose_weights=enclose_weights) == 1
     uniform = draw_uniform(seed_of_generator=0)
     continued_uniform = draw_uniform(seed_of_generator=9)
-    assert uniform.compute_bounds() == continued_uniform.compute_bounds()
+    assert uniform.compute_bounds_so_far() == continued_uniform.compute_bounds_so_far()
 
 
 def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone() -> None:
@@ -371,7 +371,7 @@ def test_floats_of_noise_lie_within_their_error_bound(monkeypatch: pytest.Monkey
         only_row = 0
         for column in range(40):
             drawn_float = noise.values[only_row, column]
-            low, high = noise.make_number(only_row, column).compute_bounds()
+            low, high = noise.make_number(only_row, column).compute_bounds_so_far()
             slack = Fraction(noise.rounding_error + 2.0**-46 * (1 + abs(drawn_float)))
             assert low - slack <= Fraction(drawn_float) <= high + slack
 

@@ -172,7 +172,7 @@ def verdict_on_best_label(
 
     def distribution(histogram: IntArray) -> Distribution:
         ranking = VoteRanking.from_counts(histogram[None])
-        gap = ranking.gaps(padded=False, num_teachers=6)[0, 0]
+        gap = ranking.gaps(with_outer_gaps=False, num_teachers=6)[0, 0]
         pass_prob = float(np.asarray(pass_prob_by_gap)[gap])
         best_label = tuple(ranking.top(k=np.array([1]))[0].tolist())
         return {best_label: pass_prob, None: 1 - pass_prob}

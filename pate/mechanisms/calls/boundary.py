@@ -23,7 +23,7 @@ from pate.validation import InvalidValue, require, require_generator
 
 # A bound on the error, in total variation, of the distribution of a wrapped call. The probabilities of the wrapped
 # mechanism have a total error of at most 2**-42.
-_DISTRIBUTION_ERROR = 2.0**-40
+_OUTCOME_DISTRIBUTION_ERROR = 2.0**-40
 # The exponential function of a larger number would exceed all floats.
 _LARGEST_EXPONENT = 700.0
 
@@ -99,7 +99,7 @@ class BoundaryWrapper:
         # Let P and Q be the distributions of a t-DP call on neighbors, and P' and Q' distributions within e of them.
         # Then P'(S) <= P(S) + e <= exp(t) Q(S) + e <= exp(t) Q'(S) + (1 + exp(t)) e.
         epsilon = min(self.target.epsilon, _LARGEST_EXPONENT)
-        return min((1 + math.exp(epsilon)) * _DISTRIBUTION_ERROR, 0.5)
+        return min((1 + math.exp(epsilon)) * _OUTCOME_DISTRIBUTION_ERROR, 0.5)
 
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> BoundaryOutcome:
         """Draws an outcome of the mechanism or "boundary", for one histogram `[d]` or each of a batch `[Q, d]`."""
@@ -134,7 +134,8 @@ class BoundaryWrapper:
     @property
     def _has_weights(self) -> bool:
         """Whether the wrapped mechanism computes exact weights, in proportion to the probabilities of its outcomes."""
-        return bool(getattr(self.mechanism, "has_weights", False))
+        has_outcome_weights = getattr(self.mechanism, "has_weights", False)
+        return bool(has_outcome_weights)
 
     def _weight_encloser(self, histogram: NDArray[np.integer]) -> WeightEncloser:
         """Returns the function that encloses the weights of the n outcomes, for one histogram of votes `[d]`.
@@ -152,7 +153,7 @@ class BoundaryWrapper:
         common_denominator = math.lcm(*(probability.denominator for probability in probabilities))
         numerators = [int(probability * common_denominator) for probability in probabilities]
 
-        def enclose_probabilities(digits: int) -> list[Interval]:
+        def enclose_probabilities(decimal_digits: int) -> list[Interval]:
             return [(numerator, numerator) for numerator in numerators]
 
         return enclose_probabilities

@@ -93,17 +93,17 @@ class ConditionalRelease(HeldBudget):
             InvalidValue: the session has halted or its target does not cover such a call; nothing is drawn.
         """
         require_generator(rng)
-        q_target_of_this_question = q_targets.not_prior(call_epsilon=epsilon)
+        target_set_of_this_question = q_targets.not_prior(call_epsilon=epsilon)
         with self._locked():
-            self.session.require_open(q_target_of_this_question, failure_prob=failure_prob)
-            outcome_key = self._num_outcomes
+            self.session.require_open(target_set_of_this_question, failure_prob=failure_prob)
+            outcome_number = self._num_outcomes
             self._num_outcomes = self._num_outcomes + 1
             return self._ask(
-                outcome_key=outcome_key,
+                outcome_number=outcome_number,
                 read_outcome=partial(draw, rng),
                 accept=accept,
-                q_target_of_this_question=q_target_of_this_question,
-                q_target_of_next_question=q_targets.revise(call_epsilon=epsilon),
+                target_set_of_this_question=target_set_of_this_question,
+                target_set_of_next_question=q_targets.revise(call_epsilon=epsilon),
                 uncharged_failure_prob=failure_prob,
             )
 
@@ -121,30 +121,30 @@ class ConditionalRelease(HeldBudget):
         with self._locked():
             if key not in self._unpublished:
                 raise InvalidValue("key", key, rule="an outcome that was drawn and not published")
-            outcome, q_target_of_this_question = self._unpublished[key]
-            self.session.require_open(q_target_of_this_question)
+            outcome, target_set_of_this_question = self._unpublished[key]
+            self.session.require_open(target_set_of_this_question)
             del self._unpublished[key]
 
             def return_stored_outcome() -> Any:
                 return outcome
 
             return self._ask(
-                outcome_key=key,
+                outcome_number=key,
                 read_outcome=return_stored_outcome,
                 accept=accept,
-                q_target_of_this_question=q_target_of_this_question,
-                q_target_of_next_question=q_target_of_this_question,
+                target_set_of_this_question=target_set_of_this_question,
+                target_set_of_next_question=target_set_of_this_question,
                 uncharged_failure_prob=0.0,
             )
 
     def _ask(
         self,
         *,
-        outcome_key: int,
+        outcome_number: int,
         read_outcome: Callable[[], Any],
         accept: Accept,
-        q_target_of_this_question: QTarget,
-        q_target_of_next_question: QTarget,
+        target_set_of_this_question: QTarget,
+        target_set_of_next_question: QTarget,
         uncharged_failure_prob: float,
     ) -> Conditional:
         """Answers one question about an outcome and charges the session for it.
@@ -152,11 +152,11 @@ class ConditionalRelease(HeldBudget):
         An error of `read_outcome` or `accept` is charged as a hit, like an outcome that is published.
 
         Args:
-            outcome_key: the key of the outcome.
+            outcome_number: the key of the outcome.
             read_outcome: returns the outcome.
             accept: the set; a function that returns True for its members.
-            q_target_of_this_question: the target of this question, which the session is charged for.
-            q_target_of_next_question: the target of the next question about the same outcome.
+            target_set_of_this_question: the target of this question, which the session is charged for.
+            target_set_of_next_question: the target of the next question about the same outcome.
             uncharged_failure_prob: the delta of the mechanism that drew the outcome; 0 if an earlier question was
                 charged for it.
         """
@@ -167,10 +167,10 @@ class ConditionalRelease(HeldBudget):
         finally:
             self.session.charge(
                 outcome_in_target=published,
-                target=q_target_of_this_question,
+                target=target_set_of_this_question,
                 failure_prob=uncharged_failure_prob,
             )
         if published:
-            return Conditional(key=outcome_key, published=True, outcome=outcome)
-        self._unpublished[outcome_key] = (outcome, q_target_of_next_question)
-        return Conditional(key=outcome_key, published=False, outcome=None)
+            return Conditional(key=outcome_number, published=True, outcome=outcome)
+        self._unpublished[outcome_number] = (outcome, target_set_of_next_question)
+        return Conditional(key=outcome_number, published=False, outcome=None)

@@ -21,13 +21,13 @@ def require_values(values: Any) -> IntArray:
 
     Raises `InvalidValue` for values that are no integers, have two or more axes, or exceed 2**53 in size.
     """
-    whole_numbers = require_array("values", values, dtype_kinds="iu")
-    require(whole_numbers.ndim <= 1, "values.shape", whole_numbers.shape, "[] or [num_queries]")
+    integer_values = require_array("values", values, dtype_kinds="iu")
+    require(integer_values.ndim <= 1, "values.shape", integer_values.shape, "[] or [num_queries]")
     largest_size = max(
-        abs(int(whole_numbers.min(initial=0))), abs(int(whole_numbers.max(initial=0)))
+        abs(int(integer_values.min(initial=0))), abs(int(integer_values.max(initial=0)))
     )
     require(largest_size <= LARGEST_VALUE, "values", largest_size, "at most 2**53 in size")
-    return whole_numbers.astype(np.int64)
+    return integer_values.astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)

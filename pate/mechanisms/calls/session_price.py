@@ -4,11 +4,13 @@ from pate.accounting import ApproximateEvent, Event, PureDpEvent, SelfComposedEv
 from pate.accounting.q_targets import QTarget
 
 
-def priced_session_event(q_target: QTarget, max_hits_of_record: int, failure_prob: float) -> Event:
+def priced_session_event(
+    target_set: QTarget, max_hits_of_record: int, failure_prob: float
+) -> Event:
     """Returns the price of a session of target charging, for any number of calls.
 
     Args:
-        q_target: the target of each call; a call whose outcome lies in the target is a hit.
+        target_set: the target of each call; a call whose outcome lies in the target is a hit.
         max_hits_of_record: the most hits of the session that one record can affect, >= 1.
         failure_prob: the probability that more accesses are made than the price counts, in (0, 1). A call either
             accesses the private data or costs nothing.
@@ -16,7 +18,7 @@ def priced_session_event(q_target: QTarget, max_hits_of_record: int, failure_pro
     Source: Cohen & Lyu 2023; docs/proofs/target_charging.md.
     """
     num_accesses = session_price.min_accesses(
-        target_hits=max_hits_of_record, hit_prob=q_target.hit_prob, overrun_prob=failure_prob
+        target_hits=max_hits_of_record, hit_prob=target_set.hit_prob, overrun_prob=failure_prob
     )
-    accesses_event = SelfComposedEvent(PureDpEvent(q_target.epsilon), count=num_accesses)
+    accesses_event = SelfComposedEvent(PureDpEvent(target_set.epsilon), count=num_accesses)
     return ApproximateEvent(accesses_event, failure_prob=failure_prob)

@@ -73,7 +73,7 @@ class SparseVector(NoisyWhole):
     def event(self) -> Event:
         """The price of one session, for any number of queries."""
         return priced_session_event(
-            q_target=self.target,
+            target_set=self.target,
             max_hits_of_record=self.target_hits,
             failure_prob=self.failure_prob,
         )
@@ -93,13 +93,13 @@ class SparseVector(NoisyWhole):
         Returns:
             For each query the noisy number of items, or nothing where it is below the threshold.
         """
-        bits_by_query = _require_bits(bits, num_axes=2)
+        bits_by_query = _require_bits_of_items(bits, num_axes=2)
         num_units = bits_by_query.shape[1]
         vector_session = self.start(num_units=num_units)
         thresholds_by_query = np.broadcast_to(np.asarray(thresholds), (len(bits_by_query),))
         noisy_counts = [
-            vector_session.ask(bits_of_items, threshold=threshold, rng=rng)
-            for bits_of_items, threshold in zip(
+            vector_session.ask(bits_of_items, threshold=public_threshold, rng=rng)
+            for bits_of_items, public_threshold in zip(
                 bits_by_query, thresholds_by_query.tolist(), strict=True
             )
         ]
@@ -130,7 +130,7 @@ class SparseVectorSession(HeldBudget):
         """
         require_generator(rng)
         whole_threshold = require_threshold("threshold", threshold)
-        bits_of_items = _require_bits(bits, num_axes=1)
+        bits_of_items = _require_bits_of_items(bits, num_axes=1)
         is_complete = bits_of_items.shape == self._hits.shape
         require(is_complete, "bits.shape", bits_of_items.shape, f"{self._hits.shape}")
         with self._locked():
@@ -142,7 +142,7 @@ class SparseVectorSession(HeldBudget):
             return noisy_count
 
 
-def _require_bits(bits: Any, *, num_axes: int) -> BoolArray:
+def _require_bits_of_items(bits: Any, *, num_axes: int) -> BoolArray:
     """Returns an array of bits that has `num_axes` axes, 1 or 2.
 
     Raises `InvalidValue` for an array of another type, with another number of axes, or without entries.

@@ -63,7 +63,7 @@ class SweepTopK(NoisyWhole):
     def event(self) -> Event:
         """The price of one sweep, which has k hits."""
         return priced_session_event(
-            q_target=self.target, max_hits_of_record=self.k, failure_prob=self.failure_prob
+            target_set=self.target, max_hits_of_record=self.k, failure_prob=self.failure_prob
         )
 
     def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> ScoredTopK:
@@ -76,5 +76,7 @@ class SweepTopK(NoisyWhole):
         noisy_counts = checked_counts + self.noise.sample(checked_counts.shape, rng)
         indices_by_noisy_count = np.argsort(-noisy_counts, axis=-1, kind="stable")[..., : self.k]
         answered = np.ones(checked_counts.shape[:-1], dtype=bool)
-        noisy_scores = np.take_along_axis(noisy_counts, indices_by_noisy_count, axis=-1)
-        return ScoredTopK(indices=indices_by_noisy_count, answered=answered, scores=noisy_scores)
+        noisy_counts_of_top_k = np.take_along_axis(noisy_counts, indices_by_noisy_count, axis=-1)
+        return ScoredTopK(
+            indices=indices_by_noisy_count, answered=answered, scores=noisy_counts_of_top_k
+        )

@@ -54,8 +54,8 @@ class ThresholdCall(NoisyWhole):
 
     def noisy(self, values: Any, rng: np.random.Generator) -> IntArray:
         """Returns whole numbers `[]` or `[Q]` plus fresh discrete Laplace noise."""
-        checked_values = require_values(values)
-        return np.asarray(checked_values + self.noise.sample(checked_values.shape, rng))
+        noiseless_values = require_values(values)
+        return np.asarray(noiseless_values + self.noise.sample(noiseless_values.shape, rng))
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,8 @@ class BetweenThresholds(ThresholdCall):
     @property
     def target(self) -> QTarget:
         """The target set of target charging: the answer "between the thresholds"."""
-        width = (self.upper - self.lower) / self.sensitivity
-        return q_targets.between_thresholds(self.call_epsilon, width=width)
+        width_in_sensitivities = (self.upper - self.lower) / self.sensitivity
+        return q_targets.between_thresholds(self.call_epsilon, width=width_in_sensitivities)
 
     def __call__(self, values: Any, *, rng: np.random.Generator) -> Sides:
         """Compares one whole number `[]`, or each of a batch `[Q]`, with both thresholds after fresh noise is added.
@@ -184,21 +184,21 @@ class BetweenThresholds(ThresholdCall):
 
     def probabilities(self, values: Any) -> FloatArray:
         """Returns the probabilities of "below", "between" and "above" for each value, `[..., 3]`."""
-        checked_values = require_values(values)
+        noiseless_values = require_values(values)
         # The noise is symmetric, so P(z < lower - value) = P(z >= value - lower + 1).
-        least_falls_below_lower = checked_values - self.lower + 1
+        least_falls_below_lower = noiseless_values - self.lower + 1
         probs_below = self.noise.tail(least_falls_below_lower)
-        least_rises_to_upper = self.upper - checked_values
+        least_rises_to_upper = self.upper - noiseless_values
         probs_above = self.noise.tail(least_rises_to_upper)
         # The distance from the value to the nearest number between the thresholds; at most 0 for a value between. For
         # a value outside, "between" is a difference of two tails, whose quotient is exp(-width rate).
-        distances_to_range = np.maximum(
-            self.lower - checked_values, checked_values - self.upper + 1
+        whole_steps_to_range = np.maximum(
+            self.lower - noiseless_values, noiseless_values - self.upper + 1
         )
         width = self.upper - self.lower
-        tails = self.noise.tail(np.maximum(distances_to_range, 0))
+        tails = self.noise.tail(np.maximum(whole_steps_to_range, 0))
         probs_between_from_outside = tails * -np.expm1(-width * float(self.noise.rate))
         probs_between = np.where(
-            distances_to_range > 0, probs_between_from_outside, 1 - probs_below - probs_above
+            whole_steps_to_range > 0, probs_between_from_outside, 1 - probs_below - probs_above
         )
         return np.stack([probs_below, probs_between, probs_above], axis=-1)

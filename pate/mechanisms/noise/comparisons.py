@@ -100,14 +100,14 @@ def largest_noisy(
     if candidate_mask is not None:
         noisy_values[~candidate_mask] = -np.inf
     if k == 1:
-        ranked_columns, is_decided = _largest_of_floats(
+        ranked_columns, is_row_decided = _largest_of_floats(
             noisy_values, noise_rounding_error=drawn_noise.rounding_error
         )
     else:
-        ranked_columns, is_decided = _k_largest_of_floats(
+        ranked_columns, is_row_decided = _k_largest_of_floats(
             noisy_values, noise_rounding_error=drawn_noise.rounding_error, k=k
         )
-    for row in np.flatnonzero(~is_decided).tolist():
+    for row in np.flatnonzero(~is_row_decided).tolist():
         possible_columns = _possible_columns(
             noisy_values[row], noise_rounding_error=drawn_noise.rounding_error, k=k
         )
@@ -142,11 +142,11 @@ def _largest_of_floats(
         noise_rounding_error: a bound on the error of the noise.
     """
     columns = noisy_values.argmax(axis=1)[:, None]
-    largest_values = np.take_along_axis(noisy_values, columns, axis=1)
+    largest_noisy_values = np.take_along_axis(noisy_values, columns, axis=1)
     error_margins = 3 * _rounding_error_of(
-        largest_values, noise_rounding_error=noise_rounding_error
+        largest_noisy_values, noise_rounding_error=noise_rounding_error
     )
-    num_close = (noisy_values >= largest_values - error_margins).sum(axis=1)
+    num_close = (noisy_values >= largest_noisy_values - error_margins).sum(axis=1)
     return columns, np.asarray(num_close == 1)
 
 
@@ -169,17 +169,17 @@ def _k_largest_of_floats(
         -np.take_along_axis(noisy_values, columns, axis=1), axis=1
     )
     columns = np.take_along_axis(columns, falling_order_of_columns, axis=1)
-    falling_values = np.take_along_axis(noisy_values, columns, axis=1)
+    falling_noisy_values = np.take_along_axis(noisy_values, columns, axis=1)
     with np.errstate(invalid="ignore"):  # minus infinity less minus infinity: neither takes part
         rounding_errors = _rounding_error_of(
-            falling_values, noise_rounding_error=noise_rounding_error
+            falling_noisy_values, noise_rounding_error=noise_rounding_error
         )
         is_apart = (
-            falling_values[:, :-1] - rounding_errors[:, :-1]
-            > falling_values[:, 1:] + rounding_errors[:, 1:]
+            falling_noisy_values[:, :-1] - rounding_errors[:, :-1]
+            > falling_noisy_values[:, 1:] + rounding_errors[:, 1:]
         )
-    is_decided = (is_apart | np.isneginf(falling_values[:, 1:])).all(axis=1)
-    return columns[:, :k], np.asarray(is_decided)
+    is_row_decided = (is_apart | np.isneginf(falling_noisy_values[:, 1:])).all(axis=1)
+    return columns[:, :k], np.asarray(is_row_decided)
 
 
 def _possible_columns(noisy_row: FloatArray, noise_rounding_error: float, k: int) -> IntArray:
@@ -196,13 +196,15 @@ def _possible_columns(noisy_row: FloatArray, noise_rounding_error: float, k: int
     columns = np.flatnonzero(np.isfinite(noisy_row))
     if k >= len(columns):
         return columns
-    noisy_values = noisy_row[columns]
-    rounding_errors = _rounding_error_of(noisy_values, noise_rounding_error=noise_rounding_error)
-    lower_bounds = noisy_values - rounding_errors
+    noisy_values_of_row = noisy_row[columns]
+    rounding_errors = _rounding_error_of(
+        noisy_values_of_row, noise_rounding_error=noise_rounding_error
+    )
+    lower_bounds = noisy_values_of_row - rounding_errors
     place_of_k_th_largest = len(lower_bounds) - k
     rearranged_bounds = np.partition(lower_bounds, place_of_k_th_largest)
     k_th_largest_lower_bound = rearranged_bounds[place_of_k_th_largest]
-    return np.asarray(columns[noisy_values + rounding_errors >= k_th_largest_lower_bound])
+    return np.asarray(columns[noisy_values_of_row + rounding_errors >= k_th_largest_lower_bound])
 
 
 def _compare_numbers(first_entry: tuple[int, Number], second_entry: tuple[int, Number]) -> int:
@@ -213,8 +215,8 @@ def _compare_numbers(first_entry: tuple[int, Number], second_entry: tuple[int, N
     return (
         1
         if is_below(
-            first_number.compute_bounds,
-            second_number.compute_bounds,
+            first_number.compute_bounds_so_far,
+            second_number.compute_bounds_so_far,
             refine_functions=refine_functions,
         )
         else -1
@@ -270,20 +272,25 @@ def are_normally_above(
     rows_per_block = max(1, _BLOCK_SIZE // noiseless_values.shape[1])
     for start in range(0, len(noiseless_values), rows_per_block):
         row_range = slice(start, start + rows_per_block)
-        excess_in_grid_steps = lazy_uniforms[row_range].grid_index()
+        uniform_excess_in_grid_steps = lazy_uniforms[row_range].grid_index()
         if probabilities_of_counts is None:
             clipped_values = np.clip(noiseless_values[row_range], smallest_count, largest_count)
-            excess_in_grid_steps -= _probability_below(
+            uniform_excess_in_grid_steps -= _probability_below(
                 clipped_values, threshold=threshold, noise_std=noise_std
             )
         else:
-            excess_in_grid_steps -= probabilities_of_counts.take(
+            uniform_excess_in_grid_steps -= probabilities_of_counts.take(
                 noiseless_values[row_range], mode="clip"
             )
-        np.greater_equal(excess_in_grid_steps, 0, out=is_above[row_range])
-        if np.abs(excess_in_grid_steps, out=excess_in_grid_steps).min() > _GRID_MARGIN:
+        np.greater_equal(uniform_excess_in_grid_steps, 0, out=is_above[row_range])
+        if (
+            np.abs(uniform_excess_in_grid_steps, out=uniform_excess_in_grid_steps).min()
+            > _GRID_MARGIN
+        ):
             continue
-        for row_in_block, column in np.argwhere(excess_in_grid_steps <= _GRID_MARGIN).tolist():
+        for row_in_block, column in np.argwhere(
+            uniform_excess_in_grid_steps <= _GRID_MARGIN
+        ).tolist():
             row = start + row_in_block
             gaussian_number = number_of(
                 lazy_uniforms.entry((row, column)),
@@ -331,15 +338,15 @@ def are_above(
         threshold: the threshold for all values.
         weighted_noises: pairs of noise, `[Q, n]` or `[Q, 1]`, and the factor by which this noise is multiplied.
     """
-    excess_of_sums = noiseless_values - threshold
+    excess_over_threshold = noiseless_values - threshold
     rounding_errors = SMALL_ERROR * (np.abs(noiseless_values) + abs(threshold))
     for drawn_noise, factor in weighted_noises:
-        excess_of_sums = excess_of_sums + factor * drawn_noise.values
+        excess_over_threshold = excess_over_threshold + factor * drawn_noise.values
         rounding_errors = rounding_errors + abs(factor) * (
             drawn_noise.rounding_error + SMALL_ERROR * _LARGEST_NOISE
         )
-    is_above = excess_of_sums >= 0
-    for row, column in np.argwhere(np.abs(excess_of_sums) <= rounding_errors).tolist():
+    is_above = excess_over_threshold >= 0
+    for row, column in np.argwhere(np.abs(excess_over_threshold) <= rounding_errors).tolist():
         exact_noises = [
             (Fraction(factor), drawn_noise.make_number(row, column))
             for drawn_noise, factor in weighted_noises
@@ -358,7 +365,9 @@ def _is_above(
         constant=Fraction(noiseless_value) - Fraction(threshold), weighted_numbers=weighted_numbers
     )
     return not is_below(
-        excess_number.compute_bounds, _zero_bounds, refine_functions=excess_number.refine_functions
+        excess_number.compute_bounds_so_far,
+        _zero_bounds,
+        refine_functions=excess_number.refine_functions,
     )
 
 

@@ -96,19 +96,19 @@ class DiscreteGaussian(Parameters):
         signs = np.where(places_in_order % 2 == 1, 1, -1)
         return signs * ((places_in_order + 1) // 2)
 
-    def _enclose_weights(self, digits: int) -> Sequence[Interval]:
+    def _enclose_weights(self, decimal_digits: int) -> Sequence[Interval]:
         """Returns an interval of whole numbers around the weight exp(-z**2 / (2 variance)) of z = 0, 1, -1, 2, -2, ….
 
         All weights are multiplied by one factor. The last interval encloses the total weight of all further z, which
         are left out.
 
         Args:
-            digits: the number of decimal digits to which the weights are known.
+            decimal_digits: the number of decimal digits to which the weights are known.
         """
-        num_digits = digits + len(str(2 * self.variance))
+        num_digits = decimal_digits + len(str(2 * self.variance))
         largest_z = math.isqrt(math.ceil(2 * self.variance * _LOG_10_UP * num_digits)) + 1
         exponents = [Fraction(z * z, 2 * self.variance) for z in range(largest_z + 1)]
-        weight_intervals = exponential_encloser(exponents)(digits)
+        weight_intervals = exponential_encloser(exponents)(decimal_digits)
         both_signs = [interval for interval in weight_intervals[1:] for _ in range(2)]
         return [weight_intervals[0], *both_signs, (0, 1)]
 

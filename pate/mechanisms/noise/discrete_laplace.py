@@ -81,18 +81,18 @@ class DiscreteLaplace:
     def mass(self, values: ArrayLike) -> FloatArray:
         """Returns P(z = value) for each value."""
         # The weights exp(-r |z|) sum to (1 + exp(-r)) / (1 - exp(-r)) = 1 / tanh(r / 2).
-        rate = float(self.rate)
-        return np.asarray(np.tanh(rate / 2) * np.exp(-rate * np.abs(values)))
+        decay_rate = float(self.rate)
+        return np.asarray(np.tanh(decay_rate / 2) * np.exp(-decay_rate * np.abs(values)))
 
     def tail(self, values: ArrayLike) -> FloatArray:
         """Returns P(z >= value) for each value. Small probabilities are as accurate as those near 1."""
         float_values = np.asarray(values, dtype=np.float64)
-        rate = float(self.rate)
+        decay_rate = float(self.rate)
         # For a value v > 0 the tail is tanh(r / 2) exp(-r v) / (1 - exp(-r)) = exp(-r v) / (1 + exp(-r)).
-        factor = 1 / (1 + math.exp(-rate))
-        tail_above_0 = factor * np.exp(-rate * np.maximum(float_values, 0))
+        factor = 1 / (1 + math.exp(-decay_rate))
+        tail_above_0 = factor * np.exp(-decay_rate * np.maximum(float_values, 0))
         # By symmetry P(z < v) = P(z >= 1 - v), which is small for v <= 0.
-        rest_up_to_0 = factor * np.exp(-rate * (1 - np.minimum(float_values, 1)))
+        rest_up_to_0 = factor * np.exp(-decay_rate * (1 - np.minimum(float_values, 1)))
         return np.asarray(np.where(float_values > 0, tail_above_0, 1 - rest_up_to_0))
 
 
@@ -102,9 +102,9 @@ def _draw_geometric(num_values: int, rng: np.random.Generator) -> IntArray:
     geometric_numbers = np.zeros(num_values, dtype=np.int64)
     running_indices = np.arange(num_values)
     while running_indices.size:
-        unit_numerators = np.ones(running_indices.size, dtype=np.int64)
+        ones = np.ones(running_indices.size, dtype=np.int64)
         running_indices = running_indices[
-            toss_exponential_coins(numerators=unit_numerators, denominator=1, rng=rng)
+            toss_exponential_coins(numerators=ones, denominator=1, rng=rng)
         ]
         geometric_numbers[running_indices] += 1
     return geometric_numbers

@@ -31,11 +31,11 @@ class Number:
     """A random real number that is known as an interval, which becomes narrower as further random bits are drawn.
 
     Attributes:
-        compute_bounds: returns the interval, whose ends may be infinite.
+        compute_bounds_so_far: returns the interval, whose ends may be infinite.
         refine_functions: functions that draw further bits of the uniform numbers behind this number.
     """
 
-    compute_bounds: Callable[[], Limits]
+    compute_bounds_so_far: Callable[[], Limits]
     refine_functions: Sequence[Callable[[], None]]
 
 
@@ -49,13 +49,16 @@ def number_of(
         enclose_quantile: returns fractions below and above the function at a fraction, for a number of decimal digits.
     """
 
-    def compute_bounds() -> Limits:
-        low_end, high_end = lazy_uniform.compute_bounds()
-        lower = enclose_quantile(low_end, lazy_uniform.num_digits)[0] if low_end > 0 else -math.inf
-        upper = enclose_quantile(high_end, lazy_uniform.num_digits)[1] if high_end < 1 else math.inf
+    def compute_bounds_so_far() -> Limits:
+        low_end, high_end = lazy_uniform.compute_bounds_so_far()
+        decimal_digits = lazy_uniform.decimal_digits_to_compare
+        lower = enclose_quantile(low_end, decimal_digits)[0] if low_end > 0 else -math.inf
+        upper = enclose_quantile(high_end, decimal_digits)[1] if high_end < 1 else math.inf
         return lower, upper
 
-    return Number(compute_bounds=compute_bounds, refine_functions=(lazy_uniform.extend,))
+    return Number(
+        compute_bounds_so_far=compute_bounds_so_far, refine_functions=(lazy_uniform.extend,)
+    )
 
 
 def weighted_sum(
@@ -92,11 +95,11 @@ def _function_of_numbers(
         combine_bounds: returns an interval that contains the value, for the intervals of all numbers.
     """
 
-    def compute_bounds() -> Limits:
-        return combine_bounds([number.compute_bounds() for number in numbers])
+    def compute_bounds_so_far() -> Limits:
+        return combine_bounds([number.compute_bounds_so_far() for number in numbers])
 
     refine_functions = [refine for number in numbers for refine in number.refine_functions]
-    return Number(compute_bounds=compute_bounds, refine_functions=refine_functions)
+    return Number(compute_bounds_so_far=compute_bounds_so_far, refine_functions=refine_functions)
 
 
 @dataclass(frozen=True)
@@ -164,8 +167,8 @@ class DrawnNoise:
             new_noise: the new values, `[Q, 1]`.
             column_of_row: the column whose value is replaced in each row, `[Q]`.
         """
-        values_with_new_ones = self.values.copy()
-        np.put_along_axis(values_with_new_ones, column_of_row[:, None], new_noise.values, axis=1)
+        noise_with_replacements = self.values.copy()
+        np.put_along_axis(noise_with_replacements, column_of_row[:, None], new_noise.values, axis=1)
 
         def make_number(row: int, column: int) -> Number:
             return (
@@ -175,7 +178,7 @@ class DrawnNoise:
             )
 
         return type(self)(
-            values=values_with_new_ones,
+            values=noise_with_replacements,
             rounding_error=max(self.rounding_error, new_noise.rounding_error),
             make_number=make_number,
         )
@@ -189,17 +192,21 @@ def draw_noise(noise_kind: str, shape: tuple[int, ...], rng: np.random.Generator
         shape: `[Q, n]` or `[Q, 1]`.
         rng: draws one uniform number for each value.
     """
-    kind = KINDS[noise_kind]
+    continuous_noise = KINDS[noise_kind]
     lazy_uniforms = LazyUniforms.draw(shape=shape, rng=rng)
 
     def make_number(row: int, column: int) -> Number:
         # An array `[Q, 1]` has one value for all columns of a row.
         entry_index = (row, column if shape[1] > 1 else 0)
-        return number_of(lazy_uniforms.entry(entry_index), enclose_quantile=kind.enclose_quantile)
+        return number_of(
+            lazy_uniforms.entry(entry_index), enclose_quantile=continuous_noise.enclose_quantile
+        )
 
     u = lazy_uniforms.approximate()
     return DrawnNoise(
-        values=kind.quantile(u), rounding_error=_quantile_error(u), make_number=make_number
+        values=continuous_noise.quantile(u),
+        rounding_error=_quantile_error(u),
+        make_number=make_number,
     )
 
 
@@ -219,7 +226,7 @@ def draw_largest(
         rng: draws one uniform number for each entry.
         log_rounding_error: a bound on the error of `log_num_noises`.
     """
-    kind = KINDS[noise_kind]
+    continuous_noise = KINDS[noise_kind]
     lazy_uniforms = LazyUniforms.draw(shape=log_num_noises.shape, rng=rng)
     u = lazy_uniforms.approximate()
     # The largest of N noises is the quantile at u**(1 / N) = exp(-q), with q = -log(u) / N.
@@ -231,7 +238,7 @@ def draw_largest(
             log_neg_log_prob_below,
             np.log(-np.expm1(-np.exp(log_neg_log_prob_below))),
         )
-        values = kind.quantile_of_log(log_neg_log_prob_below, log_prob_above)
+        values = continuous_noise.quantile_of_logs(log_neg_log_prob_below, log_prob_above)
     error_of_logs = log_rounding_error + _ERROR_OF_LOG * (1 + float(np.abs(log_num_noises).max()))
     error_of_values = (_quantile_error(u) + error_of_logs) * (1 + float(np.abs(values).max()))
 
@@ -240,7 +247,7 @@ def draw_largest(
         return number_of(
             lazy_uniforms.entry((row, column)),
             enclose_quantile=partial(
-                _enclose_largest_quantile, kind.enclose_quantile, num_noises=num_noises
+                _enclose_largest_quantile, continuous_noise.enclose_quantile, num_noises=num_noises
             ),
         )
 
@@ -250,7 +257,7 @@ def draw_largest(
 def _enclose_largest_quantile(
     enclose_quantile: Callable[[Fraction, int], Bounds],
     u: Fraction,
-    digits: int,
+    decimal_digits: int,
     *,
     num_noises: int,
 ) -> Bounds:
@@ -259,19 +266,21 @@ def _enclose_largest_quantile(
     Args:
         enclose_quantile: returns fractions below and above the quantile of one noise.
         u: the probability, in (0, 1).
-        digits: the number of decimal digits of the result.
+        decimal_digits: the number of decimal digits of the result.
         num_noises: the number of noises, a whole number >= 1.
     """
     if num_noises == 1:
-        return enclose_quantile(u, digits)
+        return enclose_quantile(u, decimal_digits)
     # All noises lie below the quantile of u**(1 / num_noises) with probability u. That number is close to 1, and u may
     # be close to 0 or 1, so more digits are computed.
     extra_digits = sum(len(str(int(inverse))) for inverse in (num_noises, 1 / u, 1 / (1 - u)))
-    num_digits = digits + 4 + extra_digits
-    low_log, high_log = log_bounds(u, digits=num_digits)
-    low_root = exp_bounds(low_log / num_noises, digits=num_digits)[0]
-    high_root = exp_bounds(high_log / num_noises, digits=num_digits)[1]
-    return enclose_quantile(low_root, digits)[0], enclose_quantile(high_root, digits)[1]
+    num_digits = decimal_digits + 4 + extra_digits
+    low_log, high_log = log_bounds(u, decimal_digits=num_digits)
+    low_root = exp_bounds(low_log / num_noises, decimal_digits=num_digits)[0]
+    high_root = exp_bounds(high_log / num_noises, decimal_digits=num_digits)[1]
+    lower_bound, _ = enclose_quantile(low_root, decimal_digits)
+    _, upper_bound = enclose_quantile(high_root, decimal_digits)
+    return lower_bound, upper_bound
 
 
 def _quantile_error(u: FloatArray) -> float:

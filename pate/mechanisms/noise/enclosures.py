@@ -21,58 +21,58 @@ _LOG_10_UP = Fraction(23026, 10_000)
 _HALF = Fraction(1, 2)
 
 
-def exp_bounds(exponent: Fraction, digits: int) -> Bounds:
-    """Returns fractions below and above exp(exponent), each within 10**-digits, for exponent <= 0."""
-    decimal_context = _context(digits)
+def exp_bounds(exponent: Fraction, decimal_digits: int) -> Bounds:
+    """Returns fractions below and above exp(exponent), each within 10**-decimal_digits, for exponent <= 0."""
+    decimal_context = _context(decimal_digits)
     value = Fraction(decimal_context.exp(_decimal(exponent, decimal_context)))
-    slack = Fraction(1, 10**digits)
+    slack = Fraction(1, 10**decimal_digits)
     return max(value - slack, Fraction(0)), value + slack
 
 
-def log_bounds(number: Fraction, digits: int) -> Bounds:
-    """Returns fractions below and above log(number), each within 10**-digits, for number > 0."""
+def log_bounds(number: Fraction, decimal_digits: int) -> Bounds:
+    """Returns fractions below and above log(number), each within 10**-decimal_digits, for number > 0."""
     num_bits = max(number.numerator.bit_length(), number.denominator.bit_length())
     num_digits_before_point = len(str(num_bits))
-    decimal_context = _context(digits + num_digits_before_point)
+    decimal_context = _context(decimal_digits + num_digits_before_point)
     value = Fraction(decimal_context.ln(_decimal(number, decimal_context)))
-    slack = Fraction(1, 10**digits)
+    slack = Fraction(1, 10**decimal_digits)
     return value - slack, value + slack
 
 
-def normal_bounds(x: Fraction, digits: int) -> Bounds:
-    """Returns fractions below and above P[N(0, 1) <= x], each within 10**-digits."""
+def normal_bounds(x: Fraction, decimal_digits: int) -> Bounds:
+    """Returns fractions below and above P[N(0, 1) <= x], each within 10**-decimal_digits."""
     if x > 0:
-        low, high = normal_bounds(-x, digits)
+        low, high = normal_bounds(-x, decimal_digits)
         return 1 - high, 1 - low
-    slack = Fraction(1, 10**digits)
-    if x * x > 2 * _LOG_10_UP * digits + 2:  # as P <= exp(-x**2 / 2) / 2
+    slack = Fraction(1, 10**decimal_digits)
+    if x * x > 2 * _LOG_10_UP * decimal_digits + 2:  # as P <= exp(-x**2 / 2) / 2
         return Fraction(0), slack
     # With t = -x and the density phi, P = 1/2 - phi(t) times the sum over n of t**(2 n + 1) / (1 3 5 … (2 n + 1)). All
     # terms of the sum are positive, so nothing cancels in it.
-    decimal_context = _context(digits)
+    decimal_context = _context(decimal_digits)
     t = _decimal(-x, decimal_context)
     t_squared = decimal_context.multiply(t, t)
-    series_term = t
-    series_sum = t
+    normal_cdf_term = t
+    normal_cdf_series = t
     odd_number = 1
-    while 2 * t_squared > odd_number or series_sum < decimal_context.multiply(
-        series_term, Decimal(10) ** (digits + 3)
+    while 2 * t_squared > odd_number or normal_cdf_series < decimal_context.multiply(
+        normal_cdf_term, Decimal(10) ** (decimal_digits + 3)
     ):
         odd_number += 2
-        series_term = decimal_context.divide(
-            decimal_context.multiply(series_term, t_squared), Decimal(odd_number)
+        normal_cdf_term = decimal_context.divide(
+            decimal_context.multiply(normal_cdf_term, t_squared), Decimal(odd_number)
         )
-        series_sum = decimal_context.add(series_sum, series_term)
+        normal_cdf_series = decimal_context.add(normal_cdf_series, normal_cdf_term)
     exponent = decimal_context.divide(t_squared, Decimal(-2))
     two_pi = decimal_context.multiply(Decimal(2), _pi(decimal_context.prec))
     density = decimal_context.divide(decimal_context.exp(exponent), decimal_context.sqrt(two_pi))
-    value = _HALF - Fraction(decimal_context.multiply(density, series_sum))
+    value = _HALF - Fraction(decimal_context.multiply(density, normal_cdf_series))
     return max(value - slack, Fraction(0)), value + slack
 
 
-def _context(digits: int) -> Context:
-    """Returns a context of decimal arithmetic with `digits` digits, plus spare digits for rounding errors."""
-    return Context(prec=digits + _SPARE_DIGITS, Emin=-(10**9), Emax=10**9)
+def _context(decimal_digits: int) -> Context:
+    """Returns a context of decimal arithmetic with `decimal_digits` digits, plus spare digits for rounding errors."""
+    return Context(prec=decimal_digits + _SPARE_DIGITS, Emin=-(10**9), Emax=10**9)
 
 
 def _decimal(number: Fraction, decimal_context: Context) -> Decimal:
@@ -82,21 +82,21 @@ def _decimal(number: Fraction, decimal_context: Context) -> Decimal:
 
 # Few numbers of digits occur, and each is asked for many times.
 @lru_cache(maxsize=16)
-def _pi(digits: int) -> Decimal:
-    """Returns pi, rounded to `digits` digits."""
+def _pi(decimal_digits: int) -> Decimal:
+    """Returns pi, rounded to `decimal_digits` digits."""
     # Machin's formula in whole numbers: pi = 16 arctan(1/5) - 4 arctan(1/239)
     scaled_pi = 0
     for factor, inverse in ((16, 5), (-4, 239)):
         # arctan(x) is the sum of x**odd / odd over odd numbers, with alternating signs
         sign = 1
         odd = 1
-        power = 10 ** (digits + 10) // inverse
+        power = 10 ** (decimal_digits + 10) // inverse
         while power:
             scaled_pi += sign * factor * (power // odd)
             sign = -sign
             odd += 2
             power //= inverse * inverse
-    return Decimal(scaled_pi).scaleb(-digits - 10, Context(prec=digits + 12))
+    return Decimal(scaled_pi).scaleb(-decimal_digits - 10, Context(prec=decimal_digits + 12))
 
 
 def is_below(

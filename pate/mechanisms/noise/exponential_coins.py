@@ -52,8 +52,10 @@ def toss_exponential(
         One bit for each deficit: True if its coin shows True.
     """
 
-    def enclose_chance(exponent: Fraction, digits: int) -> Bounds:
-        lower_bound, upper_bound = exp_bounds(exponent, digits=digits + log2_chance_factor)
+    def enclose_chance(exponent: Fraction, decimal_digits: int) -> Bounds:
+        lower_bound, upper_bound = exp_bounds(
+            exponent, decimal_digits=decimal_digits + log2_chance_factor
+        )
         return lower_bound * 2**log2_chance_factor, upper_bound * 2**log2_chance_factor
 
     with np.errstate(over="ignore"):  # a quotient of minus infinity is raised to `_LOWEST_EXPONENT`
@@ -120,13 +122,13 @@ def _first_coin_encloser(deficits: IntArray, noise_scale: float) -> WeightEnclos
     exponents = [Fraction(deficit) / Fraction(noise_scale) for deficit in deficits.tolist()]
     enclose_coin_weights = exponential_encloser(exponents)
 
-    def enclose_weights(digits: int) -> list[Interval]:
-        unit = 10**digits
+    def enclose_weights(decimal_digits: int) -> list[Interval]:
+        unit = 10**decimal_digits
         # Bounds, in the unit, on the probability that no coin so far shows True.
         lower_bound_of_none = unit
         upper_bound_of_none = unit
         weight_intervals = []
-        for lower_coin_weight, upper_coin_weight in enclose_coin_weights(digits):
+        for lower_coin_weight, upper_coin_weight in enclose_coin_weights(decimal_digits):
             weight_intervals.append(
                 (
                     lower_bound_of_none * lower_coin_weight // unit,
@@ -165,11 +167,11 @@ def draw_lucky_place(
         noise_scale: the scale, > 0.
         rng: draws the coins.
     """
-    base_deficit = int(deficits[first_place])
-    excesses_of_levels = [level * noise_scale * _LOG_2_UP for level in range(_NUM_LEVELS + 1)]
+    deficit_of_first_place = int(deficits[first_place])
+    excesses_at_level_starts = [level * noise_scale * _LOG_2_UP for level in range(_NUM_LEVELS + 1)]
     smallest_deficits = [
-        base_deficit + math.ceil(min(excess_of_level, _LARGEST_STEP))
-        for excess_of_level in (*excesses_of_levels, FAR * noise_scale)
+        deficit_of_first_place + math.ceil(min(level_start_excess, _LARGEST_STEP))
+        for level_start_excess in (*excesses_at_level_starts, FAR * noise_scale)
     ]
     # The place at which each level begins, and that at which the last level ends.
     level_boundaries = np.maximum(np.searchsorted(deficits, smallest_deficits), first_place)
@@ -190,7 +192,7 @@ def draw_lucky_place(
         deficits[None, level_boundaries[-1] :],
         noise_scale=noise_scale,
         rng=rng,
-        base_deficit=base_deficit,
+        base_deficit=deficit_of_first_place,
     )[0]
     lucky_places = []
     for level, (level_start, level_end) in enumerate(pairwise(level_boundaries.tolist())):
@@ -201,7 +203,7 @@ def draw_lucky_place(
         )
         places = level_start + thinned_places
         is_coin_true = toss_exponential(
-            deficits[places] - base_deficit,
+            deficits[places] - deficit_of_first_place,
             noise_scale=noise_scale,
             rng=rng,
             log2_chance_factor=level,
@@ -225,7 +227,7 @@ def _first_lucky_place(
     The places take turns in a random order, each once, until a coin shows True. The arguments are those of
     `draw_lucky_place`, and `batch_size`, the number of places that are drawn at a time.
     """
-    base_deficit = int(deficits[first_place])
+    deficit_of_first_place = int(deficits[first_place])
     tossed_places = np.zeros(0, dtype=np.int64)
     while True:
         places = rng.integers(first_place, len(deficits), size=batch_size)
@@ -233,7 +235,7 @@ def _first_lucky_place(
         places = places[np.sort(first_indices)]
         places = places[candidate_mask[places] & ~np.isin(places, tossed_places)]
         is_coin_true = toss_exponential(
-            deficits[places] - base_deficit, noise_scale=noise_scale, rng=rng
+            deficits[places] - deficit_of_first_place, noise_scale=noise_scale, rng=rng
         )
         if is_coin_true.any():
             return int(places[is_coin_true.argmax()])

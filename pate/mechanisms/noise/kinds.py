@@ -26,9 +26,10 @@ class NoiseKind:
         cdf: returns the distribution function at each number.
         quantile: returns the quantile of each float u in (0, 1). Its error is at most 2**-46 (1 + |value|), besides the
             error that comes from an error of u.
-        quantile_of_log: returns the same quantile from two arguments that are accurate at both ends: log q, where
-            u = exp(-q), and log(1 - u).
-        enclose_quantile: returns fractions below and above the quantile of a fraction u, at most 3 * 10**-digits apart.
+        quantile_of_logs: returns the same quantile from two arguments that are accurate at both ends: log(-log u) and
+            log(1 - u).
+        enclose_quantile: returns fractions below and above the quantile of a fraction u, for a number of decimal
+            digits; they are at most 3 units of the last digit apart.
         negligible_below: the number below which the noise has a negligible probability in double precision.
         negligible_above: the number above which the noise has a negligible probability in double precision.
         kinks: the numbers at which the density is not smooth.
@@ -39,7 +40,7 @@ class NoiseKind:
     density: Curve
     cdf: Curve
     quantile: Curve
-    quantile_of_log: Callable[[FloatArray, FloatArray], FloatArray]
+    quantile_of_logs: Callable[[FloatArray, FloatArray], FloatArray]
     enclose_quantile: Callable[[Fraction, int], Bounds]
     negligible_below: float
     negligible_above: float = 42.0
@@ -57,32 +58,35 @@ def _negated(bounds: Bounds) -> Bounds:
     return -bounds[1], -bounds[0]
 
 
-def _enclose_gumbel_quantile(u: Fraction, digits: int) -> Bounds:
+def _enclose_gumbel_quantile(u: Fraction, decimal_digits: int) -> Bounds:
     """Returns fractions below and above the Gumbel quantile -log(-log u)."""
     # -log u is at least 1 - u, so these digits are enough for the outer logarithm.
-    num_digits = digits + len(str(int(1 / (1 - u)))) + 1
-    low, high = log_bounds(u, digits=num_digits)
-    return -log_bounds(-low, digits=digits)[1], -log_bounds(-high, digits=digits)[0]
+    num_digits = decimal_digits + len(str(int(1 / (1 - u)))) + 1
+    low, high = log_bounds(u, decimal_digits=num_digits)
+    _, high_of_log = log_bounds(-low, decimal_digits=decimal_digits)
+    low_of_log, _ = log_bounds(-high, decimal_digits=decimal_digits)
+    return -high_of_log, -low_of_log
 
 
-def _enclose_normal_quantile(u: Fraction, digits: int) -> Bounds:
+def _enclose_normal_quantile(u: Fraction, decimal_digits: int) -> Bounds:
     """Returns fractions below and above the normal quantile of u, by Newton's method."""
     if u > _HALF:
-        return _negated(_enclose_normal_quantile(1 - u, digits))
+        return _negated(_enclose_normal_quantile(1 - u, decimal_digits))
     log_u = math.log(u.numerator) - math.log(u.denominator)
     x = Fraction(float(ndtri_exp(log_u)))
-    half_width = Fraction(1, 10**digits)
+    half_width = Fraction(1, 10**decimal_digits)
     # Steps are rounded to a grid, so that fractions stay short.
-    steps_per_unit = 10 ** (digits + 4)
+    steps_per_unit = 10 ** (decimal_digits + 4)
     while True:
         log_density = -(float(x) ** 2) / 2 - math.log(2 * math.pi) / 2
-        num_digits = digits + 4 + math.ceil(-log_density / math.log(10))
-        cdf_below = normal_bounds(x - half_width, digits=num_digits)
-        cdf_above = normal_bounds(x + half_width, digits=num_digits)
+        num_digits = decimal_digits + 4 + math.ceil(-log_density / math.log(10))
+        cdf_below = normal_bounds(x - half_width, decimal_digits=num_digits)
+        cdf_above = normal_bounds(x + half_width, decimal_digits=num_digits)
         if cdf_below[1] <= u <= cdf_above[0]:
             return x - half_width, x + half_width
-        cdf = sum(normal_bounds(x, digits=num_digits)) / 2
-        density = exp_bounds(-x * x / 2, digits=num_digits)[1] / Fraction(math.sqrt(2 * math.pi))
+        cdf = sum(normal_bounds(x, decimal_digits=num_digits)) / 2
+        _, high_of_exp = exp_bounds(-x * x / 2, decimal_digits=num_digits)
+        density = high_of_exp / Fraction(math.sqrt(2 * math.pi))
         x = Fraction(round((x - (cdf - u) / density) * steps_per_unit), steps_per_unit)
 
 
@@ -92,15 +96,17 @@ UNIT_NOISES = {
         density=_zero_if_negative(curve=lambda x: np.exp(-x)),
         cdf=_zero_if_negative(curve=lambda x: -np.expm1(-x)),
         quantile=lambda u: -np.log1p(-u),
-        quantile_of_log=lambda log_q, log_above: -log_above,
-        enclose_quantile=lambda u, digits: _negated(log_bounds(1 - u, digits=digits)),
+        quantile_of_logs=lambda log_neg_log_u, log_above: -log_above,
+        enclose_quantile=lambda u, decimal_digits: _negated(
+            log_bounds(1 - u, decimal_digits=decimal_digits)
+        ),
         negligible_below=0.0,
     ),
     "gumbel": NoiseKind(
         density=lambda x: np.exp(-x - np.exp(-np.maximum(x, -600.0))),
         cdf=lambda x: np.exp(-np.exp(np.minimum(-x, 600.0))),
         quantile=lambda u: -np.log(-np.log(u)),
-        quantile_of_log=lambda log_q, log_above: -log_q,
+        quantile_of_logs=lambda log_neg_log_u, log_above: -log_neg_log_u,
         enclose_quantile=_enclose_gumbel_quantile,
         negligible_below=-7.0,
     ),
@@ -108,8 +114,12 @@ UNIT_NOISES = {
         density=_zero_if_negative(curve=lambda x: 2 * expit(x) * expit(-x)),
         cdf=_zero_if_negative(curve=lambda x: np.tanh(x / 2)),
         quantile=lambda u: np.log((1 + u) / (1 - u)),
-        quantile_of_log=lambda log_q, log_above: np.log1p(np.exp(-np.exp(log_q))) - log_above,
-        enclose_quantile=lambda u, digits: log_bounds((1 + u) / (1 - u), digits=digits),
+        quantile_of_logs=lambda log_neg_log_u, log_above: (
+            np.log1p(np.exp(-np.exp(log_neg_log_u))) - log_above
+        ),
+        enclose_quantile=lambda u, decimal_digits: log_bounds(
+            (1 + u) / (1 - u), decimal_digits=decimal_digits
+        ),
         negligible_below=0.0,
     ),
     "laplace": NoiseKind(
@@ -118,13 +128,15 @@ UNIT_NOISES = {
             x < 0, 0.5 * np.exp(np.minimum(x, 0.0)), 1 - 0.5 * np.exp(-np.maximum(x, 0.0))
         ),
         quantile=lambda u: np.where(u < 0.5, 1, -1) * np.log(2 * np.minimum(u, 1 - u)),
-        quantile_of_log=lambda log_q, log_above: np.where(
-            log_q > math.log(math.log(2)), math.log(2) - np.exp(log_q), -math.log(2) - log_above
+        quantile_of_logs=lambda log_neg_log_u, log_above: np.where(
+            log_neg_log_u > math.log(math.log(2)),
+            math.log(2) - np.exp(log_neg_log_u),
+            -math.log(2) - log_above,
         ),
-        enclose_quantile=lambda u, digits: (
-            log_bounds(2 * u, digits=digits)
+        enclose_quantile=lambda u, decimal_digits: (
+            log_bounds(2 * u, decimal_digits=decimal_digits)
             if u <= _HALF
-            else _negated(log_bounds(2 - 2 * u, digits=digits))
+            else _negated(log_bounds(2 - 2 * u, decimal_digits=decimal_digits))
         ),
         negligible_below=-42.0,
     ),
@@ -132,8 +144,10 @@ UNIT_NOISES = {
         density=lambda x: np.asarray(expit(x) * expit(-x)),
         cdf=lambda x: np.asarray(expit(x)),
         quantile=lambda u: np.log(u / (1 - u)),
-        quantile_of_log=lambda log_q, log_above: -np.exp(log_q) - log_above,
-        enclose_quantile=lambda u, digits: log_bounds(u / (1 - u), digits=digits),
+        quantile_of_logs=lambda log_neg_log_u, log_above: -np.exp(log_neg_log_u) - log_above,
+        enclose_quantile=lambda u, decimal_digits: log_bounds(
+            u / (1 - u), decimal_digits=decimal_digits
+        ),
         negligible_below=-42.0,
     ),
 }
@@ -143,8 +157,10 @@ KINDS = UNIT_NOISES | {
         density=lambda x: np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi),
         cdf=lambda x: np.asarray(ndtr(x)),
         quantile=lambda u: np.asarray(ndtri(u)),
-        quantile_of_log=lambda log_q, log_above: np.where(
-            -np.exp(log_q) < log_above, ndtri_exp(-np.exp(log_q)), -ndtri_exp(log_above)
+        quantile_of_logs=lambda log_neg_log_u, log_above: np.where(
+            -np.exp(log_neg_log_u) < log_above,
+            ndtri_exp(-np.exp(log_neg_log_u)),
+            -ndtri_exp(log_above),
         ),
         enclose_quantile=_enclose_normal_quantile,
         negligible_below=-9.5,
@@ -155,8 +171,8 @@ KINDS = UNIT_NOISES | {
         density=lambda x: np.where(np.abs(x) <= 1, 0.5, 0.0),
         cdf=lambda x: np.clip((x + 1) / 2, 0.0, 1.0),
         quantile=lambda u: 2 * u - 1,
-        quantile_of_log=lambda log_q, log_above: 2 * np.exp(-np.exp(log_q)) - 1,
-        enclose_quantile=lambda u, digits: (2 * u - 1, 2 * u - 1),
+        quantile_of_logs=lambda log_neg_log_u, log_above: 2 * np.exp(-np.exp(log_neg_log_u)) - 1,
+        enclose_quantile=lambda u, decimal_digits: (2 * u - 1, 2 * u - 1),
         negligible_below=-1.0,
         negligible_above=1.0,
         kinks=(-1.0, 1.0),

@@ -51,7 +51,7 @@ class LazyUniform:
         self._reserved_words = list(reserved_words)
 
     @property
-    def num_digits(self) -> int:
+    def decimal_digits_to_compare(self) -> int:
         """The number of decimal digits to which another number is computed before it is compared with this number.
 
         These are the digits that the bits drawn so far determine, plus 4. So the bounds on the other number are
@@ -59,7 +59,7 @@ class LazyUniform:
         """
         return int(self.num_bits * _DIGITS_PER_BIT) + 4
 
-    def compute_bounds(self) -> Bounds:
+    def compute_bounds_so_far(self) -> Bounds:
         """Returns the ends of the interval in which the number lies, from the bits drawn so far."""
         denominator = 1 << self.num_bits
         return Fraction(self.numerator, denominator), Fraction(self.numerator + 1, denominator)
@@ -82,12 +82,12 @@ class LazyUniform:
             enclose_number: returns bounds on the real number, for a number of decimal digits.
         """
 
-        def compute_bounds_so_far() -> Bounds:
-            return enclose_number(self.num_digits)
+        def enclose_number_so_far() -> Bounds:
+            return enclose_number(self.decimal_digits_to_compare)
 
         return is_below(
-            self.compute_bounds,
-            compute_second_bounds=compute_bounds_so_far,
+            self.compute_bounds_so_far,
+            compute_second_bounds=enclose_number_so_far,
             refine_functions=[self.extend],
         )
 

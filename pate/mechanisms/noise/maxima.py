@@ -33,7 +33,7 @@ def exponential_argmax(values_in_scales: FloatArray) -> FloatArray:
     exp_values = np.exp(values_in_scales - values_in_scales.max(axis=-1, keepdims=True))
     # On panels of this width 16 nodes integrate a polynomial of degree n to the last digits.
     nodes, panel_half_widths = panels(
-        corners=np.array([0.0, 1.0]), largest_width=8 / exp_values.shape[-1]
+        break_points=np.array([0.0, 1.0]), largest_width=8 / exp_values.shape[-1]
     )
     factors_by_panel_and_node = 1 - exp_values[..., None, None] * nodes
     integrands = _products_over_other_indices(factors_by_panel_and_node)
@@ -184,32 +184,32 @@ def _on_grid(
         The density `[n, P, 16]`, the distribution function `[n, P, 16]`, and half the width of each panel `[P, 1]`.
     """
     kinks = (row_in_scales[:, None] + np.array(unit_noise.kinks)).ravel()
-    corners = np.unique(
+    break_points = np.unique(
         [
             start_value,
             *kinks[kinks > start_value],
             row_in_scales.max() + unit_noise.negligible_above,
         ]
     )
-    nodes, panel_half_widths = panels(corners, largest_width=unit_noise.panel_width)
+    nodes, panel_half_widths = panels(break_points, largest_width=unit_noise.panel_width)
     noise_at_nodes = nodes - row_in_scales[:, None, None]
     return unit_noise.density(noise_at_nodes), unit_noise.cdf(noise_at_nodes), panel_half_widths
 
 
-def panels(corners: FloatArray, largest_width: float) -> tuple[FloatArray, FloatArray]:
+def panels(break_points: FloatArray, largest_width: float) -> tuple[FloatArray, FloatArray]:
     """Returns the nodes of a quadrature over P panels, intervals on which the integrand is smooth.
 
     Args:
-        corners: rising numbers. Each is an end of a panel; the first and last are the ends of the integral.
+        break_points: rising numbers. Each is an end of a panel; the first and last are the ends of the integral.
         largest_width: the largest width of a panel.
 
     Returns:
         The nodes `[P, 16]`, and half the width of each panel `[P, 1]`.
     """
     edges_of_panels = []
-    for low_corner, high_corner in pairwise(corners):
-        num_panels = max(1, int(np.ceil((high_corner - low_corner) / largest_width)))
-        edges_of_panels.append(np.linspace(low_corner, high_corner, num_panels + 1))
+    for low_break_point, high_break_point in pairwise(break_points):
+        num_panels = max(1, int(np.ceil((high_break_point - low_break_point) / largest_width)))
+        edges_of_panels.append(np.linspace(low_break_point, high_break_point, num_panels + 1))
     low_ends = np.concatenate([edge_run[:-1] for edge_run in edges_of_panels])[:, None]
     high_ends = np.concatenate([edge_run[1:] for edge_run in edges_of_panels])[:, None]
     panel_half_widths = (high_ends - low_ends) / 2

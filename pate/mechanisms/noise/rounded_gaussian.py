@@ -24,7 +24,7 @@ _WORD_UNIT = 2.0**-64
 _COIN_MARGIN = 2.0**-40
 # Entry j - 1 is floor(exp(-j) 2**64). A uniform number whose first 64 bits are smaller is below exp(-j).
 _EXP_TABLE = np.array(
-    [math.floor(exp_bounds(-Fraction(j), digits=40)[0] * 2**64) for j in range(1, 45)],
+    [math.floor(exp_bounds(-Fraction(j), decimal_digits=40)[0] * 2**64) for j in range(1, 45)],
     dtype=np.uint64,
 )
 
@@ -83,10 +83,12 @@ class RoundedGaussian(Parameters):
         whole_parts, is_decided = _geometric_numbers(uniform_words[0])
         fractions = uniform_words[1] * _WORD_UNIT
         coins = uniform_words[2] * _WORD_UNIT
-        exponents = -0.5 * (whole_parts - 1.0) ** 2 - fractions * whole_parts - 0.5 * fractions**2
-        chances = np.exp(exponents)
-        accepted = coins < chances
-        is_decided &= np.abs(coins - chances) > _COIN_MARGIN
+        log_acceptance_chances = (
+            -0.5 * (whole_parts - 1.0) ** 2 - fractions * whole_parts - 0.5 * fractions**2
+        )
+        acceptance_chances = np.exp(log_acceptance_chances)
+        accepted = coins < acceptance_chances
+        is_decided &= np.abs(coins - acceptance_chances) > _COIN_MARGIN
         # The value is rounded down after 0.5 was added, so that it lies between the whole numbers on both sides.
         shifted_magnitudes = self.std * (whole_parts + fractions) + 0.5
         rounded_magnitudes = np.floor(shifted_magnitudes)
@@ -123,15 +125,15 @@ class RoundedGaussian(Parameters):
         def compute_chance_bounds() -> Bounds:
             low_end, high_end = (
                 (whole_part + end_of_fraction) ** 2 / 2 + Fraction(1, 2) - whole_part
-                for end_of_fraction in fraction_uniform.compute_bounds()
+                for end_of_fraction in fraction_uniform.compute_bounds_so_far()
             )
             return (
-                exp_bounds(-high_end, digits=fraction_uniform.num_digits)[0],
-                exp_bounds(-low_end, digits=fraction_uniform.num_digits)[1],
+                exp_bounds(-high_end, decimal_digits=fraction_uniform.decimal_digits_to_compare)[0],
+                exp_bounds(-low_end, decimal_digits=fraction_uniform.decimal_digits_to_compare)[1],
             )
 
         is_accepted = is_below(
-            coin_uniform.compute_bounds,
+            coin_uniform.compute_bounds_so_far,
             compute_chance_bounds,
             refine_functions=[fraction_uniform.extend, coin_uniform.extend],
         )
@@ -140,7 +142,7 @@ class RoundedGaussian(Parameters):
         while True:
             low_end, high_end = (
                 math.floor(Fraction(self.std) * (whole_part + end_of_fraction) + Fraction(1, 2))
-                for end_of_fraction in fraction_uniform.compute_bounds()
+                for end_of_fraction in fraction_uniform.compute_bounds_so_far()
             )
             if low_end == high_end:
                 return low_end, True

@@ -64,7 +64,7 @@ def index_of(lazy_uniform: LazyUniform, enclose_weights: WeightEncloser) -> int:
         enclose_weights: encloses the weights of all indices.
     """
     while True:
-        intervals = enclose_weights(lazy_uniform.num_digits)
+        intervals = enclose_weights(lazy_uniform.decimal_digits_to_compare)
         # The target, u times the total weight, lies between these numbers over 2**num_bits.
         lowest_target = lazy_uniform.numerator * sum(lower_weight for lower_weight, _ in intervals)
         highest_target = (lazy_uniform.numerator + 1) * sum(
@@ -92,12 +92,12 @@ def exponential_encloser(
         class_sizes: whole numbers >= 1, one for each index; None for 1.
     """
 
-    def enclose_weights(digits: int) -> list[Interval]:
-        num_digits = digits + (0 if class_sizes is None else len(str(max(class_sizes))))
+    def enclose_weights(decimal_digits: int) -> list[Interval]:
+        num_digits = decimal_digits + (0 if class_sizes is None else len(str(max(class_sizes))))
         units_per_one = 10**num_digits
         interval_of = dict[Fraction, Interval]()
         for exponent in set(exponents):
-            lower_bound, upper_bound = exp_bounds(-exponent, digits=num_digits)
+            lower_bound, upper_bound = exp_bounds(-exponent, decimal_digits=num_digits)
             interval_of[exponent] = (
                 math.floor(lower_bound * units_per_one),
                 math.ceil(upper_bound * units_per_one),
@@ -129,10 +129,10 @@ def encloser_with_rest(
         make_encloser_of_all: returns the function that encloses the weights of all indices, in the same order.
     """
 
-    def enclose_weights(digits: int) -> Sequence[Interval]:
-        if rest_share * 10**digits > 1:
-            return make_encloser_of_all()(digits)
-        window_weight_intervals = enclose_window_weights(digits)
+    def enclose_weights(decimal_digits: int) -> Sequence[Interval]:
+        if rest_share * 10**decimal_digits > 1:
+            return make_encloser_of_all()(decimal_digits)
+        window_weight_intervals = enclose_window_weights(decimal_digits)
         window_total = sum(high for _, high in window_weight_intervals)
         return [*window_weight_intervals, (0, math.ceil(rest_share * 2 * window_total))]
 
@@ -149,11 +149,11 @@ def boundary_encloser(enclose_weights: WeightEncloser) -> WeightEncloser:
         enclose_weights: encloses the weights of the outcomes of the wrapped mechanism.
     """
 
-    def enclose_weights_with_boundary(digits: int) -> list[Interval]:
+    def enclose_weights_with_boundary(decimal_digits: int) -> list[Interval]:
         # All weights are doubled, so that half of the total is a whole number.
         doubled_intervals = [
             (2 * lower_weight, 2 * upper_weight)
-            for lower_weight, upper_weight in enclose_weights(digits)
+            for lower_weight, upper_weight in enclose_weights(decimal_digits)
         ]
         # The weight of the boundary rises with every weight, so lows give its low, and highs its high.
         low_boundary = _boundary_weight([lower_weight for lower_weight, _ in doubled_intervals])
@@ -192,12 +192,12 @@ def permute_and_flip_encloser(deficits: FloatArray, noise_scale: float) -> Weigh
     """
     enclose_softmax_weights = softmax_encloser(deficits, noise_scale=noise_scale)
 
-    # Each w is taken as a fraction within 10**-digits, which moves the integral by at most 1 + n / 2 times as much. The
-    # integral of the fractions is exact.
-    def enclose_weights(digits: int) -> list[Interval]:
-        denominator = 10**digits
+    # Each w is taken as a fraction within 10**-decimal_digits, which moves the integral by at most 1 + n / 2 times as
+    # much. The integral of the fractions is exact.
+    def enclose_weights(decimal_digits: int) -> list[Interval]:
+        denominator = 10**decimal_digits
         slack = len(deficits) + 2
-        weight_numerators = [low for low, _ in enclose_softmax_weights(digits)]
+        weight_numerators = [low for low, _ in enclose_softmax_weights(decimal_digits)]
         weight_intervals = []
         for index, weight_numerator in enumerate(weight_numerators):
             numerators_of_other_weights = [

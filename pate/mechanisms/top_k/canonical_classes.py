@@ -326,7 +326,7 @@ class CanonicalClasses:
             for rank in range(rank_below_last, largest_last_rank)
         ]
 
-        def enclose_sizes(digits: int) -> list[Interval]:
+        def enclose_sizes(decimal_digits: int) -> list[Interval]:
             return [(exact_size, exact_size) for exact_size in exact_sizes]
 
         def make_encloser(row: int) -> WeightEncloser:

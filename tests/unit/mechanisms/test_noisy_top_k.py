@@ -53,7 +53,7 @@ def test_noise_agrees_with_its_own_distribution_function(noise: str) -> None:
     probs_below = kind.cdf(points)
     log_negative_log_probs_below = np.log(-np.log(probs_below))
     log_probs_above = np.log1p(-probs_below)
-    quantiles = kind.quantile_of_log(log_negative_log_probs_below, log_probs_above)
+    quantiles = kind.quantile_of_logs(log_negative_log_probs_below, log_probs_above)
     np.testing.assert_allclose(quantiles, desired=points, rtol=1e-9, atol=1e-9)
     densities = kind.density(points)
     slopes = (kind.cdf(points + 1e-6) - kind.cdf(points - 1e-6)) / 2e-6

@@ -85,7 +85,7 @@ def test_further_bits_decide_a_comparison() -> None:
         return limit, limit
 
     assert uniform.below(enclose_number=limit_bounds) in (True, False)
-    assert uniform.num_digits > 40
+    assert uniform.decimal_digits_to_compare > 40
 
 
 def test_a_large_std_needs_further_bits(monkeypatch: pytest.MonkeyPatch) -> None:
