@@ -82,20 +82,26 @@ class Claim:
         all_releases = SelfComposedEvent(event, count=count)
         failure_prob = failure_probability(all_releases)
         price = accountant().compose(all_releases)
-        delta_points = [(float(epsilon), price.get_delta(epsilon)) for epsilon in epsilons]
+        epsilon_delta_pairs = [(float(epsilon), price.get_delta(epsilon)) for epsilon in epsilons]
         for delta in deltas:
             total_delta = failure_prob + delta
             if total_delta < 1:
-                delta_points.append((price.get_epsilon(total_delta), total_delta))
-        finite_delta_points = tuple(point for point in delta_points if point[0] < math.inf)
+                epsilon_delta_pairs.append((price.get_epsilon(total_delta), total_delta))
+        finite_epsilon_delta_pairs = tuple(
+            point for point in epsilon_delta_pairs if point[0] < math.inf
+        )
         if failure_prob >= 1:
-            return cls(deltas=finite_delta_points)
-        renyi_points: Points = ()
+            return cls(deltas=finite_epsilon_delta_pairs)
+        order_divergence_pairs: Points = ()
         if len(orders) > 0:
             order_array = np.array(orders, dtype=np.float64)
             curve = rdp_curve(count_leaves(all_releases), orders=order_array)
-            renyi_points = tuple(zip(order_array.tolist(), curve.tolist(), strict=True))
-        return cls(renyi=renyi_points, deltas=finite_delta_points, failure_prob=failure_prob)
+            order_divergence_pairs = tuple(zip(order_array.tolist(), curve.tolist(), strict=True))
+        return cls(
+            renyi=order_divergence_pairs,
+            deltas=finite_epsilon_delta_pairs,
+            failure_prob=failure_prob,
+        )
 
     def scaled(self, factor: float) -> Self:
         """Returns the claim with every divergence and delta multiplied by `factor`; `failure_prob` stays as it is.

@@ -37,7 +37,7 @@ def renyi(
     """
     with np.errstate(invalid="ignore"):
         # The ratio is infinite for an outcome that is possible under P alone.
-        ratios = np.where(np.isneginf(log_first_laws), 0.0, log_first_laws - log_second_laws)
+        log_ratios = np.where(np.isneginf(log_first_laws), 0.0, log_first_laws - log_second_laws)
     order_array = np.atleast_1d(np.asarray(renyi_orders, dtype=np.float64))
     divergences = np.empty((len(log_first_laws), len(order_array)))
     log_laws = log_first_laws
@@ -45,10 +45,10 @@ def renyi(
     if log_laws.shape[0] > log_laws.shape[1]:
         # numpy is slow on many short rows, so the longer axis, that of the pairs, becomes the last one.
         log_laws = np.ascontiguousarray(log_laws.T)
-        ratios = np.ascontiguousarray(ratios.T)
+        log_ratios = np.ascontiguousarray(log_ratios.T)
         outcome_axis = 0
     for column, order in enumerate(order_array):
-        log_terms = log_laws + (order - 1) * ratios
+        log_terms = log_laws + (order - 1) * log_ratios
         log_peaks = log_terms.max(axis=outcome_axis, keepdims=True)
         with np.errstate(invalid="ignore"):
             log_totals = log_peaks + np.log(
@@ -71,12 +71,15 @@ def hockey_stick(
         second_laws: the second distribution Q of each pair, over the same n outcomes, `[N, n]`.
         epsilons: the epsilons >= 0.
     """
-    factors = [
+    exp_epsilons = [
         math.exp(min(epsilon, _MAX_EXPONENT))
         for epsilon in np.atleast_1d(np.asarray(epsilons)).tolist()
     ]
-    deltas = [np.maximum(first_laws - factor * second_laws, 0.0).sum(axis=1) for factor in factors]
-    return np.array(deltas).reshape(len(factors), len(first_laws)).T
+    deltas = [
+        np.maximum(first_laws - exp_epsilon * second_laws, 0.0).sum(axis=1)
+        for exp_epsilon in exp_epsilons
+    ]
+    return np.array(deltas).reshape(len(exp_epsilons), len(first_laws)).T
 
 
 def without_failures(
@@ -103,14 +106,14 @@ def without_failures(
             np.nan_to_num(-(first_laws / second_laws), nan=-1.0, neginf=-np.inf), axis=1
         )
         upper_cap = _cap(
-            numerator=np.take_along_axis(first_laws, outcome_order, axis=1),
-            denominator=np.take_along_axis(second_laws, outcome_order, axis=1),
+            numerator_laws=np.take_along_axis(first_laws, outcome_order, axis=1),
+            denominator_laws=np.take_along_axis(second_laws, outcome_order, axis=1),
             removed_prob=removed_prob,
         )
         outcome_order = outcome_order[:, ::-1]
         lower_cap = _cap(
-            numerator=np.take_along_axis(second_laws, outcome_order, axis=1),
-            denominator=np.take_along_axis(first_laws, outcome_order, axis=1),
+            numerator_laws=np.take_along_axis(second_laws, outcome_order, axis=1),
+            denominator_laws=np.take_along_axis(first_laws, outcome_order, axis=1),
             removed_prob=removed_prob,
         )
         kept_first = np.where(
@@ -128,20 +131,22 @@ def without_failures(
     )
 
 
-def _cap(numerator: FloatArray, denominator: FloatArray, removed_prob: float) -> FloatArray:
+def _cap(
+    numerator_laws: FloatArray, denominator_laws: FloatArray, removed_prob: float
+) -> FloatArray:
     """Returns the ratio c, `[N, 1]`, at which the hockey-stick divergence at epsilon = log c is `removed_prob`.
 
     c is 0 if the divergence is below `removed_prob` at every c, and infinity if it is above at every c.
 
     Args:
-        numerator: the distribution in the numerator, with outcomes in falling order of the ratio, `[N, n]`.
-        denominator: the distribution in the denominator, in the same order, `[N, n]`.
+        numerator_laws: the distributions in the numerator, with outcomes in falling order of the ratio, `[N, n]`.
+        denominator_laws: the distributions in the denominator, in the same order, `[N, n]`.
         removed_prob: the probability of the removed event.
     """
     # The columns stand in falling order of the ratio, so the hockey stick is the largest over prefixes of
     # P(prefix) - c Q(prefix), and c is the largest of their roots.
-    numerator_excess = np.cumsum(numerator, axis=1) - removed_prob
-    denominator_up_to = np.cumsum(denominator, axis=1)
+    numerator_excess = np.cumsum(numerator_laws, axis=1) - removed_prob
+    denominator_up_to = np.cumsum(denominator_laws, axis=1)
     ratio_roots = np.where(
         numerator_excess > 0,
         np.where(denominator_up_to > 0, numerator_excess / denominator_up_to, np.inf),

@@ -91,17 +91,25 @@ def attack_draws(
     scores = np.array([data_scores, neighbor_scores], dtype=np.float64)
     require_entries("score", holds=np.isfinite(scores), rule="a finite number")
     num_draws_in_half = num_draws // 2
-    choice_scores = scores[:, :num_draws_in_half]
-    test_scores = scores[:, num_draws_in_half : 2 * num_draws_in_half]
-    error_prob = (1 - confidence) / 2
+    scores_in_choosing_half = scores[:, :num_draws_in_half]
+    scores_in_testing_half = scores[:, num_draws_in_half : 2 * num_draws_in_half]
+    error_prob_per_bound = (1 - confidence) / 2
     quantile_levels = np.linspace(0, 1, _NUM_THRESHOLDS)
-    thresholds = np.unique(np.quantile(choice_scores, quantile_levels, method="nearest"))
-    bounds = _bounds(choice_scores, thresholds=thresholds, delta=delta, error_prob=error_prob)
+    thresholds = np.unique(np.quantile(scores_in_choosing_half, quantile_levels, method="nearest"))
+    bounds = _bounds(
+        scores_in_choosing_half,
+        thresholds=thresholds,
+        delta=delta,
+        error_prob_per_bound=error_prob_per_bound,
+    )
     best_test_index = np.unravel_index(int(np.argmax(bounds)), bounds.shape)
     side, is_below, threshold_index = map(int, best_test_index)
     threshold = thresholds[threshold_index]
     tested_bounds = _bounds(
-        test_scores, thresholds=np.array([threshold]), delta=delta, error_prob=error_prob
+        scores_in_testing_half,
+        thresholds=np.array([threshold]),
+        delta=delta,
+        error_prob_per_bound=error_prob_per_bound,
     )
     direction = "below" if is_below else "of at least"
     side_name = ("the data", "the neighbor")[side]
@@ -116,7 +124,7 @@ def attack_draws(
 
 
 def _bounds(
-    scores: FloatArray, *, thresholds: FloatArray, delta: float, error_prob: float
+    scores: FloatArray, *, thresholds: FloatArray, delta: float, error_prob_per_bound: float
 ) -> FloatArray:
     """Returns a lower bound on epsilon for each test, `[2, 2, T]`, which may be negative or minus infinity.
 
@@ -127,18 +135,22 @@ def _bounds(
         scores: the scores of n draws on the data and of n draws on the neighbor, `[2, n]`.
         thresholds: T thresholds, `[T]`.
         delta: the delta of epsilon.
-        error_prob: the error probability of each of the two confidence bounds of a test.
+        error_prob_per_bound: the error probability of each of the two confidence bounds of a test.
     """
     num_draws = scores.shape[1]
     # The number of draws below each threshold, `[2, T]`.
-    num_below = np.stack([np.searchsorted(np.sort(side), thresholds) for side in scores])
+    num_below = np.stack(
+        [np.searchsorted(np.sort(side_scores), thresholds) for side_scores in scores]
+    )
     num_hits_of_tests = np.stack([num_draws - num_below, num_below], axis=1)  # [side, direction, T]
     lowest_hit_prob = lowest_share(
-        num_hits=num_hits_of_tests, num_trials=num_draws, error_prob=error_prob
+        num_hits=num_hits_of_tests, num_trials=num_draws, error_prob=error_prob_per_bound
     )
     num_hits_on_other_side = num_hits_of_tests[::-1]
     highest_hit_prob = highest_share(
-        num_hits=num_hits_on_other_side, num_trials=num_draws, error_prob=error_prob
+        num_hits=num_hits_on_other_side,
+        num_trials=num_draws,
+        error_prob=error_prob_per_bound,
     )
     excess_prob = np.maximum(lowest_hit_prob - delta, 0.0)
     with np.errstate(divide="ignore"):

@@ -90,12 +90,12 @@ class _OrderedPair:
 
     def divergences(self) -> FloatArray:
         """Returns the Renyi divergences D_a(first law || second law) at a low, a middle and a high order, `[3]`."""
-        divergences = renyi(
+        (divergences_by_order,) = renyi(
             logs(self.first_law[None]),
             log_second_laws=logs(self.second_law[None]),
             renyi_orders=_ORDERS,
         )
-        return np.asarray(divergences[0])
+        return np.asarray(divergences_by_order)
 
 
 def lower_bound(
@@ -130,39 +130,42 @@ def lower_bound(
         """Returns the probability of each outcome for some counts, from a cache for counts of several pairs."""
         return outcome_probs_of(np.array(counts))
 
-    candidates: list[_OrderedPair] = []
+    candidate_pairs: list[_OrderedPair] = []
     for first_counts, second_counts in pairs:
         first_histogram = tuple(map(int, first_counts))
         second_histogram = tuple(map(int, second_counts))
         first_law, second_law = _aligned_laws(
             cached_outcome_probs(first_histogram), cached_outcome_probs(second_histogram)
         )
-        candidate = _OrderedPair(
+        candidate_pair = _OrderedPair(
             first_counts=first_histogram,
             second_counts=second_histogram,
             first_law=first_law,
             second_law=second_law,
         )
-        candidates += [candidate, candidate.reversed()]
-    if not candidates:
+        candidate_pairs += [candidate_pair, candidate_pair.reversed()]
+    if not candidate_pairs:
         raise ValueError("pairs: expected at least one")
-    divergences = np.array([candidate.divergences() for candidate in candidates])
-    finalists = np.unique(np.argsort(-divergences, axis=0)[:_NUM_FINALISTS])
-    bounds = []
-    for index in finalists.tolist():
-        finalist = candidates[index]
+    divergences = np.array([candidate_pair.divergences() for candidate_pair in candidate_pairs])
+    finalist_indices = np.unique(np.argsort(-divergences, axis=0)[:_NUM_FINALISTS])
+    lower_bounds = []
+    for index in finalist_indices.tolist():
+        finalist_pair = candidate_pairs[index]
         composed_first_law, composed_second_law = compose(
-            finalist.first_law, finalist.second_law, count=num_releases, num_cells=_NUM_CELLS
+            finalist_pair.first_law,
+            finalist_pair.second_law,
+            count=num_releases,
+            num_cells=_NUM_CELLS,
         )
         delta_at = partial(hockey_stick, composed_first_law[None], composed_second_law[None])
-        bound = LowerBound(
+        pair_bound = LowerBound(
             epsilon=_largest_epsilon(delta_at, target_delta=target_delta),
-            first=finalist.first_counts,
-            second=finalist.second_counts,
+            first=finalist_pair.first_counts,
+            second=finalist_pair.second_counts,
             num_releases=num_releases,
         )
-        bounds.append(bound)
-    return max(bounds, key=attrgetter("epsilon"))
+        lower_bounds.append(pair_bound)
+    return max(lower_bounds, key=attrgetter("epsilon"))
 
 
 def climb(
@@ -193,7 +196,7 @@ def climb(
         outcome_probs_of, first_counts, first_counts + count_differences
     )
     for _ in range(num_steps):
-        new_counts = first_counts.copy()
+        new_first_counts = first_counts.copy()
         new_differences = count_differences.copy()
         label = int(rng.integers(len(first_counts)))
         choice = rng.random()
@@ -206,23 +209,25 @@ def climb(
             )
         elif choice < 0.55:
             # One count changes by a few votes.
-            new_counts[label] += step
+            new_first_counts[label] += step
         elif choice < 0.85:
             # All counts that are at least as large change by the same number of votes.
-            new_counts[new_counts >= new_counts[label]] += step
+            new_first_counts[new_first_counts >= new_first_counts[label]] += step
         else:
             # The label gets the count and the move of another label.
             other_label = int(rng.integers(len(first_counts)))
-            new_counts[label] = first_counts[other_label]
+            new_first_counts[label] = first_counts[other_label]
             new_differences[label] = count_differences[other_label]
-        all_counts = np.concatenate([new_counts, new_counts + new_differences])
+        all_counts = np.concatenate([new_first_counts, new_first_counts + new_differences])
         if all_counts.min() < 0 or all_counts.max() > num_teachers:
             continue
         new_divergence = _search_divergence(
-            outcome_probs_of, new_counts, new_counts + new_differences
+            outcome_probs_of,
+            first_counts=new_first_counts,
+            second_counts=new_first_counts + new_differences,
         )
         if new_divergence >= divergence:
-            first_counts = new_counts
+            first_counts = new_first_counts
             count_differences = new_differences
             divergence = new_divergence
     return first_counts, first_counts + count_differences
@@ -312,23 +317,23 @@ def session_epsilon(
         indexing="ij",
     )
     unended_counts = np.stack([length - second_count - num_hits, second_count, num_hits])
-    outcome_probs = []
-    privacy_losses = []
+    session_prob_parts = []
+    session_loss_parts = []
     for outcome_counts, num_fixed_hits in ((ended_counts, 1), (unended_counts, 0)):
         possible_outcome_counts = outcome_counts[:, outcome_counts[0] >= 0]  # [3, n]
         log_orders = _log_num_orders(possible_outcome_counts, num_fixed_hits=num_fixed_hits)
-        outcome_probs.append(
+        session_prob_parts.append(
             np.exp(log_orders + np.tensordot(log_law, possible_outcome_counts, axes=1)).ravel()
         )
-        privacy_losses.append(
+        session_loss_parts.append(
             np.tensordot(log_law - log_neighbor_law, possible_outcome_counts, axes=1).ravel()
         )
-    prob = np.concatenate(outcome_probs)
-    privacy_loss = np.concatenate(privacy_losses)
+    session_probs = np.concatenate(session_prob_parts)
+    session_losses = np.concatenate(session_loss_parts)
 
     def delta_at(epsilon: float) -> float:
         """Returns the delta of the session at an epsilon, from the distribution of its privacy loss."""
-        return float((prob * -np.expm1(np.minimum(epsilon - privacy_loss, 0))).sum())
+        return float((session_probs * -np.expm1(np.minimum(epsilon - session_losses, 0))).sum())
 
     return _largest_epsilon(delta_at, target_delta=target_delta)
 
@@ -340,8 +345,10 @@ def _log_num_orders(outcome_counts: FloatArray, *, num_fixed_hits: int) -> Float
         outcome_counts: how often each of three outcomes occurs in each of n sessions, hits last, `[3, n]`.
         num_fixed_hits: 1 if the last call is a hit; 0 otherwise.
     """
-    miss_counts = outcome_counts[:2]
-    hit_counts = outcome_counts[2]
+    miss_counts_of_sessions = outcome_counts[:2]
+    hit_counts_of_sessions = outcome_counts[2]
     log_orders = scipy.special.gammaln(outcome_counts.sum(axis=0) + 1 - num_fixed_hits)
-    log_orders = log_orders - scipy.special.gammaln(miss_counts + 1).sum(axis=0)
-    return np.asarray(log_orders - scipy.special.gammaln(hit_counts + 1 - num_fixed_hits))
+    log_orders = log_orders - scipy.special.gammaln(miss_counts_of_sessions + 1).sum(axis=0)
+    return np.asarray(
+        log_orders - scipy.special.gammaln(hit_counts_of_sessions + 1 - num_fixed_hits)
+    )

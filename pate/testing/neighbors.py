@@ -70,9 +70,10 @@ class Neighbors:
         # So the divergences of a pair depend on both sorted histograms, and on the rank in the second of each rank in
         # the first. Pairs that agree in all of this are of one kind. About 1 in 7 pairs of 4 labels and 6 teachers is
         # left.
-        label_at_rank = np.argsort(-self.histograms, axis=1, kind="stable")  # [H, L]
+        histogram_rows = self.histograms
+        label_at_rank = np.argsort(-histogram_rows, axis=1, kind="stable")  # [H, L]
         rank_of_label = np.argsort(label_at_rank, axis=1)
-        falling_counts = np.take_along_axis(self.histograms, label_at_rank, axis=1)
+        falling_counts = np.take_along_axis(histogram_rows, label_at_rank, axis=1)
         histogram_codes = np.ravel_multi_index(
             falling_counts.T, (int(falling_counts.max(initial=0)) + 1,) * falling_counts.shape[1]
         )
@@ -174,8 +175,8 @@ def _neighbors(
     distinct_pairs = np.unique(codes, return_index=True)[1]
     first_rows = np.concatenate([first_codes, second_codes])
     second_rows = np.concatenate([second_codes, first_codes])
-    is_different = first_rows[distinct_pairs] != second_rows[distinct_pairs]
-    used_pairs = np.sort(distinct_pairs[is_different])
+    has_two_histograms = first_rows[distinct_pairs] != second_rows[distinct_pairs]
+    used_pairs = np.sort(distinct_pairs[has_two_histograms])
     first_rows = first_rows[used_pairs]
     second_rows = second_rows[used_pairs]
     if one_vote:

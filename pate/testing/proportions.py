@@ -18,10 +18,10 @@ def lowest_share(num_hits: IntArray | int, num_trials: int, *, error_prob: float
     (0.0, 0.741)
     """
     hit_counts = np.asarray(num_hits)
-    bound = scipy.special.betaincinv(
+    lower_bound = scipy.special.betaincinv(
         np.maximum(hit_counts, 1), num_trials - hit_counts + 1, error_prob
     )
-    return np.asarray(np.where(hit_counts > 0, bound, 0.0))
+    return np.asarray(np.where(hit_counts > 0, lower_bound, 0.0))
 
 
 def highest_share(num_hits: IntArray | int, num_trials: int, *, error_prob: float) -> FloatArray:

@@ -75,11 +75,11 @@ class ReleaseTape:
     def __init__(self) -> None:
         """Makes an empty tape, for the first run."""
         # The parts of the first run, by name.
-        self._recorded: dict[str, Any] = {}
+        self._recorded_parts: dict[str, Any] = {}
         # The exact numbers of queries in the first run, by name.
-        self._exact_numbers_of_name: dict[str, Any] = {}
+        self._exact_numbers_of_part: dict[str, Any] = {}
         # The parts that the current run has received, by name.
-        self._received: dict[str, Any] = {}
+        self._received_parts: dict[str, Any] = {}
         # Whether the second run has begun.
         self._is_frozen = False
         self.leaks: list[Leak] = []
@@ -95,23 +95,23 @@ class ReleaseTape:
             name: the name of the part; a second call with the same name in a run returns the same part.
             draw: computes and releases the part. All private data that it reads are covered by the price of the part.
         """
-        if name in self._received:
-            return cast(Value, self._received[name])
+        if name in self._received_parts:
+            return cast(Value, self._received_parts[name])
         drawn_part = draw()
         if not self._is_frozen:
-            self._recorded[name] = drawn_part
-        elif name not in self._recorded:
+            self._recorded_parts[name] = drawn_part
+        elif name not in self._recorded_parts:
             leak = Leak(place=f"part {name}", first="not released", second="released")
             self.leaks.append(leak)
         else:
-            recorded_part = self._recorded[name]
+            recorded_part = self._recorded_parts[name]
             self.leaks += differences(
-                first_value=_form_of(recorded_part),
-                second_value=_form_of(drawn_part),
+                value_on_data=_type_and_shape_of(recorded_part),
+                value_on_neighbor=_type_and_shape_of(drawn_part),
                 place=f"form of part {name}",
             )
             drawn_part = recorded_part
-        self._received[name] = drawn_part
+        self._received_parts[name] = drawn_part
         return drawn_part
 
     def query(
@@ -137,8 +137,8 @@ class ReleaseTape:
         require_non_negative("sensitivity", sensitivity)
         require_choice("norm", norm, choices=tuple(_NORMS))
         exact_numbers = np.asarray(exact, dtype=np.float64).ravel()
-        if self._is_frozen and name in self._exact_numbers_of_name:
-            recorded_numbers = self._exact_numbers_of_name[name]
+        if self._is_frozen and name in self._exact_numbers_of_part:
+            recorded_numbers = self._exact_numbers_of_part[name]
             place = f"distance between the inputs of {name}"
             if recorded_numbers.shape != exact_numbers.shape:
                 leak = Leak(
@@ -154,30 +154,30 @@ class ReleaseTape:
                         place=place, first=f"at most {sensitivity:g}", second=f"{distance:g}"
                     )
                     self.leaks.append(leak)
-        self._exact_numbers_of_name.setdefault(name, exact_numbers)
+        self._exact_numbers_of_part.setdefault(name, exact_numbers)
         return self.part(name, draw=lambda: add_noise(exact))
 
     def committed(self, name: str) -> Any:
         """Returns the part with a name, if the current run has released it; None otherwise."""
-        return self._received.get(name)
+        return self._received_parts.get(name)
 
     def freeze(self) -> None:
         """Ends the first run. From now on `part` and `query` return the recorded parts."""
         self._is_frozen = True
-        self._received = {}
+        self._received_parts = {}
 
     def missing_parts(self) -> list[Leak]:
         """Returns a leak for each recorded part that the second run has not released."""
         return [
             Leak(place=f"part {name}", first="released", second="not released")
-            for name in self._recorded
-            if name not in self._received
+            for name in self._recorded_parts
+            if name not in self._received_parts
         ]
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the recorded parts, in the order in which they were released."""
-        return tuple(self._recorded)
+        return tuple(self._recorded_parts)
 
 
 @dataclass(frozen=True)
@@ -260,11 +260,13 @@ def replay(
     second_output = _run_once(run, data=neighbor, release_tape=release_tape)
     leaks = [*release_tape.leaks, *release_tape.missing_parts()]
     leaks += differences(
-        first_value=first_output.refusal, second_value=second_output.refusal, place="refusal"
+        value_on_data=first_output.refusal, value_on_neighbor=second_output.refusal, place="refusal"
     )
     if not first_output.refusal and not second_output.refusal:
         leaks += differences(
-            first_value=first_output.returned, second_value=second_output.returned, place="returned"
+            value_on_data=first_output.returned,
+            value_on_neighbor=second_output.returned,
+            place="returned",
         )
     for output_name in ("stdout", "stderr", "warned"):
         first_lines = _visible_lines(getattr(first_output, output_name), is_hidden=hidden)
@@ -272,8 +274,8 @@ def replay(
         lines = zip_longest(first_lines, second_lines, fillvalue="")
         for number, (first_line, second_line) in enumerate(lines, start=1):
             leaks += differences(
-                first_value=first_line,
-                second_value=second_line,
+                value_on_data=first_line,
+                value_on_neighbor=second_line,
                 place=f"{output_name}, line {number}",
             )
     return Replay(
@@ -348,61 +350,68 @@ def _parsed_content(file_name: str, *, file_bytes: bytes) -> Any:
         return file_bytes
 
 
-def _form_of(value: Any) -> Any:
+def _type_and_shape_of(value: Any) -> Any:
     """Returns the form of a value: the type and shape of an array, the form by name of a mapping, or else the type."""
     if isinstance(value, Mapping):
-        return {str(name): _form_of(entry) for name, entry in value.items()}
+        return {str(name): _type_and_shape_of(entry) for name, entry in value.items()}
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {list(value.shape)}"
     return type(value).__name__
 
 
-def differences(first_value: Any, second_value: Any, place: str) -> Iterator[Leak]:
+def differences(value_on_data: Any, value_on_neighbor: Any, place: str) -> Iterator[Leak]:
     """Yields a leak for each place in which two values differ.
 
     Args:
-        first_value: the value of the run on D.
-        second_value: the value of the run on D'.
+        value_on_data: the value of the run on D.
+        value_on_neighbor: the value of the run on D'.
         place: the name of the place of both values.
     """
-    if type(first_value) is not type(second_value):
-        yield _leak_of(first_value, second_value, place=place)
-    elif isinstance(first_value, np.ndarray):
+    if type(value_on_data) is not type(value_on_neighbor):
+        yield _leak_of(value_on_data, value_on_neighbor, place=place)
+    elif isinstance(value_on_data, np.ndarray):
         same_form = (
-            first_value.dtype == second_value.dtype and first_value.shape == second_value.shape
+            value_on_data.dtype == value_on_neighbor.dtype
+            and value_on_data.shape == value_on_neighbor.shape
         )
-        if not same_form or first_value.tobytes() != second_value.tobytes():
-            yield _leak_of(first_value, second_value, place=place)
-    elif isinstance(first_value, Mapping):
-        further_names = [name for name in second_value if name not in first_value]
-        for name in [*first_value, *further_names]:
-            first_entry = first_value.get(name, _ABSENT)
-            second_entry = second_value.get(name, _ABSENT)
+        if not same_form or value_on_data.tobytes() != value_on_neighbor.tobytes():
+            yield _leak_of(value_on_data, value_on_neighbor, place=place)
+    elif isinstance(value_on_data, Mapping):
+        further_names = [name for name in value_on_neighbor if name not in value_on_data]
+        for name in [*value_on_data, *further_names]:
+            entry_on_data = value_on_data.get(name, _ABSENT)
+            entry_on_neighbor = value_on_neighbor.get(name, _ABSENT)
             yield from differences(
-                first_value=first_entry, second_value=second_entry, place=f"{place}.{name}"
+                value_on_data=entry_on_data,
+                value_on_neighbor=entry_on_neighbor,
+                place=f"{place}.{name}",
             )
-    elif isinstance(first_value, (list, tuple)):
-        entries = zip_longest(first_value, second_value, fillvalue=_ABSENT)
-        for index, (first_entry, second_entry) in enumerate(entries):
+    elif isinstance(value_on_data, (list, tuple)):
+        entries = zip_longest(value_on_data, value_on_neighbor, fillvalue=_ABSENT)
+        for index, (entry_on_data, entry_on_neighbor) in enumerate(entries):
             yield from differences(
-                first_value=first_entry, second_value=second_entry, place=f"{place}[{index}]"
+                value_on_data=entry_on_data,
+                value_on_neighbor=entry_on_neighbor,
+                place=f"{place}[{index}]",
             )
-    elif is_dataclass(first_value):
-        for field in fields(first_value):
-            first_field = getattr(first_value, field.name)
-            second_field = getattr(second_value, field.name)
+    elif is_dataclass(value_on_data):
+        for field in fields(value_on_data):
+            field_on_data = getattr(value_on_data, field.name)
+            field_on_neighbor = getattr(value_on_neighbor, field.name)
             yield from differences(
-                first_value=first_field, second_value=second_field, place=f"{place}.{field.name}"
+                value_on_data=field_on_data,
+                value_on_neighbor=field_on_neighbor,
+                place=f"{place}.{field.name}",
             )
     else:
-        are_both_nan = first_value != first_value and second_value != second_value
-        if first_value != second_value and not are_both_nan:
-            yield _leak_of(first_value, second_value, place=place)
+        are_both_nan = value_on_data != value_on_data and value_on_neighbor != value_on_neighbor
+        if value_on_data != value_on_neighbor and not are_both_nan:
+            yield _leak_of(value_on_data, value_on_neighbor, place=place)
 
 
-def _leak_of(first_value: Any, second_value: Any, *, place: str) -> Leak:
+def _leak_of(value_on_data: Any, value_on_neighbor: Any, *, place: str) -> Leak:
     """Returns a leak at a place, with two different values in words."""
-    return Leak(place=place, first=_in_words(first_value), second=_in_words(second_value))
+    return Leak(place=place, first=_in_words(value_on_data), second=_in_words(value_on_neighbor))
 
 
 class _Absent:
@@ -416,10 +425,11 @@ class _Absent:
 _ABSENT = _Absent()
 
 
-def _in_words(value: Any) -> str:
+def _in_words(compared_value: Any) -> str:
     """Returns a value as text, cut off after some characters; of a longer array its type, shape and first entries."""
-    if isinstance(value, np.ndarray) and value.size > 1:
-        text = f"{value.dtype} {list(value.shape)} {value.ravel()[:3].tolist()}..."
+    if isinstance(compared_value, np.ndarray) and compared_value.size > 1:
+        first_entries = compared_value.ravel()[:3].tolist()
+        text = f"{compared_value.dtype} {list(compared_value.shape)} {first_entries}..."
     else:
-        text = repr(value)
+        text = repr(compared_value)
     return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"

@@ -77,8 +77,10 @@ def verify_samples(
     require(len(claim.deltas) > 0, "deltas", claim.deltas, "at least one point")
     pairs = neighbors(num_labels, num_teachers, adjacency, one_vote=one_vote)
     require(len(pairs) > 0, "num_labels", num_labels, "an instance with neighbors")
-    draws = [sampler(histogram, 2 * num_draws_in_half, rng) for histogram in pairs.histograms]
-    frequencies_in_halves = _frequencies(draws, num_draws_in_half=num_draws_in_half)
+    draws_of_histograms = [
+        sampler(histogram, 2 * num_draws_in_half, rng) for histogram in pairs.histograms
+    ]
+    frequencies_in_halves = _frequencies(draws_of_histograms, num_draws_in_half=num_draws_in_half)
     frequencies_in_first_half, _ = frequencies_in_halves
     candidates = _choose_candidates(
         frequencies_in_first_half,
@@ -107,17 +109,19 @@ def verify_samples(
     )
 
 
-def _frequencies(draws: Sequence[Sequence[Any]], *, num_draws_in_half: int) -> FloatArray:
+def _frequencies(
+    draws_of_histograms: Sequence[Sequence[Any]], *, num_draws_in_half: int
+) -> FloatArray:
     """Returns the relative frequency of each of n outcomes in each half of the draws: `[2, H, n]`.
 
     Args:
-        draws: the outcomes that were drawn for each of H histograms.
+        draws_of_histograms: the outcomes that were drawn for each of H histograms.
         num_draws_in_half: half the number of draws for each histogram.
     """
     # Outcomes are numbered in the order in which they occur first.
     number_of_outcome: dict[Any, int] = {}
-    outcome_numbers = []
-    for outcomes in draws:
+    outcome_numbers_of_histograms = []
+    for outcomes in draws_of_histograms:
         require(
             len(outcomes) == 2 * num_draws_in_half,
             "sampler",
@@ -128,11 +132,17 @@ def _frequencies(draws: Sequence[Sequence[Any]], *, num_draws_in_half: int) -> F
             number_of_outcome.setdefault(outcome, len(number_of_outcome))
             for outcome in _hashable_outcomes(outcomes)
         ]
-        outcome_numbers.append(numbers)
+        outcome_numbers_of_histograms.append(numbers)
     num_outcomes = len(number_of_outcome)
-    halves = np.array(outcome_numbers).reshape(len(draws), 2, num_draws_in_half).swapaxes(0, 1)
-    counts = [[np.bincount(numbers, minlength=num_outcomes) for numbers in half] for half in halves]
-    return np.array(counts) / num_draws_in_half
+    halves = (
+        np.array(outcome_numbers_of_histograms)
+        .reshape(len(draws_of_histograms), 2, num_draws_in_half)
+        .swapaxes(0, 1)
+    )
+    outcome_counts = [
+        [np.bincount(numbers, minlength=num_outcomes) for numbers in half] for half in halves
+    ]
+    return np.array(outcome_counts) / num_draws_in_half
 
 
 def _hashable_outcomes(outcomes: Sequence[Any]) -> list[Any]:
@@ -159,25 +169,28 @@ def _choose_candidates(
     Returns:
         For each test the number of the pair and the claimed point (epsilon, delta).
     """
-    num_points = len(claim.deltas)
-    pairs_per_block = max(1, _BLOCK_SIZE // frequencies.shape[1])
-    excess_scores = np.empty((len(neighbor_pairs), num_points))
+    claimed_points = claim.deltas
+    num_points = len(claimed_points)
+    num_outcomes = frequencies.shape[1]
+    pairs_per_block = max(1, _BLOCK_SIZE // num_outcomes)
+    excess_by_pair_and_point = np.empty((len(neighbor_pairs), num_points))
     for start in range(0, len(neighbor_pairs), pairs_per_block):
         block = slice(start, start + pairs_per_block)
         first_shares = frequencies[neighbor_pairs.first_rows[block]]
         second_shares = frequencies[neighbor_pairs.second_rows[block]]
-        for point, (epsilon, delta) in enumerate(claim.deltas):
+        for point, (epsilon, delta) in enumerate(claimed_points):
             factor = np.exp(min(epsilon, _MAX_EXPONENT))
             # The set of outcomes with the largest delta, and its probabilities p and q on both neighbors.
-            is_in_set = first_shares > factor * second_shares
-            p = (first_shares * is_in_set).sum(axis=1)
-            q = (second_shares * is_in_set).sum(axis=1)
+            is_outcome_in_set = first_shares > factor * second_shares
+            p = (first_shares * is_outcome_in_set).sum(axis=1)
+            q = (second_shares * is_outcome_in_set).sum(axis=1)
             variance = _share_variance(shares=p, num_draws=num_draws_in_half)
             variance = variance + factor**2 * _share_variance(shares=q, num_draws=num_draws_in_half)
-            excess_scores[block, point] = (p - factor * q - delta) / np.sqrt(variance)
-    best_flat_indices = np.argsort(-excess_scores, axis=None)[:_NUM_CANDIDATES]
+            excess_by_pair_and_point[block, point] = (p - factor * q - delta) / np.sqrt(variance)
+    best_flat_indices = np.argsort(-excess_by_pair_and_point, axis=None)[:_NUM_CANDIDATES]
     return [
-        (int(index) // num_points, claim.deltas[index % num_points]) for index in best_flat_indices
+        (int(index) // num_points, claimed_points[index % num_points])
+        for index in best_flat_indices
     ]
 
 
@@ -221,19 +234,28 @@ def _test_pair(
     second_row = int(neighbor_pairs.second_rows[pair_index])
     factor = math.exp(min(epsilon, _MAX_EXPONENT))
     choosing_half, tested_half = frequencies_in_halves
-    is_in_set = choosing_half[first_row] > factor * choosing_half[second_row]
-    first_hits = round(float(tested_half[first_row, is_in_set].sum()) * num_draws_in_half)
-    second_hits = round(float(tested_half[second_row, is_in_set].sum()) * num_draws_in_half)
+    is_outcome_in_set = choosing_half[first_row] > factor * choosing_half[second_row]
+    num_hits_on_first = round(
+        float(tested_half[first_row, is_outcome_in_set].sum()) * num_draws_in_half
+    )
+    num_hits_on_second = round(
+        float(tested_half[second_row, is_outcome_in_set].sum()) * num_draws_in_half
+    )
     first_bound = float(
-        lowest_share(num_hits=first_hits, num_trials=num_draws_in_half, error_prob=error_prob)
+        lowest_share(
+            num_hits=num_hits_on_first, num_trials=num_draws_in_half, error_prob=error_prob
+        )
     )
     second_bound = float(
-        highest_share(num_hits=second_hits, num_trials=num_draws_in_half, error_prob=error_prob)
+        highest_share(
+            num_hits=num_hits_on_second, num_trials=num_draws_in_half, error_prob=error_prob
+        )
     )
+    delta_lower_bound = max(0.0, first_bound - factor * second_bound)
     return WorstPair(
         measure=DELTA,
         at=epsilon,
-        exact=max(0.0, first_bound - factor * second_bound),
+        exact=delta_lower_bound,
         claimed=delta,
         first=tuple(neighbor_pairs.histograms[first_row].tolist()),
         second=tuple(neighbor_pairs.histograms[second_row].tolist()),

@@ -43,9 +43,10 @@ class WorstPair:
         The ratio is 0 if the exact divergence is at most a rounding error, or if the claimed bound is infinite. For
         a larger divergence and a bound of 0 it is infinity.
         """
-        if self.exact <= SLACK or math.isinf(self.claimed):
+        claimed_divergence = self.claimed
+        if self.exact <= SLACK or math.isinf(claimed_divergence):
             return 0.0
-        return self.exact / self.claimed if self.claimed > 0 else math.inf
+        return self.exact / claimed_divergence if claimed_divergence > 0 else math.inf
 
     @property
     def exceeds(self) -> bool:
@@ -62,7 +63,7 @@ class WorstPair:
 
 
 # The key by which the worst of several pairs is chosen.
-_RANK = attrgetter("exceeds", "ratio", "exact")
+_BY_EXCESS_AND_RATIO = attrgetter("exceeds", "ratio", "exact")
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class Verdict:
     @property
     def worst(self) -> WorstPair:
         """The pair that refutes the claim with the largest ratio, or if none does, the pair with the largest ratio."""
-        return max(self.worst_pairs, key=_RANK)
+        return max(self.worst_pairs, key=_BY_EXCESS_AND_RATIO)
 
     @property
     def renyi(self) -> WorstPair | None:
@@ -133,12 +134,12 @@ class Verdict:
                 f"at confidence {self.confidence}, {self.num_pairs} tests (exact = lower bound)"
             )
         lines = [f"{head} {extent}"]
-        for pair in (self.renyi, self.delta):
-            if pair is not None:
-                lines.append(f"  {pair}")
+        for worst_pair in (self.renyi, self.delta):
+            if worst_pair is not None:
+                lines.append(f"  {worst_pair}")
         return "\n".join(lines)
 
     def _worst_of(self, measure: str) -> WorstPair | None:
         """Returns the worst pair of a measure, "Renyi divergence" or "delta"; None if the claim has no such bound."""
         pairs = [pair for pair in self.worst_pairs if pair.measure == measure]
-        return max(pairs, key=_RANK, default=None)
+        return max(pairs, key=_BY_EXCESS_AND_RATIO, default=None)

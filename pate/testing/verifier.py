@@ -98,8 +98,8 @@ def verify(
         row_numbers = np.array(
             [number_of_row.setdefault(row.tobytes(), len(number_of_row)) for row in law_table]
         )
-        pair_codes = row_numbers[first_rows] * len(law_table) + row_numbers[second_rows]
-        distinct_pairs = np.unique(pair_codes, return_index=True)[1]
+        law_pair_codes = row_numbers[first_rows] * len(law_table) + row_numbers[second_rows]
+        distinct_pairs = np.unique(law_pair_codes, return_index=True)[1]
         first_rows = first_rows[distinct_pairs]
         second_rows = second_rows[distinct_pairs]
     return _compare(
@@ -150,7 +150,7 @@ def verify_distributions(
     ]
     _require_distributions(law_table, row_names=row_names)
     if names is not None:
-        names_of_pairs = [names(row) for row in pair_numbers.tolist()]
+        names_of_pairs = [names(pair_number) for pair_number in pair_numbers.tolist()]
         first_names = [first_name for first_name, _ in names_of_pairs]
         second_names = [second_name for _, second_name in names_of_pairs]
         row_names = first_names + second_names
@@ -234,9 +234,9 @@ def verify_densities(
     log_second_law = np.asarray(second(quadrature_points), dtype=np.float64) + log_weights
     log_laws_in_both_orders = np.stack([log_first_law, log_second_law])
     laws_in_both_orders = np.exp(log_laws_in_both_orders)
-    for name, total in zip(("first", "second"), laws_in_both_orders.sum(axis=1), strict=True):
-        is_one = abs(total - 1) <= _TOLERANCE
-        require(is_one, f"{name} integral", value=total, rule="1 within 1e-9 on [low, high]")
+    for name, total_prob in zip(("first", "second"), laws_in_both_orders.sum(axis=1), strict=True):
+        is_one = abs(total_prob - 1) <= _TOLERANCE
+        require(is_one, f"{name} integral", value=total_prob, rule="1 within 1e-9 on [low, high]")
     claim = Claim.from_event(event)
     # The first row compares `first` with `second`, and the second row `second` with `first`.
     divergences = _divergences(
@@ -275,17 +275,17 @@ def _divergences(
     if logs_of_both_laws is not None and claim.failure_prob == 0:
         log_first_laws, log_second_laws = logs_of_both_laws
     elif orders:
-        trimmed_first, trimmed_second = without_failures(
+        first_without_failures, second_without_failures = without_failures(
             first_laws, second_laws, failure_prob=claim.failure_prob
         )
-        log_first_laws = logs(trimmed_first)
-        log_second_laws = logs(trimmed_second)
+        log_first_laws = logs(first_without_failures)
+        log_second_laws = logs(second_without_failures)
     else:
         log_first_laws = logs(first_laws)
         log_second_laws = logs(second_laws)
-    renyi_divergences = renyi(log_first_laws, log_second_laws=log_second_laws, renyi_orders=orders)
-    deltas = hockey_stick(first_laws, second_laws=second_laws, epsilons=epsilons)
-    return np.concatenate([renyi_divergences, deltas], axis=1)
+    renyi_of_pairs = renyi(log_first_laws, log_second_laws=log_second_laws, renyi_orders=orders)
+    deltas_of_pairs = hockey_stick(first_laws, second_laws=second_laws, epsilons=epsilons)
+    return np.concatenate([renyi_of_pairs, deltas_of_pairs], axis=1)
 
 
 def _compare(
@@ -334,9 +334,9 @@ def _compare(
             divergences_of_finalists.append(
                 _divergences(first_law[None], second_laws=second_law[None], claim=claim)
             )
-        divergences = np.concatenate(divergences_of_finalists)
-        largest_divergences = divergences.max(axis=0)
-        worst_pairs = finalists[divergences.argmax(axis=0)]
+        finalist_divergences = np.concatenate(divergences_of_finalists)
+        largest_divergences = finalist_divergences.max(axis=0)
+        worst_pairs = finalists[finalist_divergences.argmax(axis=0)]
     pair_names: list[tuple[Any, Any]] = []
     for pair in worst_pairs:
         if pair >= 0:
