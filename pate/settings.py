@@ -23,8 +23,8 @@ from pate.validation import InvalidValue, require, require_choice
 # anything; the command that reads the setting refuses all that it cannot use.
 OneOrSeveral = Any
 
-_FORMAT = "text, or json, which prints one object on the last line"
-_DATE_ORDER = "the order of ambiguous dates such as 04.03.2024: dmy, mdy or ymd"
+_FORMAT_HELP = "text, or json, which prints one object on the last line"
+_DATE_ORDER_HELP = "the order of ambiguous dates such as 04.03.2024: dmy, mdy or ymd"
 _LIKE_THE_PUBLIC_FILE = "by default as in the public file"
 
 
@@ -502,7 +502,7 @@ class AccountSettings(AskingSettings, PartSettings):
         "true adds a lower bound on epsilon, from two neighboring histograms", default=False
     )
     format: str = setting(
-        f"{_FORMAT}; with ledger= alone also jsonl, which prints a line for each charge",
+        f"{_FORMAT_HELP}; with ledger= alone also jsonl, which prints a line for each charge",
         default="text",
     )
 
@@ -540,7 +540,7 @@ class AttackSettings(AskingSettings, PartSettings):
     seed: int | None = setting(
         "the seed of coins and noise; null draws both from the operating system", default=None
     )
-    format: str = setting(_FORMAT, default="text")
+    format: str = setting(_FORMAT_HELP, default="text")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -569,7 +569,7 @@ class AuditSettings(VotesOfOthers, Guarantee, PartSettings):
         "PATE paper counts. The number is no guarantee, and as private as the votes",
         default=False,
     )
-    format: str = setting(_FORMAT, default="text")
+    format: str = setting(_FORMAT_HELP, default="text")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -691,7 +691,7 @@ class TableSchemaSettings:
     missing: list[str] = setting(
         "the words that stand for missing cells, such as [?,-]", default=[], is_name=True
     )
-    date_order: str | None = setting(_DATE_ORDER, default=None)
+    date_order: str | None = setting(_DATE_ORDER_HELP, default=None)
     first_year: int | None = setting(
         "the earliest year that two digits in a date can mean: with 1930, 45 is 1945 and 22 is 2022",
         default=None,

@@ -49,10 +49,12 @@ def _quoted(value: object) -> str:
     if _BARE.fullmatch(text):
         return text
     # Hydra: backslashes before a quote, or before the end, are doubled, and the quote gets a backslash.
-    escaped = re.sub(r'(\\*)("|$)', lambda match: match[1] * 2 + match[2].replace('"', '\\"'), text)
+    hydra_text = re.sub(
+        r'(\\*)("|$)', lambda match: match[1] * 2 + match[2].replace('"', '\\"'), text
+    )
     # OmegaConf: a backslash before ${ keeps the ${ from being read as an interpolation.
-    escaped = re.sub(r"(\\*)\$\{", r"\1\1\\${", escaped)
-    return f'"{escaped}"'
+    omegaconf_text = re.sub(r"(\\*)\$\{", r"\1\1\\${", hydra_text)
+    return f'"{omegaconf_text}"'
 
 
 def require(condition: bool, name: str, value: object, rule: str, *, owner: str = "") -> None:

@@ -17,7 +17,7 @@ from pate.models import StudentModel
 from pate.run.ceiling import ceiling_recipes, train_on_all_records
 from pate.run.record_sample import MAX_ROWS, baseline_rows, is_sampled, sample_in_words
 from pate.run.reference_models import ReferenceModels, reference_key
-from pate.run.students import StudentTraining, TrainedStudent, digest_of_training
+from pate.run.students import StudentTrainer, TrainedStudent, digest_of_training
 
 # The names of the baselines in report.json. Several runs share the true-label student and the all-records model.
 _MAJORITY_VOTE_STUDENT = "majority_vote_student"
@@ -53,17 +53,17 @@ class MajorityLabels:
 
     Attributes:
         training_set: the queries with these labels; None if nothing was computed.
-        reason: the reason why nothing was computed; "" if it was.
-        sample_in_words: the sample of private records that the votes came from, in words; "" if all records voted.
+        reason_without: the reason why nothing was computed; "" if it was.
+        record_sample_in_words: the sample of private records that the votes came from, in words; "" if all voted.
     """
 
     training_set: TrainingSet | None
-    reason: str = ""
-    sample_in_words: str = ""
+    reason_without: str = ""
+    record_sample_in_words: str = ""
 
 
 def train_baselines(
-    student_training: StudentTraining,
+    student_trainer: StudentTrainer,
     *,
     dataset: Dataset,
     queries: Split,
@@ -81,7 +81,7 @@ def train_baselines(
     which has the seed of that run's student.
 
     Args:
-        student_training: the training of the student, which also trains these models with the same recipe.
+        student_trainer: the trainer of the student, which also trains these models with the same recipe.
         dataset: the data set, whose private records one of the models learns from.
         queries: the public samples that teachers voted on, with their true labels if these are known.
         majority_labels: the queries, labeled by the majority of the votes without noise.
@@ -97,16 +97,16 @@ def train_baselines(
     reasons_left_out: dict[str, str] = {}
     private_samples_in_words: dict[str, str] = {}
     if majority_labels.training_set is None:
-        reasons_left_out[_MAJORITY_VOTE_STUDENT] = majority_labels.reason
+        reasons_left_out[_MAJORITY_VOTE_STUDENT] = majority_labels.reason_without
     else:
-        trained_student = student_training.train(
+        trained_student = student_trainer.train(
             model_name=_MAJORITY_VOTE_STUDENT, training_set=majority_labels.training_set
         )
         model_by_name[_MAJORITY_VOTE_STUDENT] = trained_student.model
-    if majority_labels.sample_in_words:
-        private_samples_in_words[_MAJORITY_VOTE_STUDENT] = majority_labels.sample_in_words
+    if majority_labels.record_sample_in_words:
+        private_samples_in_words[_MAJORITY_VOTE_STUDENT] = majority_labels.record_sample_in_words
     if queries_with_start_weights is not None:
-        model_by_name[_START_ALONE] = student_training.train(
+        model_by_name[_START_ALONE] = student_trainer.train(
             model_name=_START_ALONE, training_set=queries_with_start_weights
         ).model
     if dataset.public_labeled:
@@ -115,9 +115,9 @@ def train_baselines(
         truly_labeled_queries = TrainingSet(
             queries.inputs, labels=true_labels, known=is_label_known
         )
-        student_seed = _REFERENCE_SEED if seed is None else student_training.seed
+        student_seed = _REFERENCE_SEED if seed is None else student_trainer.seed
         model_by_name[_TRUE_LABEL_STUDENT] = _true_label_student(
-            student_training,
+            student_trainer,
             truly_labeled_queries=truly_labeled_queries,
             shared_model_store=shared_model_store,
             seed=student_seed,
@@ -135,7 +135,7 @@ def train_baselines(
                 num_taken=len(private_records_or_sample), num_records=len(dataset.private)
             )
         model_by_name[_ALL_RECORDS_MODEL] = _all_records_model(
-            student_training,
+            student_trainer,
             private_records_or_sample=private_records_or_sample,
             model_folder=all_records_folder,
             shared_model_store=shared_model_store,
@@ -173,7 +173,7 @@ def has_all_records_model(model_folder: Path) -> bool:
 
 
 def _true_label_student(
-    student_training: StudentTraining,
+    student_trainer: StudentTrainer,
     *,
     truly_labeled_queries: TrainingSet,
     shared_model_store: ReferenceModels,
@@ -184,27 +184,27 @@ def _true_label_student(
     It is trained only if no run in the same folder of outputs has trained it on the same queries with the same seed.
 
     Args:
-        student_training: the training of the run's students, with their recipe.
+        student_trainer: the trainer of the run's students, with their recipe.
         truly_labeled_queries: the queries with their true labels.
         shared_model_store: the models that runs in the same folder of outputs share.
         seed: the seed of the training.
     """
     pool_hasher = hashlib.sha256()
-    add_shape_and_entries(pool_hasher, array=student_training.pool)
+    add_shape_and_entries(pool_hasher, array=student_trainer.pool)
     digest_of_labeled_queries = digest_of_training(truly_labeled_queries, seed=seed)
     dependencies_digest = reference_key(
         model_name=_TRUE_LABEL_STUDENT,
-        student_recipes=[student_training.student_recipe],
+        student_recipes=[student_trainer.student_recipe],
         seed=seed,
         record_digests=(digest_of_labeled_queries, pool_hasher.hexdigest()),
     )
     if dependencies_digest is None:
-        return student_training.train(
+        return student_trainer.train(
             model_name=_TRUE_LABEL_STUDENT, training_set=truly_labeled_queries
         ).model
 
     def train_student() -> TrainedStudent:
-        return student_training.fit(
+        return student_trainer.fit(
             model_name=_TRUE_LABEL_STUDENT, training_set=truly_labeled_queries, seed=seed
         )
 
@@ -214,12 +214,12 @@ def _true_label_student(
         dependencies_digest=dependencies_digest,
         train_model=train_student,
     )
-    student_training.show_curve(model_name=_TRUE_LABEL_STUDENT, trained_student=trained_student)
+    student_trainer.show_curve(model_name=_TRUE_LABEL_STUDENT, trained_student=trained_student)
     return trained_student.model
 
 
 def _all_records_model(
-    student_training: StudentTraining,
+    student_trainer: StudentTrainer,
     *,
     private_records_or_sample: Split,
     model_folder: Path,
@@ -230,7 +230,7 @@ def _all_records_model(
     It is read from that copy, or from the models that runs share, if it is there. Otherwise it is trained.
 
     Args:
-        student_training: the training of the run's students, from whose recipe the model's recipe derives.
+        student_trainer: the trainer of the run's students, from whose recipe the model's recipe derives.
         private_records_or_sample: the private records that the model learns from: all of them, or a sample.
         model_folder: the folder of the run's own copy.
         shared_model_store: the models that runs in the same folder of outputs share.
@@ -239,9 +239,9 @@ def _all_records_model(
         return StudentModel.load(model_folder)
 
     def train_model() -> TrainedStudent:
-        with student_training.monitor.stage("training the all-records model") as advance:
+        with student_trainer.monitor.stage("training the all-records model") as advance:
             model = train_on_all_records(
-                student_training.student_recipe,
+                student_trainer.student_recipe,
                 records=private_records_or_sample,
                 seed=_REFERENCE_SEED,
                 on_epoch=lambda epoch, _named_losses: advance(epoch),
@@ -250,7 +250,7 @@ def _all_records_model(
 
     dependencies_digest = reference_key(
         model_name=_ALL_RECORDS_MODEL,
-        student_recipes=ceiling_recipes(student_training.student_recipe),
+        student_recipes=ceiling_recipes(student_trainer.student_recipe),
         seed=_REFERENCE_SEED,
         record_digests=(private_records_or_sample.digest(),),
     )

@@ -44,7 +44,7 @@ def num_whole_groups(dataset: Dataset, *, weight_of_record: FloatArray) -> int:
     return max(1, math.floor(float(weight_of_record[first_row_of_groups].sum())))
 
 
-def repeat_records(dataset: Dataset, *, priced_release: PricedRelease) -> Dataset:
+def repeat_by_budget_class(dataset: Dataset, *, priced_release: PricedRelease) -> Dataset:
     """Returns the data set that teachers learn from, in which private groups with a larger budget appear repeatedly.
 
     A group appears once for each teacher that may learn from it under the epsilon of the group's budget class.

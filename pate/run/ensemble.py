@@ -237,7 +237,7 @@ class Ensemble:
         """
         return not isinstance(self.teacher_recipe, Teacher)
 
-    def of_rows(self, row_indices: IntArray) -> "Ensemble":
+    def of_private_rows(self, row_indices: IntArray) -> "Ensemble":
         """Returns the ensemble with some of the private records alone; teachers that have none of them are left out.
 
         Args:

@@ -23,7 +23,7 @@ def write_report(
     released_run: ReleasedRun,
     baseline_models: BaselineModels,
     membership: Membership | None,
-    run_writer: RunWriter,
+    tensorboard_writer: RunWriter,
 ) -> Report:
     """Writes the files of a finished run, and returns its report.
 
@@ -34,7 +34,7 @@ def write_report(
         released_run: the votes, the release and the student.
         baseline_models: the models that the student is compared with.
         membership: the result of the membership inference attack on the student; None if it could not be measured.
-        run_writer: writes the curves of the report, and is closed at the end.
+        tensorboard_writer: writes the curves of the report, and is closed at the end.
     """
     from pate.report.page import render_html
 
@@ -55,7 +55,7 @@ def write_report(
     )
     page_html = render_html(replace(report, privacy=published_privacy), picture_arrays)
     write_text(priced_run.run_folder.page, text=page_html)
-    _write_curves(run_writer, report=report, picture_arrays=picture_arrays, results=results)
+    _write_curves(tensorboard_writer, report=report, picture_arrays=picture_arrays, results=results)
     priced_run.run_folder.write_manifests(report.to_json() + "\n")
     report.write(priced_run.run_folder.report)
     return report
@@ -149,23 +149,27 @@ def _write_published_files(
 
 
 def _write_curves(
-    run_writer: RunWriter, *, report: Report, picture_arrays: PictureArrays, results: Results
+    tensorboard_writer: RunWriter,
+    *,
+    report: Report,
+    picture_arrays: PictureArrays,
+    results: Results,
 ) -> None:
     """Writes the curves and histograms of a run, and closes their file.
 
     Args:
-        run_writer: the file of curves.
+        tensorboard_writer: the file of curves.
         report: the report of the run.
         picture_arrays: the arrays that are drawn on the page of the report.
         results: the results of the run, with the accuracy of each teacher.
     """
     largest_gap_of_queries = picture_arrays.gaps
     if largest_gap_of_queries is not None:
-        run_writer.write_histogram("gap", values=largest_gap_of_queries)
+        tensorboard_writer.write_histogram("gap", values=largest_gap_of_queries)
     if len(results.accuracy_of_teachers):
-        run_writer.write_histogram("teacher_accuracy", values=results.accuracy_of_teachers)
-    run_writer.write_queries(
+        tensorboard_writer.write_histogram("teacher_accuracy", values=results.accuracy_of_teachers)
+    tensorboard_writer.write_queries(
         is_answered=picture_arrays.answered, epsilon_after_query=picture_arrays.epsilon_after_query
     )
-    run_writer.write_guarantee_and_scores_of(report)
-    run_writer.close()
+    tensorboard_writer.write_guarantee_and_scores_of(report)
+    tensorboard_writer.close()

@@ -24,7 +24,7 @@ def with_progress(
     *,
     priced_release: PricedRelease,
     advance: Advance,
-    run_writer: RunWriter,
+    tensorboard_writer: RunWriter,
 ) -> ReleaseRecord:
     """Returns the record of a release, wrapped to report progress if the aggregator releases in a session.
 
@@ -32,12 +32,12 @@ def with_progress(
         release_record: the record of the release.
         priced_release: the release with its price and its aggregator.
         advance: the progress bar of the monitor, which is moved after each round.
-        run_writer: writes the curve of the number of hits, the queries that are paid for.
+        tensorboard_writer: writes the curve of the number of hits, the queries that are paid for.
     """
     if not isinstance(priced_release.aggregator, TargetChargedAggregator):
         return release_record
     session_progress = SessionProgress(
-        advance=advance, run_writer=run_writer, epsilon=priced_release.epsilon
+        advance=advance, tensorboard_writer=tensorboard_writer, epsilon=priced_release.epsilon
     )
     return SessionProgressRecord(
         release_record, target_hits=priced_release.aggregator.target_hits, on_round=session_progress
@@ -88,12 +88,12 @@ class SessionProgress:
 
     Attributes:
         advance: the progress bar of the monitor.
-        run_writer: writes the curve of the number of hits, the queries that are paid for.
+        tensorboard_writer: writes the curve of the number of hits, the queries that are paid for.
         epsilon: the epsilon of the whole session.
     """
 
     advance: Advance
-    run_writer: RunWriter
+    tensorboard_writer: RunWriter
     epsilon: float
 
     def __call__(self, num_asked_so_far: int, num_hits: int, num_remaining: int) -> None:
@@ -104,7 +104,7 @@ class SessionProgress:
             num_hits: the number of hits among these queries.
             num_remaining: the number of hits until the session ends.
         """
-        self.run_writer.write_hits(
+        self.tensorboard_writer.write_hits(
             num_asked_so_far,
             num_charged_hits=num_hits,
             num_remaining_hits=num_remaining,

@@ -49,7 +49,7 @@ class TrainedStudent:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
-class StudentTraining:
+class StudentTrainer:
     """The training of a run's students. They have the same recipe and seed, and different training sets.
 
     Each trained student is kept in a file until the run is finished. So a continued run trains no student twice.
@@ -59,7 +59,7 @@ class StudentTraining:
         pool: the inputs of the public samples that are not queries, float32, one entry for each sample.
         seed: the seed of the training.
         kept_models: the folder in which trained students are kept.
-        run_writer: writes the values of each epoch.
+        tensorboard_writer: writes the values of each epoch.
         monitor: receives the progress of the training.
     """
 
@@ -67,7 +67,7 @@ class StudentTraining:
     pool: Float32Array
     seed: int
     kept_models: "KeptModels"
-    run_writer: RunWriter
+    tensorboard_writer: RunWriter
     monitor: Monitor
 
     def train(self, model_name: str, *, training_set: TrainingSet) -> TrainedStudent:
@@ -86,7 +86,7 @@ class StudentTraining:
             model_name,
             training_set=training_set,
             seed=self.seed,
-            on_losses=self.run_writer.write_epoch,
+            on_losses=self.tensorboard_writer.write_epoch,
         )
         self.kept_models.write(model_name, trained_student, dependencies_digest=dependencies_digest)
         return trained_student
@@ -129,7 +129,7 @@ class StudentTraining:
             trained_student: the student.
         """
         for epoch, named_losses in enumerate(trained_student.named_losses_of_epochs):
-            self.run_writer.write_epoch(epoch, named_losses, model_name=model_name)
+            self.tensorboard_writer.write_epoch(epoch, named_losses, model_name=model_name)
 
 
 @dataclass(frozen=True)
@@ -157,23 +157,23 @@ class KeptModels:
 
     def read(self, model_name: str, *, dependencies_digest: str) -> TrainedStudent | None:
         """Returns the kept student `model_name`; None if none has this digest, or if a file of it is damaged."""
-        folder = self.folder / model_name
-        if not os.path.lexists(folder / _DIGESTS_FILE):
+        model_folder = self.folder / model_name
+        if not os.path.lexists(model_folder / _DIGESTS_FILE):
             return None
         try:
-            digests_and_curve = read_json(folder / _DIGESTS_FILE, rule=_RULE, remedy=_AGAIN)
-            if not isinstance(digests_and_curve, dict):
+            digests_and_losses = read_json(model_folder / _DIGESTS_FILE, rule=_RULE, remedy=_AGAIN)
+            if not isinstance(digests_and_losses, dict):
                 return None
-            if digests_and_curve.get("of") != dependencies_digest or digests_and_curve.get(
+            if digests_and_losses.get("of") != dependencies_digest or digests_and_losses.get(
                 "sha256"
-            ) != _file_digests(folder):
+            ) != _file_digests(model_folder):
                 return None
             named_losses_of_epochs = [
                 {str(name): float(loss) for name, loss in named_losses.items()}
-                for named_losses in digests_and_curve["curve"]
+                for named_losses in digests_and_losses["curve"]
             ]
             return TrainedStudent(
-                model=StudentModel.load(folder), named_losses_of_epochs=named_losses_of_epochs
+                model=StudentModel.load(model_folder), named_losses_of_epochs=named_losses_of_epochs
             )
         except (InvalidValue, OSError, LookupError, TypeError, ValueError, AttributeError):
             return None
@@ -197,21 +197,21 @@ class KeptModels:
             for loss in named_losses.values()
         ):
             return
-        folder = make_folder(self.folder / model_name, existing_parent=self.folder.parent)
-        if os.path.lexists(folder / _DIGESTS_FILE):
-            (folder / _DIGESTS_FILE).unlink()
-        trained_student.model.save(folder)
-        digests_and_curve = {
+        model_folder = make_folder(self.folder / model_name, existing_parent=self.folder.parent)
+        if os.path.lexists(model_folder / _DIGESTS_FILE):
+            (model_folder / _DIGESTS_FILE).unlink()
+        trained_student.model.save(model_folder)
+        digests_and_losses = {
             "of": dependencies_digest,
-            "sha256": _file_digests(folder),
+            "sha256": _file_digests(model_folder),
             "curve": named_losses_of_epochs,
         }
-        write_text(folder / _DIGESTS_FILE, text=to_json(digests_and_curve) + "\n")
+        write_text(model_folder / _DIGESTS_FILE, text=to_json(digests_and_losses) + "\n")
 
 
-def _file_digests(folder: Path) -> dict[str, str]:
+def _file_digests(model_folder: Path) -> dict[str, str]:
     """Returns the SHA-256 of the two files that a trained model consists of, in hexadecimal, by file name."""
-    return {file: file_digest(folder / file, rule=_RULE, remedy=_AGAIN) for file in _FILES}
+    return {file: file_digest(model_folder / file, rule=_RULE, remedy=_AGAIN) for file in _FILES}
 
 
 def digest_of_training(training_set: TrainingSet, *, seed: int) -> str:

@@ -86,8 +86,8 @@ def _division(column_name: str, *, test_column: Any, public_column: Any) -> Subg
         )
     public_numbers = np.asarray(public_column, np.float64)
     finite_numbers = public_numbers[np.isfinite(public_numbers)]
-    quartiles = np.quantile(finite_numbers, np.arange(1, _NUM_BANDS) / _NUM_BANDS)
-    band_ends = sorted({float(f"{end:.{_NUM_DIGITS}g}") for end in quartiles})
+    column_quartiles = np.quantile(finite_numbers, np.arange(1, _NUM_BANDS) / _NUM_BANDS)
+    band_ends = sorted({float(f"{end:.{_NUM_DIGITS}g}") for end in column_quartiles})
     inner = [f"{low:g} to below {high:g}" for low, high in pairwise(band_ends)]
     return Subgroups(
         column_name=column_name,
@@ -99,14 +99,14 @@ def _division(column_name: str, *, test_column: Any, public_column: Any) -> Subg
     )
 
 
-def _bands(column_numbers: FloatArray, *, band_ends: list[float]) -> IntArray:
+def _bands(numbers_in_column: FloatArray, *, band_ends: list[float]) -> IntArray:
     """Returns the index of the band that holds each number, int64 `[n]`; -1 for a missing number.
 
     Band 0 is below the first end; band i begins at the end i - 1.
 
     Args:
-        column_numbers: the numbers, `[n]`.
+        numbers_in_column: the numbers, `[n]`.
         band_ends: the rising ends between the bands.
     """
-    band_indices = np.searchsorted(band_ends, column_numbers, side="right")
-    return np.where(np.isfinite(column_numbers), band_indices, -1).astype(np.int64)
+    band_indices = np.searchsorted(band_ends, numbers_in_column, side="right")
+    return np.where(np.isfinite(numbers_in_column), band_indices, -1).astype(np.int64)

@@ -26,7 +26,7 @@ from pate.report import Report
 from pate.report.released_scores import ReleasedScores
 from pate.report.tensorboard import RunWriter
 from pate.run.baselines import MajorityLabels, has_all_records_model, train_baselines
-from pate.run.budget_classes import budget_class_remarks, record_weights, repeat_records
+from pate.run.budget_classes import budget_class_remarks, record_weights, repeat_by_budget_class
 from pate.run.charging import RunCharge, require_entered
 from pate.run.ensemble import Ensemble, training_progress
 from pate.run.folder import RunFolder
@@ -45,7 +45,7 @@ from pate.run.score_release import ScorePrice
 from pate.run.session_progress import with_progress
 from pate.run.sources import Sources, require_same_data
 from pate.run.student_prior import StudentPrior
-from pate.run.students import KeptModels, StudentTraining, TrainedStudent
+from pate.run.students import KeptModels, StudentTrainer, TrainedStudent
 from pate.setting_names import TRAIN
 from pate.threads import all_cores
 from pate.votes.source import VoteSource
@@ -83,14 +83,16 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
         priced_run = _price_run(plan, run_folder=run_folder, monitor=monitor, start_time=start_time)
 
         with (
-            RunWriter(folder=run_folder.tensorboard if plan.tensorboard else None) as run_writer,
+            RunWriter(
+                folder=run_folder.tensorboard if plan.tensorboard else None
+            ) as tensorboard_writer,
             ExitStack() as at_end,
         ):
             # 2. The teachers learn from disjoint records, and vote on public samples. Private: `ensemble`,
-            #    `vote_source` and `run_writer`, which TensorBoard shows to the owner.
-            ensemble = _train_teachers(priced_run, run_writer=run_writer)
+            #    `vote_source` and `tensorboard_writer`, which TensorBoard shows to the owner.
+            ensemble = _train_teachers(priced_run, tensorboard_writer=tensorboard_writer)
             vote_source = at_end.enter_context(closing(ensemble.vote()))
-            run_writer.write_teacher_curves()
+            tensorboard_writer.write_teacher_curves()
 
             # 3. The only way out. `release` has the stated epsilon, and may be published; `release_record` holds it.
             release_record = priced_run.run_charge.record()
@@ -99,20 +101,20 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
                 ensemble=ensemble,
                 vote_source=vote_source,
                 release_record=release_record,
-                run_writer=run_writer,
+                tensorboard_writer=tensorboard_writer,
             )
 
             # 4. Post-processing of the release, which costs nothing more. `trained_student` may be published, too.
-            student_training = _student_training(priced_run, run_writer=run_writer)
+            student_trainer = _student_trainer(priced_run, tensorboard_writer=tensorboard_writer)
             training_set = release.training_set(ensemble.queries.inputs)
             trained_student = _train_student(
-                priced_run, student_training=student_training, training_set=training_set
+                priced_run, student_trainer=student_trainer, training_set=training_set
             )
             # Scores are the one other way out: the people in the test records pay for them, at a price of their own.
             released_scores = _release_scores(priced_run, trained_student=trained_student)
 
             # 5. The report, for the owner alone. Private: `released_run`, for its `ensemble` and `vote_source`;
-            #    `report`, and the baselines that `student_training` trains.
+            #    `report`, and the baselines that `student_trainer` trains.
             released_run = ReleasedRun(
                 ensemble=ensemble,
                 vote_source=vote_source,
@@ -124,8 +126,8 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             report = _measure(
                 priced_run,
                 released_run=released_run,
-                student_training=student_training,
-                run_writer=run_writer,
+                student_trainer=student_trainer,
+                tensorboard_writer=tensorboard_writer,
             )
         priced_run.kept_models.remove()
         return report
@@ -196,12 +198,14 @@ def _price_run(
     )
 
 
-def _train_teachers(priced_run: PricedRun, *, run_writer: RunWriter) -> Ensemble:
+def _train_teachers(priced_run: PricedRun, *, tensorboard_writer: RunWriter) -> Ensemble:
     """Assigns the private records to teachers, and trains the teachers that have no checkpoint yet.
 
     Private: all objects of this function.
     """
-    training_data = repeat_records(priced_run.dataset, priced_release=priced_run.priced_release)
+    training_data = repeat_by_budget_class(
+        priced_run.dataset, priced_release=priced_run.priced_release
+    )
     num_teachers = priced_run.priced_release.shape.num_teachers
     partition = draw_partition(
         training_data.private,
@@ -224,7 +228,7 @@ def _train_teachers(priced_run: PricedRun, *, run_writer: RunWriter) -> Ensemble
         engine=priced_run.plan.engine,
         ensemble_folder=priced_run.run_folder,
         monitor=priced_run.monitor,
-        on_losses_of_teacher=run_writer.add_teacher_losses,
+        on_losses_of_teacher=tensorboard_writer.add_teacher_losses,
         weight_of_record=record_weights(
             priced_run.dataset, priced_release=priced_run.priced_release
         ),
@@ -263,35 +267,35 @@ def _release_labels(
     ensemble: Ensemble,
     vote_source: VoteSource,
     release_record: ReleaseRecord,
-    run_writer: RunWriter,
+    tensorboard_writer: RunWriter,
 ) -> Release:
     """Releases labels from the votes with noise, writes them into `release/`, and returns the release.
 
     `release_record` commits what is drawn in one step with its charge. If the process is killed before that step,
     nothing was shown or charged. If it is killed after that step, the same call reads back what was drawn.
     """
-    prior = StudentPrior(
+    student_prior = StudentPrior(
         student_recipe=priced_run.plan.student,
         inputs=ensemble.queries.inputs,
         seed=priced_run.student_seed,
         never_empty=priced_run.priced_release.aggregator.never_empty,
     )
-    aggregator = priced_run.priced_release.aggregator.with_prior(prior)
-    rounds = Rounds.of_release(aggregator, vote_source=vote_source)
-    if rounds is None:
+    aggregator = priced_run.priced_release.aggregator.with_prior(student_prior)
+    vote_rounds = Rounds.of_release(aggregator, vote_source=vote_source)
+    if vote_rounds is None:
         release = _release_at_once(
             priced_run,
             aggregator=aggregator,
             vote_source=vote_source,
             release_record=release_record,
-            run_writer=run_writer,
+            tensorboard_writer=tensorboard_writer,
         )
     else:
         release = _release_in_rounds(
             priced_run,
             aggregator=aggregator,
             vote_source=vote_source,
-            rounds=rounds,
+            vote_rounds=vote_rounds,
             release_record=release_record,
             num_private_records=len(ensemble.dataset.private),
         )
@@ -307,18 +311,19 @@ def _release_at_once(
     aggregator: Aggregator,
     vote_source: VoteSource,
     release_record: ReleaseRecord,
-    run_writer: RunWriter,
+    tensorboard_writer: RunWriter,
 ) -> Release:
     """Releases labels from votes in one call, without rounds in which teachers vote anew.
 
-    If the aggregator releases in a session, each round of the session is reported to the screen and to `run_writer`.
+    If the aggregator releases in a session, each round of the session is reported to the screen and to
+    `tensorboard_writer`.
 
     Args:
         priced_run: the run.
         aggregator: the aggregator with its noise.
         vote_source: the votes of all teachers.
         release_record: commits what is drawn.
-        run_writer: writes the curve of the number of hits, the queries that are paid for.
+        tensorboard_writer: writes the curve of the number of hits, the queries that are paid for.
     """
     with priced_run.monitor.stage(
         "releasing labels", priced_run.priced_release.shape.num_queries
@@ -327,7 +332,7 @@ def _release_at_once(
             release_record,
             priced_release=priced_run.priced_release,
             advance=advance,
-            run_writer=run_writer,
+            tensorboard_writer=tensorboard_writer,
         )
         return aggregator.release(
             vote_source, rng=priced_run.streams.generator("noise"), record=progress_record
@@ -339,7 +344,7 @@ def _release_in_rounds(
     *,
     aggregator: Aggregator,
     vote_source: VoteSource,
-    rounds: Rounds,
+    vote_rounds: Rounds,
     release_record: ReleaseRecord,
     num_private_records: int,
 ) -> Release:
@@ -349,49 +354,49 @@ def _release_in_rounds(
         priced_run: the run.
         aggregator: the aggregator with its noise.
         vote_source: the votes, which each round sums anew.
-        rounds: the rounds of these votes.
+        vote_rounds: the rounds of these votes.
         release_record: commits each round.
         num_private_records: the number of private records that a round reads.
     """
-    forecast = RoundForecast.of_rounds(rounds)
+    forecast = RoundForecast.of_rounds(vote_rounds)
     if forecast is not None:
         priced_run.monitor.say(forecast.line)
-    with priced_run.monitor.stage("releasing labels in rounds", rounds.num_rounds) as advance:
+    with priced_run.monitor.stage("releasing labels in rounds", vote_rounds.num_rounds) as advance:
         progress_record = RoundProgressRecord(
             release_record, num_private_records=num_private_records, advance=advance
         )
-        with rounds.reporting_rows(progress_record.report_rows):
+        with vote_rounds.reporting_rows(progress_record.report_rows):
             return aggregator.release(
                 vote_source, rng=priced_run.streams.generator("noise"), record=progress_record
             )
 
 
-def _student_training(priced_run: PricedRun, *, run_writer: RunWriter) -> StudentTraining:
+def _student_trainer(priced_run: PricedRun, *, tensorboard_writer: RunWriter) -> StudentTrainer:
     """Returns the object that trains the run's students, with their recipe, seed and unlabeled public samples.
 
     Unlabeled are the public samples that are no queries.
     """
-    return StudentTraining(
+    return StudentTrainer(
         student_recipe=priced_run.plan.student,
         pool=priced_run.dataset.public.inputs[priced_run.priced_release.shape.num_queries :],
         seed=priced_run.student_seed,
         kept_models=priced_run.kept_models,
-        run_writer=run_writer,
+        tensorboard_writer=tensorboard_writer,
         monitor=priced_run.monitor,
     )
 
 
 def _train_student(
-    priced_run: PricedRun, *, student_training: StudentTraining, training_set: TrainingSet
+    priced_run: PricedRun, *, student_trainer: StudentTrainer, training_set: TrainingSet
 ) -> TrainedStudent:
     """Trains the student on the released labels and the public samples, and saves its model in `release/student`.
 
     Args:
         priced_run: the run.
-        student_training: trains the student, or reads it if it was trained before.
+        student_trainer: trains the student, or reads it if it was trained before.
         training_set: the queries with the released labels.
     """
-    trained_student = student_training.train("student", training_set=training_set)
+    trained_student = student_trainer.train("student", training_set=training_set)
     trained_student.model.save(priced_run.run_folder.release / "student")
     for warning_line in constant_student_warnings(
         trained_student.model,
@@ -429,8 +434,8 @@ def _measure(
     priced_run: PricedRun,
     *,
     released_run: ReleasedRun,
-    student_training: StudentTraining,
-    run_writer: RunWriter,
+    student_trainer: StudentTrainer,
+    tensorboard_writer: RunWriter,
 ) -> Report:
     """Compares the student with baselines, attacks it by membership inference, and writes and returns the report.
 
@@ -439,7 +444,7 @@ def _measure(
     queries = released_run.ensemble.queries
     majority_labels = _majority_labels(priced_run, released_run=released_run)
     baseline_models = train_baselines(
-        student_training,
+        student_trainer,
         dataset=priced_run.dataset,
         queries=queries,
         majority_labels=majority_labels,
@@ -466,7 +471,7 @@ def _measure(
             released_run=released_run,
             baseline_models=baseline_models,
             membership=membership,
-            run_writer=run_writer,
+            tensorboard_writer=tensorboard_writer,
         )
 
 
@@ -488,19 +493,19 @@ def _majority_labels(priced_run: PricedRun, *, released_run: ReleasedRun) -> Maj
         if all_records is False:
             num_records = len(private_records)
             reason = f"all_records=false, and a release without noise of {num_records:,} private records takes long"
-            return MajorityLabels(training_set=None, reason=reason)
-        row_indices = baseline_rows(private_records)
+            return MajorityLabels(training_set=None, reason_without=reason)
+        private_rows = baseline_rows(private_records)
         sample_description = sample_in_words(
-            num_taken=len(row_indices), num_records=len(private_records)
+            num_taken=len(private_rows), num_records=len(private_records)
         )
-        vote_source = ensemble.of_rows(row_indices).vote()
+        vote_source = ensemble.of_private_rows(private_rows).vote()
     # A closed source computes its votes anew, so `_public_start` can read `released_run.vote_source` later.
     with closing(vote_source), priced_run.monitor.stage("releasing without noise, to compare with"):
         majority_release = priced_run.priced_release.aggregator.noiseless_from(
             vote_source, record=released_run.release_record
         )
     training_set = majority_release.training_set(ensemble.queries.inputs)
-    return MajorityLabels(training_set, sample_in_words=sample_description)
+    return MajorityLabels(training_set, record_sample_in_words=sample_description)
 
 
 def _public_start(priced_run: PricedRun, *, released_run: ReleasedRun) -> TrainingSet | None:
@@ -513,13 +518,13 @@ def _public_start(priced_run: PricedRun, *, released_run: ReleasedRun) -> Traini
     aggregator = priced_run.priced_release.aggregator
     if not isinstance(aggregator, CenteredVotes):
         return None
-    start_weights = aggregator.start_weights(
+    weights_of_start_model = aggregator.start_weights(
         released_run.vote_source, record=released_run.release_record
     )
-    if start_weights is None:
+    if weights_of_start_model is None:
         return None
     training_set = released_run.release.training_set(released_run.ensemble.queries.inputs)
-    return replace(training_set, weights=start_weights)
+    return replace(training_set, weights=weights_of_start_model)
 
 
 def _finished_report(plan: Plan, *, run_folder: RunFolder, monitor: Monitor) -> Report:

@@ -172,14 +172,14 @@ def _price(
         InvalidValue: the plans cannot compete; or no epsilon of one run makes the best run cost what was asked for.
     """
     first_plan = plans[0]
-    total_epsilon = _total_epsilon(plans)
+    tuning_epsilon = _common_epsilon(plans)
     if first_plan.score_epsilon is None:
         rule = "score_epsilon= beside it, the price of comparing the runs on the test records"
         raise InvalidValue("tune", "true", rule=rule)
     with monitor.stage("reading the data"):
         datasets = _read_datasets(plans)
     dataset = datasets[0]
-    budget = replace(first_plan.budget, epsilon=total_epsilon)
+    budget = replace(first_plan.budget, epsilon=tuning_epsilon)
 
     def event_of_best(run_epsilon: float) -> Event:
         """Returns the price of publishing the best run, if the noise of one run makes that run cost `run_epsilon`."""
@@ -192,11 +192,11 @@ def _price(
     # The first plan alone decides the epsilon of one run. That the best of all plans costs no more is checked below.
     with monitor.stage("pricing the release"):
         run_epsilon = epsilon_of_one_run(compute_best_run_event=event_of_best, budget=budget)
-        run_events = [
+        run_event_of_each_plan = [
             _priced_at(run_epsilon, plan=run_plan, dataset=dataset_of_plan).event
             for run_plan, dataset_of_plan in zip(plans, datasets, strict=True)
         ]
-    run_event = dominating_event(run_events)
+    run_event = dominating_event(run_event_of_each_plan)
     tuned_runs = TunedRuns(
         base_event=run_event,
         run_count_distribution=run_count_distribution,
@@ -226,15 +226,15 @@ def _price(
     score_price = ScorePrice.of_plan(run_plans[0], dataset=dataset)
     assert score_price is not None
     epsilon_of_best = budget.epsilon_of(tuned_runs.event)
-    if epsilon_of_best > total_epsilon * (1 + _ROUNDING):
+    if epsilon_of_best > tuning_epsilon * (1 + _ROUNDING):
         rule = f"an epsilon above the {epsilon_of_best:.4g} that the best of these runs costs"
-        raise InvalidValue("target_epsilon", total_epsilon, rule=rule)
+        raise InvalidValue("target_epsilon", tuning_epsilon, rule=rule)
     monitor.say(
         f"tune=true: one run costs epsilon {budget.epsilon_of(run_event):.4g}, the best of a secret number of runs "
         f"epsilon {epsilon_of_best:.4g}; {run_count_distribution.mean:.3g} runs are expected, and how many there are "
         "shows in the running time: keep it secret"
     )
-    if total_epsilon <= _LARGEST_TRIED:
+    if tuning_epsilon <= _LARGEST_TRIED:
         monitor.say(_DOES_NOT_PAY)
     return _Tuning(
         plans=run_plans,
@@ -300,7 +300,7 @@ def _score_noise(
     )
 
 
-def _total_epsilon(plans: Sequence[Plan]) -> float:
+def _common_epsilon(plans: Sequence[Plan]) -> float:
     """Returns the `target_epsilon` of the plans, which is that of the whole tuning.
 
     Raises:
@@ -537,7 +537,7 @@ def _publish(best_run: _FinishedRun, *, run_charge: RunCharge, tuning_folder: Ru
         file.write(best_run.run_folder.page.read_bytes())
     report = Report.read(best_run.run_folder.report)
     report = replace(report, privacy=replace(report.privacy, scores=None))
-    tuning_folder.write_manifests(report.to_json() + "\n")
+    tuning_folder.write_manifests(report_json=report.to_json() + "\n")
     report.write(tuning_folder.report)
     shutil.rmtree(tuning_folder.runs)
     return report

@@ -151,7 +151,7 @@ def release_votes(
     with run_folder.lock_for(settings=release_plan.settings):
         # 1. The price. It depends on the shape of the votes alone; nothing is spent.
         priced_release = _price_release(
-            release_plan, vote_source=vote_source, cohort=cohort, monitor=monitor
+            release_plan, vote_source=vote_source, cohort_facts=cohort, monitor=monitor
         )
         config_yaml = None
         if release_plan.make_release_config_text is not None:
@@ -159,7 +159,7 @@ def release_votes(
             config_yaml = release_plan.make_release_config_text(
                 priced_release.aggregator, cohort, vote_source.shape
             )
-        _require_ledger(release_plan, cohort=cohort)
+        _require_ledger(release_plan, cohort_facts=cohort)
         run_charge = RunCharge.open(
             release_terms=release_plan,
             priced_release=priced_release,
@@ -180,8 +180,8 @@ def release_votes(
         for doubt in priced_release.doubts:
             monitor.say(RELEASE.doubt_line(doubt))
         if cohort.label_holders is not None:
-            for holder_line in cohort.label_holders.lines(max_shown=_MAX_LABELS_SHOWN):
-                monitor.say(holder_line)
+            for label_holders_line in cohort.label_holders.lines(max_shown=_MAX_LABELS_SHOWN):
+                monitor.say(label_holders_line)
         run_charge.begin(monitor, redraw=release_plan.redraw)
         streams = RandomStreams.of_run(
             secret_file=run_folder.training_secret, seed=release_plan.seed
@@ -196,21 +196,20 @@ def release_votes(
         #    Not private: `release`, which has the stated epsilon and may be published.
         aggregator = priced_release.aggregator
         if aggregator.expects_prior:
-            aggregator = aggregator.with_prior(
-                prior=_prior(
-                    release_plan,
-                    cohort=cohort,
-                    priced_release=priced_release,
-                    seed=streams.seed("student"),
-                )
+            student_prior = _student_prior(
+                release_plan,
+                cohort_facts=cohort,
+                priced_release=priced_release,
+                seed=streams.seed("student"),
             )
+            aggregator = aggregator.with_prior(student_prior)
         release_record = run_charge.record()
         with monitor.stage("releasing labels", priced_release.shape.num_queries) as advance:
             progress_record = with_progress(
                 release_record,
                 priced_release=priced_release,
                 advance=advance,
-                run_writer=RunWriter(folder=None),
+                tensorboard_writer=RunWriter(folder=None),
             )
             release = aggregator.release(
                 vote_source, rng=streams.generator("noise"), record=progress_record
@@ -223,14 +222,14 @@ def release_votes(
         return _write_release(
             release,
             release_plan=release_plan,
-            cohort=cohort,
+            cohort_facts=cohort,
             run_charge=run_charge,
             config_yaml=config_yaml,
         )
 
 
 def _price_release(
-    release_plan: ReleasePlan, *, vote_source: VoteSource, cohort: Cohort, monitor: Monitor
+    release_plan: ReleasePlan, *, vote_source: VoteSource, cohort_facts: Cohort, monitor: Monitor
 ) -> PricedRelease:
     """Checks that a plan can use these votes, solves for its noise, and returns the priced release.
 
@@ -239,7 +238,7 @@ def _price_release(
     Args:
         release_plan: the settings and parts of the release.
         vote_source: yields the votes of the holders' teachers.
-        cohort: the public facts about the holders.
+        cohort_facts: the public facts about the holders.
         monitor: shows the progress.
 
     Raises:
@@ -259,21 +258,21 @@ def _price_release(
         aggregator,
         priced_release=priced_release,
         budget=budget,
-        num_groups=cohort.num_groups,
+        num_groups=cohort_facts.num_groups,
         allow_useless=release_plan.allow_useless,
         search=search_with_progress(monitor, spelling=RELEASE),
     )
     return replace(priced_release, doubts=doubts)
 
 
-def _prior(
-    release_plan: ReleasePlan, *, cohort: Cohort, priced_release: PricedRelease, seed: int
+def _student_prior(
+    release_plan: ReleasePlan, *, cohort_facts: Cohort, priced_release: PricedRelease, seed: int
 ) -> StudentPrior:
     """Returns the prior of an aggregator: a student that predicts the labels which votes are compared with.
 
     Args:
         release_plan: the recipe of the student, and the samples that teachers voted on.
-        cohort: the public facts about the holders, with the digest of these samples.
+        cohort_facts: the public facts about the holders, with the digest of these samples.
         priced_release: the release, with its aggregator and its number of queries.
         seed: the seed of the student's training.
 
@@ -288,7 +287,7 @@ def _prior(
     require_queries(
         queries,
         num_queries=num_queries,
-        expected_digest=cohort.queries_digest,
+        expected_digest=cohort_facts.queries_digest,
         rule=f"at least {num_queries} samples",
     )
     return StudentPrior(
@@ -323,7 +322,7 @@ def _finished_terms(run_folder: RunFolder, *, run_charge: RunCharge, monitor: Mo
     return Terms.read(run_folder.path)
 
 
-def _require_ledger(release_plan: ReleasePlan, *, cohort: Cohort) -> None:
+def _require_ledger(release_plan: ReleasePlan, *, cohort_facts: Cohort) -> None:
     """Raises `InvalidValue` if `ledger=` names an existing ledger with an account of other data than the cohort's.
 
     Such a ledger does not know what the cohort's holders have spent.
@@ -331,11 +330,12 @@ def _require_ledger(release_plan: ReleasePlan, *, cohort: Cohort) -> None:
     if release_plan.ledger is None or not os.path.exists(release_plan.ledger):
         return
     # This raises `InvalidValue` if the file is no ledger.
-    Ledger.stored(path=release_plan.ledger, data=cohort.account_name)
+    Ledger.stored(path=release_plan.ledger, data=cohort_facts.account_name)
     if any(
-        data != cohort.account_name for data in SharedLedger.stored(path=release_plan.ledger).data
+        data != cohort_facts.account_name
+        for data in SharedLedger.stored(path=release_plan.ledger).data
     ):
-        rule = f"a new file, or the ledger of releases of {cohort.dataset_name}; this one counts for other data"
+        rule = f"a new file, or the ledger of releases of {cohort_facts.dataset_name}; this one counts for other data"
         raise InvalidValue("ledger", release_plan.ledger, rule=rule)
 
 
@@ -343,7 +343,7 @@ def _write_release(
     release: Release,
     *,
     release_plan: ReleasePlan,
-    cohort: Cohort,
+    cohort_facts: Cohort,
     run_charge: RunCharge,
     config_yaml: str | None,
 ) -> Terms:
@@ -352,23 +352,23 @@ def _write_release(
     Args:
         release: the drawn release.
         release_plan: the settings and parts of the release.
-        cohort: the public facts about the holders.
+        cohort_facts: the public facts about the holders.
         run_charge: the charge of the release in its ledger.
         config_yaml: the text of `release/config.yaml`; None writes no such file.
     """
     run_folder = run_charge.run_folder
     vote_shape = run_charge.priced_release.shape
-    feature_settings = dict(cohort.features)
+    feature_settings = dict(cohort_facts.features)
     privacy = privacy_of(drawn_release=release, release_charge=run_charge)
     holder_promises: Sequence[str] = ()
-    if cohort.places is not None:
-        holder_promises = cohort.places.promises(
+    if cohort_facts.places is not None:
+        holder_promises = cohort_facts.places.promises(
             release, budget=run_charge.budget, num_draws=run_charge.num_draws
         )
-    if cohort.label_holders is not None:
+    if cohort_facts.label_holders is not None:
         holder_promises = (
             *holder_promises,
-            *map(markdown_cell, cohort.label_holders.lines()),
+            *map(markdown_cell, cohort_facts.label_holders.lines()),
         )
     write_price(
         drawn_release=release,
@@ -376,35 +376,35 @@ def _write_release(
         privacy=privacy,
         release_folder=run_folder.release,
         sentences_on_people=holder_promises,
-        data_name=cohort.dataset_name,
-        is_real=cohort.has_real_records,
+        data_name=cohort_facts.dataset_name,
+        is_real=cohort_facts.has_real_records,
         aggregator_name=release_plan.aggregator_name,
         feature_settings=feature_settings or None,
-        labels_have_gaps=cohort.labels_have_gaps,
-        label_names=cohort.label_names,
-        public_answers_digest=cohort.public_answers_digest,
+        labels_have_gaps=cohort_facts.labels_have_gaps,
+        label_names=cohort_facts.label_names,
+        public_answers_digest=cohort_facts.public_answers_digest,
     )
     if config_yaml is not None:
         write_text(run_folder.release / "config.yaml", text=config_yaml)
     published_digests = _digests(
         run_folder.release, file_names=("release.npz", "privacy_card.md", PRIVACY_FILE)
     )
-    stated_terms = Terms(
+    drawn_release_facts = Terms(
         privacy=privacy,
         release=summary_of(drawn_release=release),
         num_labels=vote_shape.num_labels,
         num_teachers=vote_shape.num_teachers,
-        dataset=cohort.dataset_name,
-        real=cohort.has_real_records,
-        queries=cohort.queries_digest,
+        dataset=cohort_facts.dataset_name,
+        real=cohort_facts.has_real_records,
+        queries=cohort_facts.queries_digest,
         sha256=published_digests,
         features=feature_settings,
     )
     for terms_folder in (run_folder.release, run_folder.path):
-        write_text(terms_folder / TERMS, text=to_json(stated_terms) + "\n")
+        write_text(terms_folder / TERMS, text=to_json(drawn_release_facts) + "\n")
     file_digests = _digests(run_folder.path, file_names=_FINISHED_FILES)
     Manifest(manifest=1, sha256=file_digests).write(run_folder.path)
-    return stated_terms
+    return drawn_release_facts
 
 
 def _digests(folder: Path, *, file_names: Sequence[str]) -> Mapping[str, str]:

@@ -30,7 +30,7 @@ from pate.run.ledger_record import LedgerRecord
 from pate.run.run_parts import PricedRun
 from pate.run.score_release import ScoreCharge
 from pate.run.score_sums import ScoreDesign
-from pate.run.students import StudentTraining, TrainedStudent
+from pate.run.students import StudentTrainer, TrainedStudent
 from pate.testing import Leaked, ReleaseTape, Replay, replay
 from pate.validation import require
 from scripts.synth_faces.face_copy import FaceCopy
@@ -512,10 +512,10 @@ REMEMBERED_PRIVATE_INPUTS: list[np.ndarray] = []
 
 def choose_threshold_by_private_scores(patch: pytest.MonkeyPatch) -> None:
     """Plants a leak: the threshold of the student is its mean score on private records."""
-    fit_student = StudentTraining.fit
+    fit_student = StudentTrainer.fit
 
     def fit_and_choose_threshold(
-        student_training: StudentTraining,
+        student_training: StudentTrainer,
         model_name: str,
         *,
         training_set: TrainingSet,
@@ -537,7 +537,7 @@ def choose_threshold_by_private_scores(patch: pytest.MonkeyPatch) -> None:
         return dataset
 
     patch.setattr(Arrays, "load", load_and_remember)
-    patch.setattr(StudentTraining, "fit", fit_and_choose_threshold)
+    patch.setattr(StudentTrainer, "fit", fit_and_choose_threshold)
 
 
 FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = {

@@ -12,7 +12,7 @@ from pate.accounting import Adjacency, Event, ExactAccountant, GaussianEvent
 from pate.aggregators import CenteredVotes, GaussianVotes, Prevalence
 from pate.data import Partition
 from pate.pricing import PersonBudgets, plan_release
-from pate.run.budget_classes import repeat_records
+from pate.run.budget_classes import repeat_by_budget_class
 from pate.votes import VoteShape
 from pate.votes.clipping import ClippedSum
 from pate.votes.label_shares import TeacherShares
@@ -175,7 +175,7 @@ def test_a_record_is_dealt_to_as_many_teachers_as_its_budget_pays_for() -> None:
         small_dataset(),
         budgets=np.array(["cautious", "usual"])[small_dataset().private.group_ids % 2],
     )
-    repeated_records = repeat_records(dataset, priced_release=priced_release).private
+    repeated_records = repeat_by_budget_class(dataset, priced_release=priced_release).private
     partition = Partition.draw(
         repeated_records.group_ids, num_teachers=40, rng=np.random.default_rng(0)
     )
