@@ -390,7 +390,8 @@ class CenteredRounds:
         """
         descent_rules = self._descent(votes_of_all_rounds, prevalence_with_variance)
         return descent_rules.with_constants(
-            feature_weights=public_start.weights, prevalence=prevalence_with_variance.values
+            weights_without_constants=public_start.weights,
+            prevalence=prevalence_with_variance.values,
         )
 
     def _begin_descent(
@@ -411,7 +412,7 @@ class CenteredRounds:
         if public_start.feature_label_moments is not None:
             # The moments of the earlier release are averaged with those of the rounds afterwards.
             weights = descent_rules.with_constants(
-                feature_weights=public_start.weights, prevalence=prevalence
+                weights_without_constants=public_start.weights, prevalence=prevalence
             )
             return FixedTimesDescent(descent_rules), weights
         descent = StartedDescent(descent_rules, public_start=public_start)
@@ -479,7 +480,7 @@ class CenteredRounds:
             :-1
         ] + moment_share * moment_weights[:-1]
         weights = descent_rules.with_constants(
-            feature_weights=mean_weights_of_both_students, prevalence=prevalence
+            weights_without_constants=mean_weights_of_both_students, prevalence=prevalence
         )
         return RoundsStudent(weights=weights, feature_label_moments=noisy_feature_label_moments)
 

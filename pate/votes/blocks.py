@@ -50,6 +50,7 @@ class LowRankVotes:
             weights_shape,
             f"[num_teachers_in_block, {rank}, num_labels]",
         )
+        # The Gram matrix of the columns, each of which has an entry for each query.
         largest_error = float(np.abs(self.span.T @ self.span - np.eye(rank)).max())
         require(
             largest_error <= _TOLERANCE, "span", f"{largest_error:.2g} off", "orthonormal columns"
@@ -135,8 +136,8 @@ def vote_blocks(
     """
     num_read = 0
     matrix_shape = None  # (num_queries, num_labels) of the first block
-    for raw_block in raw_blocks(votes_or_blocks):
-        vote_block = checked_block(raw_block, must_be_confidences=must_be_confidences)
+    for raw_vote_block in raw_blocks(votes_or_blocks):
+        vote_block = checked_block(raw_vote_block, must_be_confidences=must_be_confidences)
         matrix_shape = matrix_shape or vote_block.shape[1:]
         if vote_block.shape[1:] != matrix_shape:
             rule = (

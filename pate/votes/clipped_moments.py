@@ -138,8 +138,8 @@ class ClippedMoments:
         # |sum_i f_i r_i^T|^2 = sum_ij (f_i . f_j) (r_i . r_j)
         feature_products = float64_features @ float64_features.transpose(0, 2, 1)
         residual_products = weighted_residuals @ weighted_residuals.transpose(0, 2, 1)
-        squared_length_terms = feature_products * residual_products / FEATURE_STEPS**2
-        lengths = np.sqrt(np.maximum(squared_length_terms.sum(axis=(1, 2)), 0))
+        terms_of_record_pairs = feature_products * residual_products / FEATURE_STEPS**2
+        lengths = np.sqrt(np.maximum(terms_of_record_pairs.sum(axis=(1, 2)), 0))
         uncanceled_lengths = np.sqrt((weighted_residuals**2).sum(axis=2)).sum(axis=1)
         require_finite_lengths(uncanceled_lengths)
         lengths = np.maximum(lengths, uncanceled_lengths / _MAX_CANCELLATION)

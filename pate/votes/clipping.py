@@ -75,12 +75,18 @@ class ClippedSum:
         require_count("num_labels", num_labels)
 
     @property
+    def _num_entries(self) -> int:
+        """The number of entries of the sum, and of a teacher's votes: queries times labels."""
+        num_queries, num_labels = self.sum_shape
+        return num_queries * num_labels
+
+    @property
     def step(self) -> float:
         """The spacing of the grid of the sum, in votes: a power of 2.
 
         The step is so small that rounding all entries moves a vote by a small part of the clip.
         """
-        spacing = self.clip * _FINENESS / math.sqrt(math.prod(self.sum_shape))
+        spacing = self.clip * _FINENESS / math.sqrt(self._num_entries)
         return 2.0 ** math.floor(math.log2(spacing))
 
     @property
@@ -91,7 +97,7 @@ class ClippedSum:
         """
         # Two contributions are rounded, and for votes of low rank two products with the span, each by at most half a
         # step in an entry. A third of the bound is room for the float errors of those products.
-        rounding = 3 * math.sqrt(math.prod(self.sum_shape))
+        rounding = 3 * math.sqrt(self._num_entries)
         clips = self.adjacency.num_moved * self.clip / self.step
         return clips * (1 + FLOAT_ERROR) + rounding
 
@@ -99,8 +105,10 @@ class ClippedSum:
     def most_queries(num_teachers: int, num_labels: int) -> int:
         """Returns a number of queries for which the sum of the votes is exact with any clip; some clips allow more."""
         # `total` requires N (clip / step + 1) Q < 2^52, and clip / step is below 2 sqrt(Q L) / fineness.
-        bound = 0.999 * LARGEST_SUM * _FINENESS / (2 * num_teachers * math.sqrt(num_labels))
-        return int(bound ** (2 / 3))
+        most_queries_to_three_halves = (
+            0.999 * LARGEST_SUM * _FINENESS / (2 * num_teachers * math.sqrt(num_labels))
+        )
+        return int(most_queries_to_three_halves ** (2 / 3))
 
     def total(
         self,
@@ -125,14 +133,14 @@ class ClippedSum:
         center_of_all = np.broadcast_to(np.asarray(center, dtype=np.float64), self.sum_shape)
         is_finite = bool(np.isfinite(center_of_all).all())
         require(is_finite, "center", "NaN or infinity", "finite numbers")
-        num_queries = self.sum_shape[0]
+        num_queries, num_labels = self.sum_shape
         largest_sum = num_teachers * (self.clip / self.step + 1) * max(num_queries, 8)
         is_exact = largest_sum < LARGEST_SUM
         require(is_exact, "num_teachers", num_teachers, "fewer teachers for sums of 53 bits")
-        teacher_scales = None if teacher_weights is None else self.scales_within(teacher_weights)
-        dense_sum = np.zeros(self.sum_shape, dtype=np.int64)
-        span = None
-        low_rank_sum = np.zeros((0, 0), dtype=np.int64)  # of votes of low rank, [rank, num_labels]
+        reduced_weights = None if teacher_weights is None else self.reduce_weights(teacher_weights)
+        dense_sum = np.zeros((num_queries, num_labels), dtype=np.int64)
+        query_span = None
+        sum_of_low_rank_weights = np.zeros((0, 0), dtype=np.int64)  # [rank, num_labels]
         first_teacher = 0
         checked_blocks = vote_blocks(
             votes_or_blocks,
@@ -145,23 +153,25 @@ class ClippedSum:
                 rule = f"[num_teachers_in_block, {self.sum_shape[0]}, {self.sum_shape[1]}]"
                 raise InvalidValue("votes.shape", vote_block.shape, rule=rule)
             teacher_range = slice(first_teacher, first_teacher + len(vote_block))
-            scales_of_block = None if teacher_scales is None else teacher_scales[teacher_range]
+            weights_of_block = None if reduced_weights is None else reduced_weights[teacher_range]
             first_teacher += len(vote_block)
             if not isinstance(vote_block, LowRankVotes):
                 centered_votes = np.asarray(vote_block - center_of_all)
-                dense_sum += self._rounded_sum(centered_votes, teacher_scales=scales_of_block)
+                dense_sum += self._rounded_sum(centered_votes, reduced_weights=weights_of_block)
                 continue
-            if span is None:
-                span = vote_block.span
-                low_rank_sum = np.zeros(vote_block.weights.shape[1:], dtype=np.int64)
-            is_equal = vote_block.span is span or np.array_equal(vote_block.span, span)
+            if query_span is None:
+                query_span = vote_block.span
+                sum_of_low_rank_weights = np.zeros(vote_block.weights.shape[1:], dtype=np.int64)
+            is_equal = vote_block.span is query_span or np.array_equal(vote_block.span, query_span)
             require(is_equal, "span", vote_block.span.shape, "the same span in every block")
-            low_rank_sum += self._rounded_sum(vote_block.weights, teacher_scales=scales_of_block)
-        if span is None:
+            sum_of_low_rank_weights += self._rounded_sum(
+                vote_block.weights, reduced_weights=weights_of_block
+            )
+        if query_span is None:
             return dense_sum
-        return dense_sum + np.rint(span @ low_rank_sum).astype(np.int64)
+        return dense_sum + np.rint(query_span @ sum_of_low_rank_weights).astype(np.int64)
 
-    def scales_within(self, weights: FloatArray) -> FloatArray:
+    def reduce_weights(self, weights: FloatArray) -> FloatArray:
         """Returns the factor that each teacher's clipped vote is multiplied by, `[num_teachers]`.
 
         It is 1 for a weight of 1, and slightly less than any smaller weight. Rounding moves the vote of a teacher of
@@ -173,26 +183,27 @@ class ClippedSum:
         """
         clips = self.adjacency.num_moved * self.clip
         rounding = self.l2_sensitivity * self.step / clips - 1  # in clips, float errors included
-        teacher_scales = weights - (1 - weights) * rounding
-        return np.where(teacher_scales < _MIN_WEIGHT, 0.0, teacher_scales)
+        reduced_weights = weights - (1 - weights) * rounding
+        return np.where(reduced_weights < _MIN_WEIGHT, 0.0, reduced_weights)
 
     def _rounded_sum(
-        self, centered_votes: FloatArray, *, teacher_scales: FloatArray | None
+        self, centered_votes: FloatArray, *, reduced_weights: FloatArray | None
     ) -> IntArray:
         """Returns the exact sum over a block's teachers of their clipped and rounded votes, int64 `[...]`, in steps.
 
         Args:
             centered_votes: `[num_teachers_in_block, ...]`, votes minus the center, or the weights of `LowRankVotes`.
-            teacher_scales: `[num_teachers_in_block]`, the factor of each teacher's clipped vote; None for 1.
+            reduced_weights: `[num_teachers_in_block]`, the factor of each teacher's clipped vote, as `reduce_weights`
+                returns it; None for 1.
         """
         vectors = centered_votes.reshape(len(centered_votes), -1)
         lengths = finite_lengths(vectors)
         factors = self.clip / np.maximum(lengths, self.clip) / self.step
-        if teacher_scales is not None:
-            if len(teacher_scales) != len(vectors):
+        if reduced_weights is not None:
+            if len(reduced_weights) != len(vectors):
                 rule = "one for each teacher in votes"
-                raise InvalidValue("len(weights)", len(teacher_scales), rule=rule)
-            factors *= teacher_scales
+                raise InvalidValue("len(weights)", len(reduced_weights), rule=rule)
+            factors *= reduced_weights
         rounded_vectors = np.rint(vectors * factors[:, None])
         flat_total = rounded_vectors.sum(axis=0).astype(np.int64)
         return np.asarray(flat_total.reshape(centered_votes.shape[1:]))

@@ -55,12 +55,12 @@ def convex_fit(
     Source: docs/proofs/vote_rounds.md#convex-teachers.
     """
 
-    def gradient(weights: FloatArray) -> FloatArray:
-        residuals = targets - features @ weights
+    def gradient(weight_matrix: FloatArray) -> FloatArray:
+        residuals = targets - features @ weight_matrix
         lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
         shares = np.minimum(1.0, residual_limits / np.maximum(lengths, _MIN_LENGTH))
         residuals *= (record_weights * shares)[:, None]
-        return np.asarray(ridge * weights - features.T @ residuals)
+        return np.asarray(ridge * weight_matrix - features.T @ residuals)
 
     # No eigenvalue of the Hessian is above ridge + the sum of the record weights, as features have length 1 at most. So
     # a step of at most `sure_step` multiplies the distance to the minimum by at most 1 - step * ridge.
@@ -71,18 +71,18 @@ def convex_fit(
     likely_step = 2 / (2 * ridge + curvature_estimate)
     for first_step in (max(likely_step, sure_step), sure_step):
         step = first_step
-        weights = np.zeros((features.shape[1], targets.shape[1]))
+        weight_matrix = np.zeros((features.shape[1], targets.shape[1]))
         length_before = math.inf
         for _ in range(max_steps):
-            loss_gradient = gradient(weights)
+            loss_gradient = gradient(weight_matrix)
             gradient_length = float(np.linalg.norm(loss_gradient))
             if gradient_length < tolerance:
-                return weights
+                return weight_matrix
             if not gradient_length < length_before:
                 step = max(step / 2, sure_step)
-            weights -= step * loss_gradient
+            weight_matrix -= step * loss_gradient
             length_before = gradient_length
-    return weights
+    return weight_matrix
 
 
 def _estimate_curvature(features: FloatArray, *, record_weights: FloatArray) -> float:

@@ -57,8 +57,9 @@ class ConvexVotes(MomentVotes):
     gradients of its groups. Replacing one group moves it by at most two clips, for any number of groups of the teacher.
 
     The price covers a group, so in `RoundVotes` each group counts as a teacher: `num_teachers` is the number of groups.
-    Only the first `most_records` records of a group are read, a number that does not depend on records. Training takes
-    a publicly bounded number of steps for any records. So no vote can fail after the release has been charged.
+    Only the first `most_records_of_group` records of a group are read, a number that does not depend on records.
+    Training takes a publicly bounded number of steps for any records. So no vote can fail after the release has been
+    charged.
 
     Raises `InvalidValue` if a teacher has too many groups: then rounding could move a vote by more than the margin in
     the clip, or training could take too long. The check reads public numbers alone.
@@ -67,7 +68,7 @@ class ConvexVotes(MomentVotes):
         learner_of_group: `[num_groups]`, the index of the teacher of each group.
         num_learners: the number of teachers.
         penalty: Λ, divided by the mean number of groups of a teacher and by the mean variance of a direction, > 0.
-        most_records: the largest number of records of a group that are read.
+        most_records_of_group: the largest number of records of a group that are read.
     """
 
     learner_of_group: IntArray
@@ -92,22 +93,24 @@ class ConvexVotes(MomentVotes):
         )
         # The weight of a group is the root of its number of records over the expected number. The limit on the records
         # of a group bounds this weight, and with it the time of a training and the numbers that are multiplied.
-        records_limit = self.public_pca.recipe.most_group_records * self.records_per_teacher
-        self.most_records = min(math.ceil(records_limit), _MAX_RECORDS // most_groups_of_learner)
-        largest_weight = math.sqrt(self.most_records / self.records_per_teacher)
+        group_records_limit = self.public_pca.recipe.most_group_records * self.records_per_teacher
+        self.most_records_of_group = min(
+            math.ceil(group_records_limit), _MAX_RECORDS // most_groups_of_learner
+        )
+        largest_weight = math.sqrt(self.most_records_of_group / self.records_per_teacher)
         max_total_weight = most_groups_of_learner * largest_weight
         largest_pull = max_total_weight * most_groups_of_learner * (self.num_features + 2)
         self._require_digits(is_precise=largest_pull <= _MAX_PULL * self._ridge)
-        num_steps = steps_to_minimum(
+        num_training_steps = steps_to_minimum(
             max_gradient_length=most_groups_of_learner,
             max_curvature=max_total_weight,
             ridge=self._ridge,
             tolerance=_TOLERANCE,
         )
-        if num_steps > _MAX_STEPS:
+        if num_training_steps > _MAX_STEPS:
             rule = "a larger one, or fewer directions of the public pool"
             raise InvalidValue("penalty", penalty, rule=rule)
-        self._max_steps = int(num_steps)
+        self._max_steps = int(num_training_steps)
 
     def _require_digits(self, is_precise: bool) -> None:
         """Raises `InvalidValue` for `num_teachers` if a teacher has too many private groups for exact sums.
@@ -160,7 +163,7 @@ class ConvexVotes(MomentVotes):
 
     @cached_property
     def _shard_records(self) -> ShardRecords:
-        """The records of all teachers that have any, sorted by teacher; at most `most_records` of each group.
+        """The records of all teachers that have any, sorted by teacher; at most `most_records_of_group` of each group.
 
         The sizes are records of a teacher, not of a group. The records of a group stand side by side.
         """
@@ -175,7 +178,7 @@ class ConvexVotes(MomentVotes):
             first_row_of_group, np.diff(first_row_of_group, append=len(group_of_row))
         )
         position_in_group = np.arange(len(group_of_row)) - group_start_of_row
-        dataset_rows = order[position_in_group < self.most_records]
+        dataset_rows = order[position_in_group < self.most_records_of_group]
         learner_indices, teacher_sizes = np.unique(
             learner_of_record[dataset_rows], return_counts=True
         )
@@ -189,7 +192,7 @@ class ConvexVotes(MomentVotes):
     @cached_property
     def _group_size_of_row(self) -> IntArray:
         """The number of records that are read of each row's group, `[num_rows]`, for the rows of `_shard_records`."""
-        group_sizes = np.minimum(self._record_count_of_group, self.most_records)
+        group_sizes = np.minimum(self._record_count_of_group, self.most_records_of_group)
         return np.asarray(group_sizes[self.teacher_of[self._shard_records.dataset_rows]])
 
     @cached_property

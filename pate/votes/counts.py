@@ -72,19 +72,19 @@ def limit_votes(vote_block: Block, *, max_votes: int) -> BoolArray:
     """
     bits = bits_of(vote_block)
     has_too_many = np.count_nonzero(bits, axis=-1) > max_votes
-    teacher_indices, query_indices = np.nonzero(has_too_many)  # R pairs
-    if len(teacher_indices) == 0:
+    teacher_of_pair, query_of_pair = np.nonzero(has_too_many)  # R pairs
+    if len(teacher_of_pair) == 0:
         return bits
     num_labels = bits.shape[2]
-    label_orders = (query_indices[:, None] + np.arange(num_labels)) % num_labels  # [R, L]
-    confidences_of_pairs = np.where(bits, vote_block, -1.0)[teacher_indices, query_indices]
-    ordered_confidences = np.take_along_axis(confidences_of_pairs, label_orders, axis=1)
+    label_order_of_pair = (query_of_pair[:, None] + np.arange(num_labels)) % num_labels  # [R, L]
+    confidences_of_pairs = np.where(bits, vote_block, -1.0)[teacher_of_pair, query_of_pair]
+    ordered_confidences = np.take_along_axis(confidences_of_pairs, label_order_of_pair, axis=1)
     most_confident_positions = np.argsort(-ordered_confidences, axis=1, kind="stable")[
         :, :max_votes
     ]
-    chosen_labels = np.take_along_axis(label_orders, most_confident_positions, axis=1)
-    chosen_bits = np.zeros((len(teacher_indices), num_labels), dtype=np.bool_)
-    np.put_along_axis(chosen_bits, chosen_labels, values=True, axis=1)
+    kept_labels_of_pair = np.take_along_axis(label_order_of_pair, most_confident_positions, axis=1)
+    kept_bits_of_pair = np.zeros((len(teacher_of_pair), num_labels), dtype=np.bool_)
+    np.put_along_axis(kept_bits_of_pair, kept_labels_of_pair, values=True, axis=1)
     limited_bits = bits.copy()
-    limited_bits[teacher_indices, query_indices] = chosen_bits
+    limited_bits[teacher_of_pair, query_of_pair] = kept_bits_of_pair
     return limited_bits

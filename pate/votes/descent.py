@@ -27,6 +27,9 @@ from pate.votes.learning_times import LearningTimes
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.shrinkage import posterior_rows
 
+# The row of the constant feature, the last one, in weights and gradients.
+_CONSTANT = -1
+
 # The least mean square of a feature, in place of the 0 of a feature that no public row has.
 _MIN_MEAN_SQUARE = 1e-12
 # The number of bisections that find a constant: to a billionth of the range of the logits.
@@ -70,7 +73,9 @@ class Descent:
     def initial_weights(self) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` that give each label its prevalence on all inputs."""
         weights = np.zeros((self.public_features.shape[1], len(self.prevalence)))
-        weights[-1] = np.log(self.prevalence / (1 - self.prevalence)) / self._constant_feature
+        weights[_CONSTANT] = (
+            np.log(self.prevalence / (1 - self.prevalence)) / self._constant_feature
+        )
         return weights
 
     def probabilities(self, weights: FloatArray) -> Float32Array:
@@ -91,9 +96,9 @@ class Descent:
         if weight_variances is None:
             signal_variances = self._signal_variances
         else:
-            signal_variances = weight_variances.T * self.feature_mean_squares
+            signal_variances = weight_variances.T * self.public_mean_squares
         best_times = LearningTimes.best(
-            feature_mean_squares=self.feature_mean_squares,
+            public_mean_squares=self.public_mean_squares,
             signal_variances=signal_variances,
             prevalence=self.prevalence,
             noise_rate=noise_variance_rates,
@@ -105,7 +110,7 @@ class Descent:
         )
 
     def take_step(
-        self, weights: FloatArray, *, gradient: FloatArray, times_and_speeds: LearningTimes
+        self, weights: FloatArray, *, gradient: FloatArray, learning_times_of_labels: LearningTimes
     ) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` after one step.
 
@@ -115,16 +120,16 @@ class Descent:
         Args:
             weights: `[num_features, num_labels]`, before the step.
             gradient: `[num_features, num_labels]`, the noisy mean gradient.
-            times_and_speeds: the learning time of each label.
+            learning_times_of_labels: the learning time of each label.
         """
-        times = np.broadcast_to(times_and_speeds.times, weights.shape).copy()
+        times = np.broadcast_to(learning_times_of_labels.times, weights.shape).copy()
         speed_of_constant = (
             self.unclipped_share
             * self.prevalence
             * (1 - self.prevalence)
             * self._constant_feature**2
         )
-        times[-1] = np.minimum(times[-1], self.num_steps / speed_of_constant)
+        times[_CONSTANT] = np.minimum(times[_CONSTANT], self.num_steps / speed_of_constant)
         return np.asarray(weights + times / self.num_steps * gradient)
 
     def suggested_prevalence(
@@ -139,7 +144,7 @@ class Descent:
             probabilities: `[num_public, num_labels]`, of the model before the step.
             gradient: `[num_features, num_labels]`, the noisy mean gradient.
         """
-        mean_error = gradient[-1] / (self._constant_feature * self.unclipped_share)
+        mean_error = gradient[_CONSTANT] / (self._constant_feature * self.unclipped_share)
         return np.asarray(self._public_mean(probabilities) + mean_error)
 
     def average_prevalence(
@@ -171,7 +176,7 @@ class Descent:
         self,
         weights: FloatArray,
         *,
-        times_and_speeds: LearningTimes,
+        learning_times_of_labels: LearningTimes,
         noise_variance_rates: FloatArray,
         prevalence: FloatArray,
     ) -> FloatArray:
@@ -183,35 +188,38 @@ class Descent:
 
         Args:
             weights: `[num_features, num_labels]`, after the last step.
-            times_and_speeds: how long the descent learned each label, as returned by the method `learning_times`.
+            learning_times_of_labels: how long the descent learned each label, as the method `learning_times` returns
+                it.
             noise_variance_rates: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the
                 number of steps; 0 without noise.
             prevalence: `[num_labels]`, in (0, 1), to which the mean probabilities are matched.
         """
-        feature_weights = weights[:-1]
+        weights_without_constants = weights[:-1]
         if noise_variance_rates.all():
-            feature_weights = self._posterior_mean(
-                feature_weights,
-                times_and_speeds=times_and_speeds,
+            weights_without_constants = self._posterior_mean(
+                weights_without_constants,
+                learning_times_of_labels=learning_times_of_labels,
                 noise_variance_rates=noise_variance_rates,
             )
-        return self.with_constants(feature_weights, prevalence=prevalence)
+        return self.with_constants(weights_without_constants, prevalence=prevalence)
 
-    def with_constants(self, feature_weights: FloatArray, *, prevalence: FloatArray) -> FloatArray:
+    def with_constants(
+        self, weights_without_constants: FloatArray, *, prevalence: FloatArray
+    ) -> FloatArray:
         """Returns the weights with constants that make each label's mean probability on public rows its prevalence.
 
         Args:
-            feature_weights: `[num_features - 1, num_labels]`, the weights of all features but the constant.
+            weights_without_constants: `[num_features - 1, num_labels]`, the weights of all features but the constant.
             prevalence: `[num_labels]`.
         """
-        constants = self._matched_constants(feature_weights, prevalence=prevalence)
-        return np.append(feature_weights, constants[None], axis=0)
+        constants = self._matched_constants(weights_without_constants, prevalence=prevalence)
+        return np.append(weights_without_constants, constants[None], axis=0)
 
     def _posterior_mean(
         self,
-        feature_weights: FloatArray,
+        weights_without_constants: FloatArray,
         *,
-        times_and_speeds: LearningTimes,
+        learning_times_of_labels: LearningTimes,
         noise_variance_rates: FloatArray,
     ) -> FloatArray:
         """Returns the posterior mean of the weights of all features but the constant, `[num_features - 1, num_labels]`.
@@ -221,63 +229,67 @@ class Descent:
         the mean of these shares to the power `recipe.missed_power`.
 
         Args:
-            feature_weights: `[num_features - 1, num_labels]`, after the last step.
-            times_and_speeds: the learning time of each label.
+            weights_without_constants: `[num_features - 1, num_labels]`, after the last step.
+            learning_times_of_labels: the learning time of each label.
             noise_variance_rates: `[num_labels]`, the noise that `learning_times` was computed for, > 0.
         """
-        speeds = times_and_speeds.speeds.T  # [num_features - 1, num_labels]
-        times = times_and_speeds.times  # [num_labels]
+        speeds = learning_times_of_labels.speeds.T  # [num_features - 1, num_labels]
+        times = learning_times_of_labels.times  # [num_labels]
         learned_shares = -np.expm1(-speeds * times)
         # The variance of the noise in each weight; `LearningTimes` has the formula.
         noise_variance = (
             noise_variance_rates * times * -np.expm1(-2 * speeds * times) / (2 * speeds)
         )
         relative_signals = self.feature_variances**self.recipe.signal_power
-        weight_variances = (relative_signals / self.feature_mean_squares)[
+        weight_variances = (relative_signals / self.public_mean_squares)[
             :, None
         ] * learned_shares**2
         noise_std = np.sqrt(noise_variance)
         posterior = noise_std * posterior_rows(
-            noisy_matrix=feature_weights / noise_std,
-            row_variances=(weight_variances / noise_variance).mean(axis=1),
+            noisy_matrix=weights_without_constants / noise_std,
+            prior_row_variances=(weight_variances / noise_variance).mean(axis=1),
         )
         mean_learned_share = relative_signals @ learned_shares / relative_signals.sum()
         return np.asarray(posterior / mean_learned_share**self.recipe.missed_power)
 
     def _matched_constants(
-        self, feature_weights: FloatArray, *, prevalence: FloatArray
+        self, weights_without_constants: FloatArray, *, prevalence: FloatArray
     ) -> FloatArray:
         """Returns weights of the constant, `[num_labels]`, with which mean probabilities equal the prevalence.
 
         The mean is over the public rows, weighted by `public_row_weights`; the weights are found by bisection.
 
         Args:
-            feature_weights: `[num_features - 1, num_labels]`, the weights of all other features.
+            weights_without_constants: `[num_features - 1, num_labels]`, the weights of all other features.
             prevalence: `[num_labels]`.
         """
-        logits = self.public_features[:, :-1] @ feature_weights.astype(np.float32)
+        logits_of_public_rows = self.public_features[:, :-1] @ weights_without_constants.astype(
+            np.float32
+        )
         log_odds = np.log(prevalence / (1 - prevalence))
-        low_offsets = log_odds - logits.max(axis=0)
-        high_offsets = log_odds - logits.min(axis=0)
+        low_offsets = log_odds - logits_of_public_rows.max(axis=0)
+        high_offsets = log_odds - logits_of_public_rows.min(axis=0)
         for _ in range(_NUM_BISECTIONS):
             middle_offsets = (low_offsets + high_offsets) / 2
             mean_probabilities = self._public_mean(
-                expit(logits + middle_offsets.astype(np.float32))
+                expit(logits_of_public_rows + middle_offsets.astype(np.float32))
             )
             is_too_low = mean_probabilities < prevalence
             low_offsets = np.where(is_too_low, middle_offsets, low_offsets)
             high_offsets = np.where(is_too_low, high_offsets, middle_offsets)
         return np.asarray((low_offsets + high_offsets) / 2 / self._constant_feature)
 
-    def _public_mean(self, probabilities: Float32Array) -> FloatArray:
+    def _public_mean(self, probabilities_of_rows: Float32Array) -> FloatArray:
         """Returns the mean over public rows, weighted by `public_row_weights`, of probabilities; `[num_labels]`.
 
         Args:
-            probabilities: `[num_public, num_labels]`.
+            probabilities_of_rows: `[num_public, num_labels]`.
         """
         if self.public_row_weights is None:
-            return np.asarray(probabilities.mean(axis=0, dtype=np.float64))
-        return np.asarray(np.average(probabilities, axis=0, weights=self.public_row_weights))
+            return np.asarray(probabilities_of_rows.mean(axis=0, dtype=np.float64))
+        return np.asarray(
+            np.average(probabilities_of_rows, axis=0, weights=self.public_row_weights)
+        )
 
     @property
     def _constant_feature(self) -> float:
@@ -295,7 +307,7 @@ class Descent:
 
         It is the variance of log-odds along the feature, divided by the feature's mean square.
         """
-        return np.asarray(self._signal_variances / self.feature_mean_squares)
+        return np.asarray(self._signal_variances / self.public_mean_squares)
 
     @property
     def _signal_variances(self) -> FloatArray:
@@ -307,7 +319,7 @@ class Descent:
         return np.asarray(self.recipe.signal_variance * relative_signals / relative_signals.sum())
 
     @cached_property
-    def feature_mean_squares(self) -> FloatArray:
+    def public_mean_squares(self) -> FloatArray:
         """The mean square on the public rows of each feature but the constant, `[num_features - 1]`, > 0."""
         mean_squares = np.square(self.public_features[:, :-1]).mean(axis=0, dtype=np.float64)
         return np.asarray(mean_squares.clip(_MIN_MEAN_SQUARE))

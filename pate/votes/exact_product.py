@@ -34,8 +34,8 @@ class ExactMatrix:
         """Returns a matrix `[num_columns, num_outputs]` of finite numbers, cut to 26 bits."""
         column_lengths = np.sqrt(np.einsum("ij,ij->j", matrix, matrix))
         shift_bits = _BITS - np.frexp(column_lengths.max(initial=0.0))[1]
-        whole_matrix = np.trunc(np.ldexp(matrix, shift_bits))
-        return cls(entries=np.ldexp(whole_matrix, -shift_bits))
+        truncated_matrix = np.trunc(np.ldexp(matrix, shift_bits))
+        return cls(entries=np.ldexp(truncated_matrix, -shift_bits))
 
     def product(self, rows: FloatArray) -> FloatArray:
         """Returns `rows @ entries`, `[num_rows, num_outputs]`, exactly, after the rows are cut to 26 bits.
@@ -47,6 +47,6 @@ class ExactMatrix:
         shift_bits = (_BITS - np.maximum(length_exponents, _MIN_EXPONENT))[:, None]
         # A product with a power of 2 is exact, and faster than ldexp.
         whole_rows = rows * np.ldexp(1.0, shift_bits)
-        products = np.trunc(whole_rows, out=whole_rows) @ self.entries
-        products *= np.ldexp(1.0, -shift_bits)
-        return np.asarray(products)
+        product_matrix = np.trunc(whole_rows, out=whole_rows) @ self.entries
+        product_matrix *= np.ldexp(1.0, -shift_bits)
+        return np.asarray(product_matrix)

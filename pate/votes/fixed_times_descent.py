@@ -28,7 +28,7 @@ class FixedTimesDescent:
 
     def __init__(self, descent: Descent) -> None:
         self._descent = descent
-        self._times_and_speeds: LearningTimes | None = None
+        self._learning_times_of_labels: LearningTimes | None = None
 
     def take_step(
         self,
@@ -50,7 +50,7 @@ class FixedTimesDescent:
         return self._descent.take_step(
             weights,
             gradient=gradient,
-            times_and_speeds=self._times_and_speeds_at(noise_variance_rates),
+            learning_times_of_labels=self._learning_times_at(noise_variance_rates),
         )
 
     def final_weights(
@@ -67,17 +67,17 @@ class FixedTimesDescent:
         """
         return self._descent.final_weights(
             weights,
-            times_and_speeds=self._times_and_speeds_at(noise_variance_rates),
+            learning_times_of_labels=self._learning_times_at(noise_variance_rates),
             noise_variance_rates=noise_variance_rates,
             prevalence=prevalence,
         )
 
-    def _times_and_speeds_at(self, noise_variance_rates: FloatArray) -> LearningTimes:
+    def _learning_times_at(self, noise_variance_rates: FloatArray) -> LearningTimes:
         """Returns the labels' learning times for the `noise_variance_rates` of the first call, in later calls too.
 
         Args:
             noise_variance_rates: `[num_labels]`, as in `take_step`.
         """
-        if self._times_and_speeds is None:
-            self._times_and_speeds = self._descent.learning_times(noise_variance_rates)
-        return self._times_and_speeds
+        if self._learning_times_of_labels is None:
+            self._learning_times_of_labels = self._descent.learning_times(noise_variance_rates)
+        return self._learning_times_of_labels

@@ -84,10 +84,10 @@ class LabeledRows(StartSource):
         # As in `Descent`: log-odds have a variance along a direction in proportion to the root of its variance.
         signal_variances = np.sqrt(votes.feature_variances)
         signal_variances *= self.recipe.signal_variance / signal_variances.sum()
-        feature_mean_squares = np.square(votes.public_features[:, :-1]).mean(
+        public_mean_squares = np.square(votes.public_features[:, :-1]).mean(
             axis=0, dtype=np.float64
         )
-        expected_variances = signal_variances / feature_mean_squares.clip(_MIN_MEAN_SQUARE)
+        expected_variances = signal_variances / public_mean_squares.clip(_MIN_MEAN_SQUARE)
         prior_scale = labeled_features.choose_scale(expected_variances)
         fit = labeled_features.fit(prior_scale * expected_variances)
         missing_share = max(0.0, 1 - prior_scale)
@@ -128,8 +128,10 @@ class LogisticFit:
         scaled_features = labeled_features.features * prior_std
         eigenvalues, eigenvectors = np.linalg.eigh(scaled_features.T @ scaled_features)
         # The posterior variance along each eigenvector as a share of the prior one, [num_features, num_labels].
-        remaining_shares = 1 / (1 + np.outer(eigenvalues.clip(0), curvature))
-        return np.asarray((eigenvectors**2 @ remaining_shares) * self.prior_variances[:, None])
+        remaining_variance_shares = 1 / (1 + np.outer(eigenvalues.clip(0), curvature))
+        return np.asarray(
+            (eigenvectors**2 @ remaining_variance_shares) * self.prior_variances[:, None]
+        )
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
@@ -195,37 +197,39 @@ class LabeledFeatures:
         from scipy.optimize import minimize  # loads slowly
 
         num_features = self.features.shape[1]
-        num_present = self.labels.sum(axis=0)
+        num_rows_with_label = self.labels.sum(axis=0)
         prior_log_odds = self._prior_log_odds
         scaled_features = self.features * np.sqrt(prior_variances)
         # Approximately the standard error of a constant.
-        constant_scale = np.maximum(num_present, 1) ** -0.5
+        constant_std_errors = np.maximum(num_rows_with_label, 1) ** -0.5
 
         def loss_and_gradient(flat_parameters: FloatArray) -> tuple[float, FloatArray]:
-            parameters = flat_parameters.reshape(num_features + 1, -1)
-            weights = parameters[:-1]
-            constants = parameters[-1]
-            logits = scaled_features @ weights + prior_log_odds + constants * constant_scale
+            parameter_matrix = flat_parameters.reshape(num_features + 1, -1)
+            weights = parameter_matrix[:-1]
+            constants = parameter_matrix[-1]
+            logits = scaled_features @ weights + prior_log_odds + constants * constant_std_errors
             residuals = (expit(logits) - self.labels) * self.known_label_mask
             total_loss = (
                 (np.logaddexp(0, logits) - self.labels * logits) * self.known_label_mask
             ).sum()
             total_loss += ((weights**2).sum() + _CONSTANT_PRECISION * (constants**2).sum()) / 2
-            gradient = np.empty_like(parameters)
+            gradient = np.empty_like(parameter_matrix)
             gradient[:-1] = scaled_features.T @ residuals + weights
-            gradient[-1] = residuals.sum(axis=0) * constant_scale + _CONSTANT_PRECISION * constants
+            gradient[-1] = (
+                residuals.sum(axis=0) * constant_std_errors + _CONSTANT_PRECISION * constants
+            )
             return float(total_loss), gradient.ravel()
 
         initial_parameters = np.zeros((num_features + 1) * self.labels.shape[1])
         optimum = minimize(
             loss_and_gradient, x0=initial_parameters, jac=True, method="L-BFGS-B", options=_OPTIONS
         )
-        parameters = optimum.x.reshape(num_features + 1, -1)
+        parameter_matrix = optimum.x.reshape(num_features + 1, -1)
         return LogisticFit(
             labeled_features=self,
             prior_variances=prior_variances,
-            weights=parameters[:-1] * np.sqrt(prior_variances)[:, None],
-            constants=prior_log_odds + parameters[-1] * constant_scale,
+            weights=parameter_matrix[:-1] * np.sqrt(prior_variances)[:, None],
+            constants=prior_log_odds + parameter_matrix[-1] * constant_std_errors,
         )
 
     def select(self, is_chosen: BoolArray) -> LabeledFeatures:
@@ -265,6 +269,6 @@ class LabeledFeatures:
 
         Half a row with the label and half a row without it are added, so that no log-odds are infinite.
         """
-        num_present = self.labels.sum(axis=0)
-        num_absent = self.known_label_mask.sum(axis=0) - num_present
-        return np.asarray(np.log((num_present + 0.5) / (num_absent + 0.5)))
+        num_rows_with_label = self.labels.sum(axis=0)
+        num_known_without_label = self.known_label_mask.sum(axis=0) - num_rows_with_label
+        return np.asarray(np.log((num_rows_with_label + 0.5) / (num_known_without_label + 0.5)))

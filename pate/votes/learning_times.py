@@ -32,20 +32,21 @@ class LearningTimes:
     Attributes:
         times: `[num_labels]`, the learning time of each label: the learning rate times the number of steps.
         speeds: `[num_labels, num_features]`, a_i for each label and feature.
-        noise_variance: `[num_labels]`, the approximate variance of the noise in each label's log-odds at the end.
+        log_odds_noise_variance: `[num_labels]`, the approximate variance of the noise in each label's log-odds at the
+            end.
         error: the expected squared error of the log-odds, averaged over labels.
     """
 
     times: FloatArray
     speeds: FloatArray
-    noise_variance: FloatArray
+    log_odds_noise_variance: FloatArray
     error: float
 
     @classmethod
     def best(
         cls,
         *,
-        feature_mean_squares: FloatArray,
+        public_mean_squares: FloatArray,
         signal_variances: FloatArray,
         prevalence: FloatArray,
         noise_rate: FloatArray | float,
@@ -54,7 +55,7 @@ class LearningTimes:
         """Returns the times with the least expected error, computed from public numbers.
 
         Args:
-            feature_mean_squares: `[num_features]`, > 0, c_i: the mean square of each feature on public inputs.
+            public_mean_squares: `[num_features]`, > 0, c_i: the mean square of each feature on public inputs.
             signal_variances: `[num_features]`, or `[num_labels, num_features]`: the variance that log-odds are assumed
                 to have along each feature.
             prevalence: `[num_labels]`, in (0, 1).
@@ -62,24 +63,28 @@ class LearningTimes:
                 divided by the number of steps.
             clip_factor: s, the clip as a multiple of the usual length of a gradient.
         """
-        speeds = (clip_factor * (prevalence * (1 - prevalence)))[:, None] * feature_mean_squares
-        noise_rates = np.broadcast_to(noise_rate, len(speeds))
-        signal_variances_of_labels = np.broadcast_to(signal_variances, speeds.shape)
-        labels_at_once = max(1, _BLOCK_ENTRIES // (len(_TIMES) * len(feature_mean_squares)))
+        curvature = prevalence * (1 - prevalence)
+        speeds_by_label = (clip_factor * curvature)[:, None] * public_mean_squares
+        noise_rates = np.broadcast_to(noise_rate, len(prevalence))
+        signal_variances_of_labels = np.broadcast_to(signal_variances, speeds_by_label.shape)
+        labels_at_once = max(1, _BLOCK_ENTRIES // (len(_TIMES) * len(public_mean_squares)))
         feature_axis = 2
-        block_results = []
-        for first_label in range(0, len(speeds), labels_at_once):
+        results_of_label_blocks = []
+        for first_label in range(0, len(prevalence), labels_at_once):
             label_range = slice(first_label, first_label + labels_at_once)
-            block_speeds = speeds[label_range, None]  # [c, 1, K] for c labels and K features
+            # [c, 1, K] for c labels and K features
+            speeds_of_block_labels = speeds_by_label[label_range, None]
             # An error u of direction i follows du = -a_i u dt, so the share exp(-a_i t) of it remains after time t.
             # Noise of variance v t dt arrives at each moment and decays like the error. In all it has the variance
             # v t (1 - exp(-2 a_i t)) / (2 a_i) in a weight, and c_i times that in log-odds.
-            remaining_shares = np.exp(-block_speeds * _TIMES[:, None])  # [c, times, K]
+            remaining_shares = np.exp(-speeds_of_block_labels * _TIMES[:, None])  # [c, times, K]
             arrived_noise = (
-                feature_mean_squares * noise_rates[label_range, None, None] * _TIMES[:, None]
+                public_mean_squares * noise_rates[label_range, None, None] * _TIMES[:, None]
             )
             remaining_noise = (
-                arrived_noise * (1 - remaining_shares * remaining_shares) / (2 * block_speeds)
+                arrived_noise
+                * (1 - remaining_shares * remaining_shares)
+                / (2 * speeds_of_block_labels)
             )
             errors_by_label_and_time = (
                 signal_variances_of_labels[label_range, None] * remaining_shares * remaining_shares
@@ -88,7 +93,7 @@ class LearningTimes:
             best_time_indices = errors_by_label_and_time.argmin(axis=1)
             label_indices = np.arange(len(best_time_indices))
             best_noise = remaining_noise.sum(axis=feature_axis)[label_indices, best_time_indices]
-            block_results.append(
+            results_of_label_blocks.append(
                 np.stack(
                     [
                         _TIMES[best_time_indices],
@@ -97,11 +102,11 @@ class LearningTimes:
                     ]
                 )
             )
-        times, noise_variance, errors = np.concatenate(block_results, axis=1)
+        best_times, best_noise_variance, errors = np.concatenate(results_of_label_blocks, axis=1)
         return cls(
-            times=times,
-            speeds=speeds,
-            noise_variance=noise_variance,
+            times=best_times,
+            speeds=speeds_by_label,
+            log_odds_noise_variance=best_noise_variance,
             error=float(errors.mean()),
         )
 

@@ -70,16 +70,16 @@ class MomentStudent:
         # The mean is the harmonic one, as features without any information may have variances beyond all bounds.
         noise_variance_rates = 1 / (1 / noisy_moments.variances).mean(axis=0)
         if public_start is None:
-            times_and_speeds = descent.learning_times(noise_variance_rates)
+            learning_times_of_labels = descent.learning_times(noise_variance_rates)
             start_weights = np.zeros_like(noisy_moments.values)
             weights = descent.initial_weights()
         else:
-            times_and_speeds = descent.learning_times(
+            learning_times_of_labels = descent.learning_times(
                 noise_variance_rates, weight_variances=public_start.variances
             )
             start_weights = public_start.weights
             weights = descent.with_constants(start_weights, prevalence=prevalence)
-        target_products = np.outer(self._mean_features(), prevalence)
+        target_products = np.outer(self._public_feature_means(), prevalence)
         target_products[:-1] += noisy_moments.values
         for _ in range(_NUM_STEPS):
             probabilities = descent.probabilities(weights)
@@ -87,12 +87,12 @@ class MomentStudent:
                 self.public_features, probabilities=probabilities
             )
             weights = descent.take_step(
-                weights, gradient=gradient, times_and_speeds=times_and_speeds
+                weights, gradient=gradient, learning_times_of_labels=learning_times_of_labels
             )
         remainder = self._posterior_remainder(
             weights[:-1] - start_weights,
             noisy_moments=noisy_moments,
-            times_and_speeds=times_and_speeds,
+            learning_times_of_labels=learning_times_of_labels,
             public_start=public_start,
         )
         return descent.with_constants(start_weights + remainder, prevalence=prevalence)
@@ -102,7 +102,7 @@ class MomentStudent:
         remainder: FloatArray,
         *,
         noisy_moments: NoisyMoments,
-        times_and_speeds: LearningTimes,
+        learning_times_of_labels: LearningTimes,
         public_start: PublicStart | None,
     ) -> FloatArray:
         """Returns the change of the weights by the descent, with its noise reduced, `[num_features - 1, num_labels]`.
@@ -114,23 +114,23 @@ class MomentStudent:
         Args:
             remainder: `[num_features - 1, num_labels]`, the noisy weights after the last step minus those of the start.
             noisy_moments: the moments that the student learned from.
-            times_and_speeds: the learning times of the descent: the learning rate times the number of steps.
+            learning_times_of_labels: the learning times of the descent: the learning rate times the number of steps.
             public_start: the start of the descent; None for a descent from the prevalence.
         """
-        speeds = times_and_speeds.speeds.T  # [num_features - 1, num_labels]
-        step_shares = np.minimum(speeds * times_and_speeds.times / _NUM_STEPS, _MAX_STEP)
+        speeds = learning_times_of_labels.speeds.T  # [num_features - 1, num_labels]
+        step_shares = np.minimum(speeds * learning_times_of_labels.times / _NUM_STEPS, _MAX_STEP)
         learned_shares = -np.expm1(_NUM_STEPS * np.log1p(-step_shares))
         noise_variances = noisy_moments.variances / speeds**2
         noise_std = np.sqrt(noise_variances)
         relative_signals = self.feature_variances**self.recipe.signal_power
         if public_start is None:
-            weight_variances = relative_signals[:, None] / self.feature_mean_squares[:, None]
+            weight_variances = relative_signals[:, None] / self.public_mean_squares[:, None]
         else:
             power_change = relative_signals / np.sqrt(self.feature_variances)
             weight_variances = public_start.variances * power_change[:, None]
         posterior = noise_std * posterior_rows(
             noisy_matrix=remainder / learned_shares / noise_std,
-            row_variances=(weight_variances / noise_variances).mean(axis=1),
+            prior_row_variances=(weight_variances / noise_variances).mean(axis=1),
         )
         if public_start is not None:
             # A weight keeps the value of the start as far as it had no time to learn.
@@ -147,7 +147,7 @@ class MomentStudent:
             noisy_moments: the moments that the student learns from.
             prevalence: `[num_labels]`, in (0, 1), of the people whose moments these are.
         """
-        speeds = np.outer(self.feature_mean_squares, prevalence * (1 - prevalence))
+        speeds = np.outer(self.public_mean_squares, prevalence * (1 - prevalence))
         prior_variances = self._descent(prevalence).weight_variances[:, None]
         weights = self.fit(noisy_moments, prevalence=prevalence)
         return PublicStart(
@@ -190,9 +190,9 @@ class MomentStudent:
             num_records: the number of records in the mean. The fewer there are, the more the moments of these people
                 differ by chance from those of all people; this is a part of the variance.
         """
-        moment_values = noisy_products - np.outer(self._mean_features(), prevalence)
+        moment_values = noisy_products - np.outer(self._public_feature_means(), prevalence)
         sampling_variances = (
-            np.outer(self.feature_mean_squares, prevalence * (1 - prevalence)) / num_records
+            np.outer(self.public_mean_squares, prevalence * (1 - prevalence)) / num_records
         )
         return NoisyMoments(
             values=moment_values[:-1], variances=sampling_variances + noise_variance
@@ -204,13 +204,13 @@ class MomentStudent:
         Args:
             prevalence: `[num_labels]`, in (0, 1).
         """
-        speeds = np.outer(self.feature_mean_squares, prevalence * (1 - prevalence))
+        speeds = np.outer(self.public_mean_squares, prevalence * (1 - prevalence))
         return np.asarray(speeds**2 * self._descent(prevalence).weight_variances[:, None])
 
     @cached_property
-    def feature_mean_squares(self) -> FloatArray:
+    def public_mean_squares(self) -> FloatArray:
         """The mean square on the public rows of each feature but the constant, `[num_features - 1]`, > 0."""
-        return self._descent(np.array([_ANY_PREVALENCE])).feature_mean_squares
+        return self._descent(np.array([_ANY_PREVALENCE])).public_mean_squares
 
     def _descent(self, prevalence: FloatArray) -> Descent:
         """Returns the rules of a descent on public rows, without a clip, from a prevalence `[num_labels]`."""
@@ -224,7 +224,7 @@ class MomentStudent:
             recipe=replace(self.recipe, longer=1.0),
         )
 
-    def _mean_features(self) -> FloatArray:
+    def _public_feature_means(self) -> FloatArray:
         """Returns the mean of each feature on the public rows, `[num_features]`."""
         return np.asarray(self.public_features.mean(axis=0, dtype=np.float64))
 

@@ -64,34 +64,35 @@ class NoisyMoments:
         entry_weights = expected_squared_moments / (self.variances + other_moments.variances) ** 2
         total_weight = float((entry_weights * expected_squared_moments).sum())
         # The mean squares and the mean product of both without noise, in units of `expected_squared_moments`.
-        mean_square = (
+        mean_square_of_moments = (
             float((entry_weights * (self.values**2 - self.variances)).sum()) / total_weight
         )
-        others_mean_square = (
+        mean_square_of_others = (
             float((entry_weights * (other_moments.values**2 - other_moments.variances)).sum())
             / total_weight
         )
         mean_product = (
             float((entry_weights * self.values * other_moments.values).sum()) / total_weight
         )
-        mean_square = max(mean_square, _MIN_MEAN_SQUARE)
-        slope_estimate = mean_product / mean_square
+        mean_square_of_moments = max(mean_square_of_moments, _MIN_MEAN_SQUARE)
+        slope_estimate = mean_product / mean_square_of_moments
         # The variance of the estimate, from the variance of each entry of the two sums.
-        signal = mean_square * expected_squared_moments
+        signal = mean_square_of_moments * expected_squared_moments
         product_variances = self.variances * other_moments.variances + signal * (
             self.variances + other_moments.variances
         )
         square_variances = 2 * self.variances * (self.variances + 2 * signal)
         entry_variances = product_variances + square_variances
         estimate_variance = (
-            float((entry_weights**2 * entry_variances).sum()) / (total_weight * mean_square) ** 2
+            float((entry_weights**2 * entry_variances).sum())
+            / (total_weight * mean_square_of_moments) ** 2
         )
         # The posterior mean of the slope.
         slope = (slope_estimate * _PRIOR_STD**2 + estimate_variance) / (
             _PRIOR_STD**2 + estimate_variance
         )
         slope = min(max(slope, _MIN_SLOPE), _MAX_SLOPE)
-        remainder_mean_square = max(0.0, others_mean_square - slope**2 * mean_square)
+        remainder_mean_square = max(0.0, mean_square_of_others - slope**2 * mean_square_of_moments)
         others_variances = (
             other_moments.variances + remainder_mean_square * expected_squared_moments
         ) / slope**2
@@ -133,8 +134,8 @@ class NoisyMoments:
             np.diag(feature_products), smallest_positive
         )
         explained_shares = np.maximum(explained_shares, _MIN_EXPLAINED)[:, None]
-        unexplained_products = fitted_products / explained_shares - feature_products
-        error_variances = np.outer(unexplained_products**2 @ weight_variances, curvature**2)
+        unexplained_feature_products = fitted_products / explained_shares - feature_products
+        error_variances = np.outer(unexplained_feature_products**2 @ weight_variances, curvature**2)
         noise_variances = (combination**2).T @ self.variances / explained_shares**2
         return NoisyMoments(
             values=combination.T @ self.values / explained_shares,

@@ -62,7 +62,7 @@ class StartedDescent:
         # The sum over all steps of the private gradient at a student that knows the prevalence alone.
         self._gradient_sum = np.zeros(weights_shape)
         self._elapsed_times = np.zeros(num_labels)  # the learning time of all steps, [num_labels]
-        self._noise_variances = np.zeros(weights_shape)  # of the noise in each weight
+        self._weight_noise_variances = np.zeros(weights_shape)  # of the noise in each weight
 
     def initial_weights(self) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` before the first step."""
@@ -74,7 +74,7 @@ class StartedDescent:
     def trusted_start(self) -> PublicStart:
         """The start with each label's weights multiplied by its trust, and the variance of what is left to learn."""
         return PublicStart(
-            weights=self.trust * self._public_start.weights, variances=self._remainder_variances
+            weights=self.trust * self._public_start.weights, variances=self._variances_beyond_start
         )
 
     def take_step(
@@ -99,18 +99,20 @@ class StartedDescent:
         self._gradient_sum += gradient[:-1] + self._gradient_from_prevalence(probabilities)
         trust_before = self.trust
         if noise_variance_rates.all():
-            noise_variance_by_label = noise_variance_rates * num_steps / self._num_steps_taken
-            self.trust = self._estimate_trust(noise_variance_by_label)
-        times_and_speeds = self._descent.learning_times(
-            noise_variance_rates, weight_variances=self._remainder_variances
+            gradient_noise_variances = noise_variance_rates * num_steps / self._num_steps_taken
+            self.trust = self._estimate_trust(gradient_noise_variances)
+        learning_times_of_labels = self._descent.learning_times(
+            noise_variance_rates, weight_variances=self._variances_beyond_start
         )
         next_weights = self._descent.take_step(
-            weights, gradient=gradient, times_and_speeds=times_and_speeds
+            weights, gradient=gradient, learning_times_of_labels=learning_times_of_labels
         )
-        step_times = times_and_speeds.times / num_steps
+        step_times = learning_times_of_labels.times / num_steps
         remaining_share = np.exp(-self._speeds * step_times)
         step_noise_variance = noise_variance_rates * num_steps * step_times**2
-        self._noise_variances = self._noise_variances * remaining_share**2 + step_noise_variance
+        self._weight_noise_variances = (
+            self._weight_noise_variances * remaining_share**2 + step_noise_variance
+        )
         self._elapsed_times = self._elapsed_times + step_times
         change_of_trust = self.trust - trust_before
         next_weights[:-1] += self._unlearned_shares * change_of_trust * self._public_start.weights
@@ -130,13 +132,13 @@ class StartedDescent:
             noise_variance_rates: `[num_labels]`, as in `take_step`.
             prevalence: `[num_labels]`, to which the mean probabilities are matched.
         """
-        feature_weights = weights[:-1]
+        weights_without_constants = weights[:-1]
         if noise_variance_rates.all():
             trusted_weights = self.trusted_start.weights
-            feature_weights = trusted_weights + self._posterior_mean(
-                feature_weights - trusted_weights
+            weights_without_constants = trusted_weights + self._posterior_mean(
+                weights_without_constants - trusted_weights
             )
-        return self._descent.with_constants(feature_weights, prevalence=prevalence)
+        return self._descent.with_constants(weights_without_constants, prevalence=prevalence)
 
     def _posterior_mean(self, noisy_remaining_weights: FloatArray) -> FloatArray:
         """Returns the posterior mean of the weights minus those of the trusted start, `[num_features - 1, num_labels]`.
@@ -152,23 +154,23 @@ class StartedDescent:
         descent = self._descent
         recipe = descent.recipe
         learned_shares = 1 - self._unlearned_shares
-        variances = self._remainder_variances
+        variances = self._variances_beyond_start
         feature_variances = descent.feature_variances
         power_change = feature_variances**recipe.signal_power / np.sqrt(feature_variances)
         expected_squares = variances * power_change[:, None] * learned_shares**2
-        noise_std = np.sqrt(self._noise_variances)
+        noise_std = np.sqrt(self._weight_noise_variances)
         posterior = noise_std * posterior_rows(
             noisy_matrix=noisy_remaining_weights / noise_std,
-            row_variances=(expected_squares / self._noise_variances).mean(axis=1),
+            prior_row_variances=(expected_squares / self._weight_noise_variances).mean(axis=1),
         )
-        signal_variances = variances * descent.feature_mean_squares[:, None]
+        signal_variances = variances * descent.public_mean_squares[:, None]
         mean_learned_share = (signal_variances * learned_shares).sum(axis=0) / signal_variances.sum(
             axis=0
         )
         posterior /= mean_learned_share ** (recipe.missed_power * (1 - self.trust))
         return np.asarray(posterior)
 
-    def _estimate_trust(self, noise_variance: FloatArray) -> FloatArray:
+    def _estimate_trust(self, gradient_noise_variances: FloatArray) -> FloatArray:
         """Returns the posterior mean of each label's trust, cut to [0, 1], `[num_labels]`.
 
         The trust of a label is the share of the start's weights that the private records confirm. The trusts are
@@ -178,29 +180,31 @@ class StartedDescent:
         take away the trust in every label's start.
 
         Args:
-            noise_variance: `[num_labels]`, the variance of the noise in a label's gradient, averaged over the rounds so
-                far.
+            gradient_noise_variances: `[num_labels]`, the variance of the noise in a label's gradient, averaged over the
+                rounds so far.
         """
         mean_gradient = self._gradient_sum / self._num_steps_taken
         gradient_to_start = self._gradient_to_start
-        error_variance = noise_variance + self._speeds**2 * self._public_start.variances
-        information = (gradient_to_start**2 / error_variance).sum(axis=0).clip(_MIN_INFORMATION)
-        trust_estimates = (gradient_to_start * mean_gradient / error_variance).sum(
+        error_variance = gradient_noise_variances + self._speeds**2 * self._public_start.variances
+        information_by_label = (
+            (gradient_to_start**2 / error_variance).sum(axis=0).clip(_MIN_INFORMATION)
+        )
+        trust_estimates_by_label = (gradient_to_start * mean_gradient / error_variance).sum(
             axis=0
-        ) / information
+        ) / information_by_label
         prior_precision = 1 / _PRIOR_STD**2
-        trust_variance = 0.0
+        variance_of_trusts = 0.0
         for _ in range(_NUM_ITERATIONS):
-            weight_of_label = 1 / (1 / information + trust_variance)
-            mean_trust = (weight_of_label @ trust_estimates + prior_precision) / (
+            weight_of_label = 1 / (1 / information_by_label + variance_of_trusts)
+            mean_trust = (weight_of_label @ trust_estimates_by_label + prior_precision) / (
                 weight_of_label.sum() + prior_precision
             )
-            excess_squares = (trust_estimates - mean_trust) ** 2 - 1 / information
+            excess_squares = (trust_estimates_by_label - mean_trust) ** 2 - 1 / information_by_label
             weights_square_sum = max(float((weight_of_label**2).sum()), _MIN_INFORMATION)
-            trust_variance = float(weight_of_label**2 @ excess_squares) / weights_square_sum
-            trust_variance = min(max(trust_variance, 0.0), _MAX_VARIANCE)
-        relative_precision = information * trust_variance
-        posterior_trust = (trust_estimates * relative_precision + mean_trust) / (
+            variance_of_trusts = float(weight_of_label**2 @ excess_squares) / weights_square_sum
+            variance_of_trusts = min(max(variance_of_trusts, 0.0), _MAX_VARIANCE)
+        relative_precision = information_by_label * variance_of_trusts
+        posterior_trust = (trust_estimates_by_label * relative_precision + mean_trust) / (
             relative_precision + 1
         )
         return np.asarray(posterior_trust.clip(0, 1))
@@ -235,7 +239,7 @@ class StartedDescent:
         descent = self._descent
         prevalence = descent.prevalence
         curvature = descent.unclipped_share * prevalence * (1 - prevalence)
-        return np.asarray(curvature * descent.feature_mean_squares[:, None])
+        return np.asarray(curvature * descent.public_mean_squares[:, None])
 
     @property
     def _unlearned_shares(self) -> FloatArray:
@@ -246,12 +250,12 @@ class StartedDescent:
         return np.exp(-self._speeds * self._elapsed_times)
 
     @property
-    def _remainder_variances(self) -> FloatArray:
+    def _variances_beyond_start(self) -> FloatArray:
         """The variance of the weights that private records teach, minus those of the trusted start.
 
         The shape is `[num_features - 1, num_labels]`. With trust 0 it is the variance without a start; with trust 1
         that of the start, if this is smaller.
         """
-        without_start = self._descent.weight_variances[:, None]
-        explained_by_start = (without_start - self._public_start.variances).clip(0)
-        return np.asarray(without_start - self.trust**2 * explained_by_start)
+        variances_without_start = self._descent.weight_variances[:, None]
+        explained_by_start = (variances_without_start - self._public_start.variances).clip(0)
+        return np.asarray(variances_without_start - self.trust**2 * explained_by_start)

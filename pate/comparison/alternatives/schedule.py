@@ -77,7 +77,7 @@ class Schedule:
         for ridge in _RIDGES:
             features = public_feature_map.features(public_inputs, ridge=ridge)[:, :-1]
             learning = LearningTimes.best(
-                feature_mean_squares=np.square(features).mean(axis=0),
+                public_mean_squares=np.square(features).mean(axis=0),
                 signal_variances=signal_variance_of_features,
                 prevalence=prevalence,
                 noise_rate=noise_rate,
@@ -94,7 +94,7 @@ class Schedule:
                     ridge=ridge,
                     label_learning_times=learning.within(num_steps),
                     num_steps=num_steps,
-                    noise_variance=learning.noise_variance,
+                    noise_variance=learning.log_odds_noise_variance,
                     expected_squared_error=learning.error,
                 )
             )

@@ -41,15 +41,17 @@ def descended_weights(
     labels = rng.random(size=(len(rows), 2)) < expit(rows @ true_weights)
     gradient_noise_variances = np.full(2, gradient_noise_std**2)
     step_noise_std = gradient_noise_std * np.sqrt(descent.num_steps)
-    times_and_speeds = descent.learning_times(noise_variance_rates=gradient_noise_variances)
+    learning_times_of_labels = descent.learning_times(noise_variance_rates=gradient_noise_variances)
     weights = descent.initial_weights()
     for _ in range(descent.num_steps):
         gradient = descent.clip_factor * rows.T @ (labels - expit(rows @ weights)) / len(rows)
         gradient += step_noise_std * rng.standard_normal(gradient.shape)
-        weights = descent.take_step(weights, gradient=gradient, times_and_speeds=times_and_speeds)
+        weights = descent.take_step(
+            weights, gradient=gradient, learning_times_of_labels=learning_times_of_labels
+        )
     return descent.final_weights(
         weights,
-        times_and_speeds=times_and_speeds,
+        learning_times_of_labels=learning_times_of_labels,
         noise_variance_rates=gradient_noise_variances,
         prevalence=descent.prevalence,
     )
@@ -109,7 +111,7 @@ def test_weighted_mean_probabilities_equal_the_prevalence(descent: Descent) -> N
     public_row_weights = np.exp(3 * descent.public_features[:, 0])
     weighted_descent = replace(descent, public_row_weights=public_row_weights)
     weights = weighted_descent.with_constants(
-        feature_weights=TRUE_WEIGHTS[:-1], prevalence=descent.prevalence
+        weights_without_constants=TRUE_WEIGHTS[:-1], prevalence=descent.prevalence
     )
     probabilities = weighted_descent.probabilities(weights)
     mean_probabilities = public_row_weights @ probabilities / public_row_weights.sum()
@@ -192,7 +194,7 @@ def test_each_label_learns_by_its_own_noise(descent: Descent) -> None:
 def best_times() -> LearningTimes:
     """Returns the best learning times for 7 labels and 3 directions."""
     return LearningTimes.best(
-        feature_mean_squares=np.array([0.2, 0.1, 0.05]),
+        public_mean_squares=np.array([0.2, 0.1, 0.05]),
         signal_variances=np.array([1.0, 0.5, 0.1]),
         prevalence=np.linspace(0.05, 0.5, 7),
         noise_rate=1e-4,
@@ -206,7 +208,9 @@ def test_learning_times_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("pate.votes.learning_times._BLOCK_ENTRIES", 600)
     in_blocks = best_times()
     np.testing.assert_array_equal(in_blocks.times, together.times)
-    np.testing.assert_array_equal(in_blocks.noise_variance, together.noise_variance)
+    np.testing.assert_array_equal(
+        in_blocks.log_odds_noise_variance, together.log_odds_noise_variance
+    )
 
 
 def test_direction_absent_from_public_rows_is_harmless(descent: Descent) -> None:

@@ -28,7 +28,9 @@ def test_learning_times_of_the_first_step_stay() -> None:
     """
     plain_descent = descent()
     fixed_times_descent = FixedTimesDescent(plain_descent)
-    times_and_speeds = plain_descent.learning_times(noise_variance_rates=GRADIENT_NOISE_VARIANCES)
+    learning_times_of_labels = plain_descent.learning_times(
+        noise_variance_rates=GRADIENT_NOISE_VARIANCES
+    )
     weights = expected_weights = plain_descent.initial_weights()
     gradient = np.full(weights.shape, 0.01)
     for gradient_noise_variances in (GRADIENT_NOISE_VARIANCES, 100 * GRADIENT_NOISE_VARIANCES):
@@ -39,7 +41,7 @@ def test_learning_times_of_the_first_step_stay() -> None:
             noise_variance_rates=gradient_noise_variances,
         )
         expected_weights = plain_descent.take_step(
-            expected_weights, gradient=gradient, times_and_speeds=times_and_speeds
+            expected_weights, gradient=gradient, learning_times_of_labels=learning_times_of_labels
         )
     np.testing.assert_array_equal(weights, expected_weights)
     np.testing.assert_array_equal(
@@ -50,7 +52,7 @@ def test_learning_times_of_the_first_step_stay() -> None:
         ),
         plain_descent.final_weights(
             weights,
-            times_and_speeds=times_and_speeds,
+            learning_times_of_labels=learning_times_of_labels,
             noise_variance_rates=GRADIENT_NOISE_VARIANCES,
             prevalence=plain_descent.prevalence,
         ),

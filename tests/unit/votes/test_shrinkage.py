@@ -71,7 +71,7 @@ def test_many_rows_give_the_posterior_mean_of_their_prior() -> None:
             for variance, row in zip(prior_variances, noisy_rows, strict=True)
         ]
     )
-    posterior_mean = posterior_rows(noisy_rows, row_variances=prior_variances)
+    posterior_mean = posterior_rows(noisy_rows, prior_row_variances=prior_variances)
     assert np.abs(posterior_mean - exact_posterior_mean).max() < 0.15
     assert float(((posterior_mean - exact_posterior_mean) ** 2).mean()) < 2e-4
 
@@ -89,7 +89,7 @@ def test_the_posterior_mean_is_nearer_than_one_factor_for_all(seed: int) -> None
 
     # The best factor is computed with the true rows.
     best_factor = float((noisy_rows * rows).sum() / (noisy_rows**2).sum())
-    posterior_mean = posterior_rows(noisy_rows, row_variances=prior_variances)
+    posterior_mean = posterior_rows(noisy_rows, prior_row_variances=prior_variances)
     assert (
         squared_error(estimate=posterior_mean)
         < squared_error(estimate=best_factor * noisy_rows)
@@ -101,7 +101,7 @@ def test_little_is_left_of_rows_of_noise() -> None:
     """Rows of noise alone are shrunk to less than 1% of their variance."""
     noise_rows = np.random.default_rng(1).standard_normal(size=(2000, 5))
     prior_variances = np.ones(2000)
-    posterior_mean = posterior_rows(noise_rows, row_variances=prior_variances)
+    posterior_mean = posterior_rows(noise_rows, prior_row_variances=prior_variances)
     assert float((posterior_mean**2).mean()) < 0.01
 
 
@@ -109,5 +109,5 @@ def test_rows_far_above_the_noise_stay() -> None:
     """Rows 10,000 times larger than the noise are changed by less than 0.01."""
     large_rows = np.random.default_rng(1).standard_normal(size=(50, 5)) * 1e4
     prior_variances = np.ones(50)
-    posterior_mean = posterior_rows(large_rows, row_variances=prior_variances)
+    posterior_mean = posterior_rows(large_rows, prior_row_variances=prior_variances)
     np.testing.assert_allclose(posterior_mean, large_rows, atol=0.01)

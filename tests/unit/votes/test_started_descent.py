@@ -61,13 +61,13 @@ def error_after(start: PublicStart | None, noise_std: float) -> float:
     step_noise_std = noise_std * np.sqrt(plain_descent.num_steps)
     started = None if start is None else StartedDescent(plain_descent, public_start=start)
     weights = plain_descent.initial_weights() if started is None else started.initial_weights()
-    times_and_speeds = plain_descent.learning_times(gradient_noise_variances)
+    learning_times_of_labels = plain_descent.learning_times(gradient_noise_variances)
     for _ in range(plain_descent.num_steps):
         gradient = rows.T @ (labels - expit(rows @ weights)) / len(rows)
         gradient += step_noise_std * rng.normal(size=gradient.shape)
         if started is None:
             weights = plain_descent.take_step(
-                weights, gradient=gradient, times_and_speeds=times_and_speeds
+                weights, gradient=gradient, learning_times_of_labels=learning_times_of_labels
             )
         else:
             weights = started.take_step(
@@ -79,7 +79,7 @@ def error_after(start: PublicStart | None, noise_std: float) -> float:
     if started is None:
         weights = plain_descent.final_weights(
             weights,
-            times_and_speeds=times_and_speeds,
+            learning_times_of_labels=learning_times_of_labels,
             noise_variance_rates=gradient_noise_variances,
             prevalence=plain_descent.prevalence,
         )
