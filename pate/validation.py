@@ -260,16 +260,16 @@ def require_count(name: str, value: int, *, minimum: int = 1) -> int:
 
 
 def require_histogram(
-    name: str, counts: Any, *, num_teachers: int, num_axes: int | None = None
+    name: str, counts: Any, *, largest_count: int, num_axes: int | None = None
 ) -> NDArray[np.integer]:
-    """Returns vote counts as an array of integers; raises `InvalidValue` unless each is in 0..num_teachers.
+    """Returns vote counts as an array of integers; raises `InvalidValue` unless each is in 0..largest_count.
 
     Counts of another dtype or shape are refused, and so are no counts at all.
 
     Args:
         name: the name of the parameter.
         counts: the counts, `[num_labels]` or `[num_queries, num_labels]`.
-        num_teachers: the number of teachers.
+        largest_count: the largest possible count, the number of teachers.
         num_axes: 1 or 2 allows only arrays with that number of axes; None allows both.
     """
     count_array = require_array(name, counts, dtype_kinds=None)
@@ -289,11 +289,11 @@ def require_histogram(
     if count_array.dtype.kind not in "iu":
         dtype_name = str(count_array.dtype)[:_MAX_SHOWN]
         raise InvalidValue(f"{name}.dtype", dtype_name, rule="integer vote counts")
-    if int(count_array.min()) < 0 or int(count_array.max()) > num_teachers:
+    if int(count_array.min()) < 0 or int(count_array.max()) > largest_count:
         require_entries(
             name,
-            (count_array >= 0) & (count_array <= num_teachers),
-            rule=f"counts in 0..{num_teachers}",
+            (count_array >= 0) & (count_array <= largest_count),
+            rule=f"counts in 0..{largest_count}",
         )
     return count_array
 

@@ -39,7 +39,7 @@ class CountData:
 
     def __post_init__(self) -> None:
         require_count("most", self.most)
-        checked = require_histogram("counts", self.counts, num_teachers=self.most)
+        checked = require_histogram("counts", self.counts, largest_count=self.most)
         require(
             checked.shape[-1] == len(self.items),
             "counts.shape",

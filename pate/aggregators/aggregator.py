@@ -462,7 +462,7 @@ class Aggregator(Parameters, ABC):
             InvalidValue: that number of teachers cannot have cast such votes.
         """
         # No count exceeds num_teachers. A row may sum to more, as a teacher may vote for several labels.
-        checked_counts = require_histogram("votes", counts, num_teachers=num_teachers, num_axes=2)
+        checked_counts = require_histogram("votes", counts, largest_count=num_teachers, num_axes=2)
         max_votes = self.max_votes_per_teacher
         if max_votes is not None:
             max_sum = max_votes * num_teachers

@@ -201,7 +201,9 @@ class Prevalence(Parameters):
             label_shares if isinstance(label_shares, ShareSums) else TeacherShares(label_shares)
         )
         self._require_teachers(share_sums_of_teachers, num_teachers)
-        self._require_exact_noise(num_entries=len(share_sums_of_teachers.largest_shares))
+        self._require_exact_noise(
+            num_entries=len(share_sums_of_teachers.largest_shares_of_a_teacher)
+        )
         if record is None:
             if ledger is not None:
                 require_ledger(ledger).charge(
@@ -335,9 +337,9 @@ class _Steps:
     def _middle(self) -> tuple[FloatArray, float]:
         """Returns the middle of the range of each share, `[num_entries]`, and the largest distance of shares from it.
 
-        The range of an entry is from 0 to its largest value, `ShareSums.largest_shares`.
+        The range of an entry is from 0 to its largest value, `ShareSums.largest_shares_of_a_teacher`.
         """
-        middles_of_share_ranges = 0.5 * self.share_sums_of_teachers.largest_shares
+        middles_of_share_ranges = 0.5 * self.share_sums_of_teachers.largest_shares_of_a_teacher
         return middles_of_share_ranges, float(np.linalg.norm(middles_of_share_ranges))
 
     def _release_length(self) -> float:
@@ -351,7 +353,9 @@ class _Steps:
         # unless each has a single one.
         usual_num_records = self.records_per_teacher
         max_num_records = usual_num_records if usual_num_records == 1 else 2 * usual_num_records
-        shortest = float(self.share_sums_of_teachers.largest_shares.min()) / max_num_records
+        shortest = (
+            float(self.share_sums_of_teachers.largest_shares_of_a_teacher.min()) / max_num_records
+        )
         last_power = math.ceil(2 * math.log2(longest / shortest))
         # Noise is drawn also if the part is read from the record, so that a seeded run that is continued draws the same
         # numbers in later parts.
@@ -379,7 +383,7 @@ class _Steps:
             center: `[num_entries]`, subtracted from the shares of each teacher.
             teacher_clip: the largest length of the difference of a teacher.
         """
-        sum_shape = (1, len(self.share_sums_of_teachers.largest_shares))
+        sum_shape = (1, len(self.share_sums_of_teachers.largest_shares_of_a_teacher))
         clipping_mechanism = ClippedSum(
             clip=teacher_clip, sum_shape=sum_shape, adjacency=self.adjacency
         )
@@ -405,7 +409,9 @@ class _Steps:
         The center 1/2 is taken if its error is below `Recipe.unbiased_error` times the least error of the others. No
         private data are read, as the first mean is released.
         """
-        center = first_noisy_mean.shares.clip(0, self.share_sums_of_teachers.largest_shares)
+        center = first_noisy_mean.shares.clip(
+            0, self.share_sums_of_teachers.largest_shares_of_a_teacher
+        )
         # Differences of simulated teachers, by the two signs s of the error of the center, teacher t and entry l.
         differences_by_sign_and_teacher = self._simulated_differences(
             center, noise_std=first_noisy_mean.noise_std
@@ -453,17 +459,19 @@ class _Steps:
         # The simulation uses public numbers alone, so its seed need not be secret. A fixed one makes it reproducible.
         rng = np.random.default_rng(0)
         num_entries = len(center)
-        largest_shares = self.share_sums_of_teachers.largest_shares
+        largest_shares_of_a_teacher = self.share_sums_of_teachers.largest_shares_of_a_teacher
         max_teachers = max(_MAX_SIMULATED_SHARES // num_entries, 1)
         num_teachers = min(_MAX_SIMULATED_TEACHERS, max_teachers)
         # Noise may have moved a share of the center to 0 or to the largest value, so it is moved back by one deviation.
-        share_margin = np.minimum(noise_std, 0.5 * largest_shares)
-        likely_shares = center.clip(share_margin, largest_shares - share_margin)
+        share_margin = np.minimum(noise_std, 0.5 * largest_shares_of_a_teacher)
+        likely_shares = center.clip(share_margin, largest_shares_of_a_teacher - share_margin)
         num_records = min(round(self.records_per_teacher), _MAX_SIMULATED_RECORDS)
         simulated_counts = rng.binomial(
-            num_records, likely_shares / largest_shares, size=(num_teachers, num_entries)
+            num_records,
+            likely_shares / largest_shares_of_a_teacher,
+            size=(num_teachers, num_entries),
         )
-        simulated_shares = simulated_counts / num_records * largest_shares
+        simulated_shares = simulated_counts / num_records * largest_shares_of_a_teacher
         errors_of_center = noise_std * rng.choice([-1.0, 1.0], num_entries)
         errors_by_sign = np.stack([errors_of_center, -errors_of_center])[:, None]
         return np.asarray(simulated_shares - likely_shares + errors_by_sign)

@@ -111,7 +111,7 @@ def one_bit_cost(
     checked_orders = order_array(orders)
     last_statistic = len(event.log_odds) - 1
     checked_statistics = require_histogram(
-        "statistics", np.atleast_1d(statistics), num_teachers=last_statistic
+        "statistics", np.atleast_1d(statistics), largest_count=last_statistic
     )
     rdp = _summed_rdp(
         query_values=checked_statistics.astype(np.int64),

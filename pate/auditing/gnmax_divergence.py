@@ -151,7 +151,7 @@ def one_vote_each(vote_counts: NDArray[np.integer], *, num_teachers: int) -> NDA
     `num_teachers`.
     """
     require_count("num_teachers", num_teachers)
-    counts = require_histogram("votes", vote_counts, num_teachers=num_teachers, num_axes=2)
+    counts = require_histogram("votes", vote_counts, largest_count=num_teachers, num_axes=2)
     require(counts.shape[1] >= 2, "votes.shape", counts.shape, "at least two classes")
     wrong_queries = np.flatnonzero(counts.sum(axis=1) != num_teachers)
     if len(wrong_queries) > 0:

@@ -322,7 +322,7 @@ class GapSelection(Parameters):
 
         Raises `InvalidValue` for votes that are not whole numbers in 0..T or not of `num_labels` labels.
         """
-        counts = require_histogram("votes", votes, num_teachers=self.num_teachers)
+        counts = require_histogram("votes", votes, largest_count=self.num_teachers)
         has_all_labels = counts.shape[-1] == self.num_labels
         require(has_all_labels, "votes.shape", counts.shape, f"{self.num_labels} labels")
         return counts.astype(np.int64, copy=False)

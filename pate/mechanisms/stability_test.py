@@ -179,7 +179,7 @@ class StabilityTest(Parameters):
         """
         require_generator(rng)
         gaps = np.asarray(gaps)
-        require_histogram("gaps", np.atleast_1d(gaps), num_teachers=self.num_teachers)
+        require_histogram("gaps", np.atleast_1d(gaps), largest_count=self.num_teachers)
         return np.asarray(rng.random(gaps.shape) < self.pass_probabilities(gaps))
 
     def pass_probabilities(self, gaps: NDArray[np.integer]) -> FloatArray:

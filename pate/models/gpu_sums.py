@@ -94,7 +94,8 @@ class GpuSums(RoundSums):
         records_per_teacher = self._records.records_per_teacher
         if records_per_teacher is not None:
             label_scale = label_scale * vote_factor(
-                num_records=teacher_block.teacher_size, records_per_teacher=records_per_teacher
+                num_records_of_teacher=teacher_block.teacher_size,
+                records_per_teacher=records_per_teacher,
             )
         moment_clipping = question.moment_clipping
         teacher_weights = self._weights[teacher_block.teacher_range]
@@ -203,7 +204,7 @@ class GpuSums(RoundSums):
         first = 0
         for block in self._shard.blocks():
             last = first + len(block.labels)
-            block_features = whole_features(self._records.public_pca, inputs=block.inputs)
+            block_features = whole_features(self._records.public_pca, record_inputs=block.inputs)
             features[first:last] = self._tensor(block_features)
             first = last
         return features

@@ -69,7 +69,7 @@ class ReleasedModel(FlatModel):
         public_kernel = public_pca.kernel
         if public_kernel is not None:
             arrays["landmarks"] = public_kernel.landmarks
-            arrays["components"] = public_kernel.weights
+            arrays["components"] = public_kernel.component_weights
             arrays["linear"] = public_kernel.linear_weights
             arrays["reach"] = np.array([public_kernel.kernel_width])
         float32_arrays = {

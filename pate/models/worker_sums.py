@@ -61,7 +61,7 @@ class HeldShard:
     def append(self, record_block: RecordBlock) -> None:
         """Adds the next records, in the order of the shard, and computes their features."""
         with one_blas_thread():
-            self._shard.append(inputs=record_block.inputs, labels=record_block.labels)
+            self._shard.append(record_inputs=record_block.inputs, record_labels=record_block.labels)
 
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in grid steps."""

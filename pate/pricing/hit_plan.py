@@ -82,7 +82,7 @@ def plan_hits(
         max_queries: the largest number of queries for which the break-even is searched.
         accountant: a function without arguments that returns an empty accountant.
     """
-    vote_counts = require_histogram("votes", votes, num_teachers=num_teachers, num_axes=2).astype(
+    vote_counts = require_histogram("votes", votes, largest_count=num_teachers, num_axes=2).astype(
         np.int64
     )
     require_count("max_queries", max_queries)

@@ -370,7 +370,7 @@ class Ensemble:
             teacher_of=self.partition.teacher_of,
             public_pca=public_pca,
             public_inputs=public_inputs,
-            ask=ask_teachers,
+            ask_teachers=ask_teachers,
             num_teachers=self.num_teachers,
             records_per_teacher=records_per_teacher,
             storage=self.feature_storage,

@@ -161,7 +161,7 @@ class ReleasedStart(StartSource):
             recipe=self.recipe,
         )
         converted_moments = moment_student.convert_moments(
-            self.moments, earlier_features=earlier_features, prevalence=predicted_prevalence
+            self.moments, earlier_release_features=earlier_features, prevalence=predicted_prevalence
         )
         return moment_student.as_start(converted_moments, prevalence=predicted_prevalence)
 

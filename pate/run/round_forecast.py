@@ -117,7 +117,7 @@ class RoundForecast:
         from joblib import cpu_count  # which knows a container's share; loads slowly
 
         moment_votes = rounds.round_votes
-        if type(moment_votes) is not MomentVotes or moment_votes.ask is not None:
+        if type(moment_votes) is not MomentVotes or moment_votes.ask_teachers is not None:
             return None
         num_rows = len(moment_votes.labels)
         if num_rows < MIN_ROWS:

@@ -35,7 +35,7 @@ class CountedVotes(CountableVotes):
             max_votes: the largest number of labels of a query that a teacher voted for; None for no limit.
         """
         self.num_teachers = require_count("num_teachers", num_teachers)
-        checked_counts = require_histogram("counts", counts, num_teachers=num_teachers, num_axes=2)
+        checked_counts = require_histogram("counts", counts, largest_count=num_teachers, num_axes=2)
         self._counts = checked_counts.astype(np.int64)
         self.num_queries, self.num_labels = self._counts.shape
         self.records_per_teacher = 1.0
@@ -77,7 +77,7 @@ class CountTable(CountedVotes):
             name: the name of the argument in the message of an error.
         """
         self.num_teachers = require_count("num_teachers", num_teachers)
-        counts: Any = require_histogram(name, vote_counts, num_teachers=num_teachers, num_axes=2)
+        counts: Any = require_histogram(name, vote_counts, largest_count=num_teachers, num_axes=2)
         self._counts = counts
         self.num_queries, self.num_labels = self._counts.shape
         self.records_per_teacher = 1.0

@@ -40,14 +40,14 @@ class AnswerFile:
         answer_path: the file.
         num_experts: the number of experts in it.
         is_masked: whether the file has the array `answered`, which marks the questions that an expert has answered.
-        groups_of_experts: integers or texts `[num_experts, n]`, the private groups in each prompt; None if the file
+        groups_in_prompts: integers or texts `[num_experts, n]`, the private groups in each prompt; None if the file
             has none.
     """
 
     answer_path: Path
     num_experts: int
     is_masked: bool
-    groups_of_experts: NDArray[Any] | None
+    groups_in_prompts: NDArray[Any] | None
 
     @classmethod
     def open(cls, answer_path: Path, public_answers: PublicAnswers) -> Self:
@@ -75,20 +75,20 @@ class AnswerFile:
                 name: read_member(archive, array_name=name, dtype_kinds="iuU")
                 for name in array_names.intersection(("groups", *NAME_FORMS))
             }
-        groups_of_experts = small_arrays.get("groups")
+        groups_in_prompts = small_arrays.get("groups")
         _require_shapes(
             answers_shape,
             answered_shape=answered_shape,
             answer_path=answer_path,
             public_answers=public_answers,
         )
-        _require_groups(groups_of_experts, num_experts=answers_shape[0], answer_path=answer_path)
+        _require_groups(groups_in_prompts, num_experts=answers_shape[0], answer_path=answer_path)
         _require_names(small_arrays, answer_path=answer_path, public_answers=public_answers)
         return cls(
             answer_path=answer_path,
             num_experts=answers_shape[0],
             is_masked=answered_shape is not None,
-            groups_of_experts=groups_of_experts,
+            groups_in_prompts=groups_in_prompts,
         )
 
     def blocks(self, fill_values: FloatArray) -> Iterator[FloatArray]:
@@ -100,40 +100,44 @@ class AnswerFile:
         Raises:
             InvalidValue: log-odds are not finite, or the file is damaged.
         """
-        experts_at_once = max(1, _BLOCK_ENTRIES // fill_values.size)
-        for answer_block, answered_block in self._stored_blocks(num_experts=experts_at_once):
-            is_answered = (
+        prompts_at_once = max(1, _BLOCK_ENTRIES // fill_values.size)
+        for answer_block, answered_block in self._stored_blocks(prompts_at_once):
+            is_answered_by_expert = (
                 np.ones(answer_block.shape, dtype=np.bool_)
                 if answered_block is None
                 else answered_block
             )
             # A file may hold other bytes than 0 and 1 as bits, so they are checked as whole numbers.
-            require_entries("answered", is_answered.view(np.uint8) <= 1, rule="bits")
+            require_entries("answered", is_answered_by_expert.view(np.uint8) <= 1, rule="bits")
             if answer_block.dtype.kind == "b":
                 require_entries("votes", answer_block.view(np.uint8) <= 1, rule="bits")
                 probabilities = answer_block.astype(np.float64)
             else:
                 require_entries(
-                    "votes", np.isfinite(answer_block) | ~is_answered, rule="finite log-odds"
+                    "votes",
+                    np.isfinite(answer_block) | ~is_answered_by_expert,
+                    rule="finite log-odds",
                 )
                 probabilities = logistic(answer_block.astype(np.float64))
-            yield np.where(is_answered, probabilities, fill_values)
+            yield np.where(is_answered_by_expert, probabilities, fill_values)
 
-    def _stored_blocks(self, num_experts: int) -> Iterator[tuple[NDArray[Any], BoolArray | None]]:
-        """Yields the arrays `answers` and `answered` of the file, in blocks of at most `num_experts` experts.
+    def _stored_blocks(
+        self, prompts_at_once: int
+    ) -> Iterator[tuple[NDArray[Any], BoolArray | None]]:
+        """Yields the arrays `answers` and `answered` of the file, in blocks of at most `prompts_at_once` experts.
 
         Both arrays are `[num_experts_in_block, num_queries, num_labels]`. The answers are log-odds or bits; `answered`
         is bool, and None if the file has none.
         """
         with reading(self.answer_path, rule=_RULE, remedy=_REMEDY) as archive:
             answer_blocks = read_rows(
-                archive, array_name="answers", rows_per_block=num_experts, dtype_kinds="fb"
+                archive, array_name="answers", rows_per_block=prompts_at_once, dtype_kinds="fb"
             )
             if not self.is_masked:
                 yield from ((answer_block, None) for answer_block in answer_blocks)
                 return
             answered_blocks = read_rows(
-                archive, array_name="answered", rows_per_block=num_experts, dtype_kinds="b"
+                archive, array_name="answered", rows_per_block=prompts_at_once, dtype_kinds="b"
             )
             yield from zip(answer_blocks, answered_blocks, strict=True)
 
@@ -255,26 +259,26 @@ def _require_shapes(
 
 
 def _require_groups(
-    groups_of_experts: NDArray[Any] | None, *, num_experts: int, answer_path: Path
+    groups_in_prompts: NDArray[Any] | None, *, num_experts: int, answer_path: Path
 ) -> None:
     """Raises `InvalidValue` unless the private groups of a file have one row for each expert.
 
     Args:
-        groups_of_experts: `[num_experts, n]`, the private groups in each prompt; None if the file has none.
+        groups_in_prompts: `[num_experts, n]`, the private groups in each prompt; None if the file has none.
         num_experts: the number of experts in the file.
         answer_path: the file.
     """
-    if groups_of_experts is None:
+    if groups_in_prompts is None:
         return
     has_rows = (
-        groups_of_experts.ndim == 2
-        and groups_of_experts.shape[1] > 0
-        and len(groups_of_experts) == num_experts
+        groups_in_prompts.ndim == 2
+        and groups_in_prompts.shape[1] > 0
+        and len(groups_in_prompts) == num_experts
     )
     if not has_rows:
         rule = f"[{num_experts}, n], the private groups in each prompt"
         raise InvalidValue(
-            f"votes={answer_path}, groups.shape", list(groups_of_experts.shape), rule=rule
+            f"votes={answer_path}, groups.shape", list(groups_in_prompts.shape), rule=rule
         )
 
 
@@ -307,29 +311,31 @@ def _require_separate_groups(answer_files: Sequence[AnswerFile]) -> None:
 
     Files without groups are not checked. A prompt may hold several records of a group.
     """
-    group_tables = [
-        answer_file.groups_of_experts
+    groups_of_files = [
+        answer_file.groups_in_prompts
         for answer_file in answer_files
-        if answer_file.groups_of_experts is not None
+        if answer_file.groups_in_prompts is not None
     ]
-    if not group_tables:
+    if not groups_of_files:
         return
-    num_experts = sum(map(len, group_tables))
-    first = 0
+    num_prompts = sum(map(len, groups_of_files))
+    first_prompt = 0
     group_ids_of_entries: list[NDArray[np.str_]] = []
-    experts_of_entries: list[IntArray] = []
-    for group_table in group_tables:
-        group_ids_of_entries.append(group_table.astype(np.str_).ravel())
-        experts_of_entries.append(
-            np.repeat(np.arange(first, first + len(group_table)), group_table.shape[1])
+    prompts_of_entries: list[IntArray] = []
+    for groups_of_file in groups_of_files:
+        group_ids_of_entries.append(groups_of_file.astype(np.str_).ravel())
+        prompts_of_entries.append(
+            np.repeat(
+                np.arange(first_prompt, first_prompt + len(groups_of_file)), groups_of_file.shape[1]
+            )
         )
-        first += len(group_table)
-    expert_of_entry = np.concatenate(experts_of_entries)
+        first_prompt += len(groups_of_file)
+    prompt_of_entry = np.concatenate(prompts_of_entries)
     _, group_of_entry = np.unique(np.concatenate(group_ids_of_entries), return_inverse=True)
-    # The first expert of each group must be the only one of that group.
+    # The first prompt of each group must be the only one of that group.
     num_groups = int(group_of_entry.max()) + 1
-    first_expert_of_group = np.full(num_groups, fill_value=num_experts)
-    np.minimum.at(first_expert_of_group, group_of_entry, expert_of_entry)
-    if (first_expert_of_group[group_of_entry] != expert_of_entry).any():
+    first_prompt_of_group = np.full(num_groups, fill_value=num_prompts)
+    np.minimum.at(first_prompt_of_group, group_of_entry, prompt_of_entry)
+    if (first_prompt_of_group[group_of_entry] != prompt_of_entry).any():
         rule = "each private group in one prompt alone; the price is for one prompt, and a group in two pays twice"
         raise InvalidValue("groups", "a group in two prompts", rule=rule)

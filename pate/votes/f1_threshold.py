@@ -20,9 +20,9 @@ def expected_f1_threshold(probabilities: NDArray[np.floating]) -> float:
     >>> expected_f1_threshold(np.array([[0.9, 0.4], [0.3, 0.1]]))
     0.4
     """
-    falling_probabilities = np.sort(probabilities.ravel().astype(np.float64))[::-1]
-    f1_of_counts = np.cumsum(falling_probabilities) / (
-        np.arange(1, len(falling_probabilities) + 1) + falling_probabilities.sum()
+    all_falling_probabilities = np.sort(probabilities.ravel().astype(np.float64))[::-1]
+    f1_of_counts = np.cumsum(all_falling_probabilities) / (
+        np.arange(1, len(all_falling_probabilities) + 1) + all_falling_probabilities.sum()
     )
-    best_threshold = falling_probabilities[int(np.argmax(f1_of_counts))]
+    best_threshold = all_falling_probabilities[int(np.argmax(f1_of_counts))]
     return float(np.clip(best_threshold, a_min=_MIN_THRESHOLD, a_max=1.0))

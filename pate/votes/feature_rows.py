@@ -112,23 +112,23 @@ class FeaturesMadeAnew:
 
     def __getitem__(self, row_range: slice) -> Features:
         """Returns the features of a range of rows, int16 `[n, num_features]`."""
-        feature_arrays = feature_blocks(self.public_pca, inputs=self.read_inputs(row_range))
+        feature_arrays = feature_blocks(self.public_pca, record_inputs=self.read_inputs(row_range))
         return np.concatenate(list(feature_arrays))
 
 
-def feature_blocks(public_pca: PublicPCA, *, inputs: Float32Array) -> Iterator[Features]:
+def feature_blocks(public_pca: PublicPCA, *, record_inputs: Float32Array) -> Iterator[Features]:
     """Yields the features of inputs in order, in blocks of at most 512 rows; threads compute several blocks at a time.
 
     Args:
         public_pca: the directions of the public pool, along which features are computed.
-        inputs: float32 `[num_rows, ...]`.
+        record_inputs: float32 `[num_rows, ...]`.
     """
-    starts = range(0, len(inputs), _BLOCK_ROWS)
-    input_blocks = (inputs[start : start + _BLOCK_ROWS] for start in starts)
-    return in_order(partial(whole_features, public_pca), items=input_blocks)
+    starts = range(0, len(record_inputs), _BLOCK_ROWS)
+    blocks_of_record_inputs = (record_inputs[start : start + _BLOCK_ROWS] for start in starts)
+    return in_order(partial(whole_features, public_pca), items=blocks_of_record_inputs)
 
 
-def whole_features(public_pca: PublicPCA, inputs: Float32Array) -> Features:
+def whole_features(public_pca: PublicPCA, record_inputs: Float32Array) -> Features:
     """Returns the features of inputs in steps of 2**-14, int16 `[num_rows, num_features]`.
 
     Entries are rounded towards 0, so that no row becomes longer than 1. Rows of zeros are appended while features are
@@ -136,10 +136,12 @@ def whole_features(public_pca: PublicPCA, inputs: Float32Array) -> Features:
 
     Args:
         public_pca: the directions of the public pool, along which features are computed.
-        inputs: float32 `[num_rows, ...]`.
+        record_inputs: float32 `[num_rows, ...]`.
     """
-    num_missing_rows = -len(inputs) % _VECTOR_ROWS
-    padding = np.zeros((num_missing_rows, *inputs.shape[1:]), dtype=inputs.dtype)
-    features = public_pca.with_constant(np.concatenate([inputs, padding]))[: len(inputs)]
+    num_missing_rows = -len(record_inputs) % _VECTOR_ROWS
+    padding = np.zeros((num_missing_rows, *record_inputs.shape[1:]), dtype=record_inputs.dtype)
+    features = public_pca.with_constant(np.concatenate([record_inputs, padding]))[
+        : len(record_inputs)
+    ]
     features *= FEATURE_STEPS
     return features.astype(np.int16)  # rounds towards 0

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.errors import InvalidValue
 from pate.validation import require
-from pate.votes.imported import ImportedVotes, read_teacher_votes
+from pate.votes.imported import ImportedVotes, read_votes_of_teachers
 from pate.votes.source import TeacherVotes
 
 
@@ -75,7 +75,9 @@ class ForeignVotes(TeacherVotes):
         Raises `InvalidValue` for files of counts.
         """
         self.require_teachers()
-        return (np.asarray(read_teacher_votes(vote_path) >= 0.5) for vote_path in self.vote_paths)
+        return (
+            np.asarray(read_votes_of_teachers(vote_path) >= 0.5) for vote_path in self.vote_paths
+        )
 
     def confidences(self) -> Iterator[NDArray[Any]]:
         """Yields blocks of confidences, `[num_teachers_in_block, num_queries, num_labels]`.
@@ -83,7 +85,7 @@ class ForeignVotes(TeacherVotes):
         Raises `InvalidValue` for files of counts.
         """
         self.require_teachers()
-        file_arrays = (read_teacher_votes(vote_path) for vote_path in self.vote_paths)
+        file_arrays = (read_votes_of_teachers(vote_path) for vote_path in self.vote_paths)
         return (
             file_array.astype(np.bool_) if file_array.dtype.kind in "iu" else file_array
             for file_array in file_arrays
@@ -94,7 +96,8 @@ class ForeignVotes(TeacherVotes):
 
         The files do not hold the teachers' records, so the votes stand in for them.
         """
-        share_blocks = [bit_block.mean(axis=1) for bit_block in self.bits()]
+        # The second axis of a block has the queries.
+        share_blocks = [bits_of_teachers.mean(axis=1) for bits_of_teachers in self.bits()]
         return np.concatenate(share_blocks)
 
     def counts(self, max_votes: int | None = None) -> IntArray:

@@ -122,7 +122,7 @@ class ImportedVotes:
         return imported_votes
 
 
-def read_teacher_votes(path: Path | str) -> NDArray[Any]:
+def read_votes_of_teachers(path: Path | str) -> NDArray[Any]:
     """Returns the votes in a file of layout teacher_votes, `[num_teachers, num_queries, num_labels]`.
 
     The votes are bits, numbers 0 and 1, or confidences.
@@ -192,15 +192,15 @@ def _read_arrays(array_path: Path, *, setting_name: str) -> NDArray[Any]:
             return read_array(array_file, num_bytes=file_size)
     with zipfile.ZipFile(array_path) as archive:
         check_members(archive, max_unpacked_bytes=_MAX_BYTES)
-        member_names = [member.removesuffix(".npy") for member in archive.namelist()]
-        if {"packed", "num_labels"} <= set(member_names):
+        names_in_archive = [member.removesuffix(".npy") for member in archive.namelist()]
+        if {"packed", "num_labels"} <= set(names_in_archive):
             return _unpack(VoteStore.open(array_path), setting_name=setting_name)
         array_names = tuple(dict.fromkeys((setting_name, *_ARRAY_NAMES)))
-        candidates = [array_name for array_name in array_names if array_name in member_names]
-        if not candidates and len(member_names) == 1:
-            candidates = member_names
+        candidates = [array_name for array_name in array_names if array_name in names_in_archive]
+        if not candidates and len(names_in_archive) == 1:
+            candidates = names_in_archive
         if not candidates:
-            shown_names = ", ".join(member[:_MAX_SHOWN] for member in member_names[:_MAX_SHOWN])
+            shown_names = ", ".join(name[:_MAX_SHOWN] for name in names_in_archive[:_MAX_SHOWN])
             rule = f"a file with one array, or with one called {' or '.join(array_names)}"
             raise InvalidValue(setting_name, f"{array_path} [{shown_names}]", rule=rule)
         member_info = archive.getinfo(f"{candidates[0]}.npy")
@@ -250,11 +250,11 @@ def _read_table(array_path: Path, *, setting_name: str) -> NDArray[Any]:
     require(bool(csv_lines), setting_name, array_path, "rows of numbers below the heading")
     try:
         return np.loadtxt(csv_lines, delimiter=separator, ndmin=2)
-    except ValueError as error:
-        row_match = re.search(r"at row (\d+)", str(error))
+    except ValueError as numpy_error:
+        row_in_numpy_error = re.search(r"at row (\d+)", str(numpy_error))
         wrong_row = (
-            f", row {int(row_match[1]) + 1} below the heading holds something else"
-            if row_match
+            f", row {int(row_in_numpy_error[1]) + 1} below the heading holds something else"
+            if row_in_numpy_error
             else ""
         )
         rule = f"a number in each cell, as many in each row{wrong_row}"
@@ -363,16 +363,16 @@ def _read_counts(
     counts = file_array.astype(np.int64)
     num_teachers_of_sums = num_teachers or 0
     if layout in _FORMS:
-        distinct_sums = np.unique(counts.sum(axis=-1))
-        if len(distinct_sums) != 1:
+        distinct_vote_sums = np.unique(counts.sum(axis=-1))
+        if len(distinct_vote_sums) != 1:
             unit = "rows" if layout == "classes" else "pairs of counts"
             rule = f"{unit} with one sum, the number of teachers"
-            raise InvalidValue("votes", f"{len(distinct_sums)} different sums", rule=rule)
-        num_teachers_of_sums = require_count("num_teachers", int(distinct_sums[0]))
+            raise InvalidValue("votes", f"{len(distinct_vote_sums)} different sums", rule=rule)
+        num_teachers_of_sums = require_count("num_teachers", int(distinct_vote_sums[0]))
     if layout == "pairs":
         counts = counts[:, :, 1]
     checked_counts = require_histogram(
-        "votes", counts, num_teachers=num_teachers_of_sums, num_axes=2
+        "votes", counts, largest_count=num_teachers_of_sums, num_axes=2
     )
     return ImportedVotes(
         layout=layout,

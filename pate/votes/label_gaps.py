@@ -19,29 +19,29 @@ GapLabels = BoolArray | NDArray[np.int8]
 """Labels of records: bool without gaps, or int8 of 0, 1 and `UNKNOWN`."""
 
 
-def labels_with_gaps(labels: BoolArray, *, known_label_mask: BoolArray | None) -> GapLabels:
+def labels_with_gaps(record_labels: BoolArray, *, known_label_mask: BoolArray | None) -> GapLabels:
     """Returns labels as int8 `[n, num_labels]`: 0, 1, or -1 (`UNKNOWN`) where `known_label_mask` is False.
 
     If `known_label_mask` is None, the array of labels itself is returned.
 
     Args:
-        labels: bool `[n, num_labels]`.
+        record_labels: bool `[n, num_labels]`.
         known_label_mask: which labels are known, bool `[n, num_labels]`; None if they have no gaps.
     """
     if known_label_mask is None:
-        return labels
-    gap_labels = labels.astype(np.int8)
+        return record_labels
+    gap_labels = record_labels.astype(np.int8)
     gap_labels[~known_label_mask] = UNKNOWN
     return gap_labels
 
 
-def without_unknown(values: NDArray[Any], *, labels: GapLabels) -> NDArray[Any]:
+def zero_where_unknown(values: NDArray[Any], *, gap_labels: GapLabels) -> NDArray[Any]:
     """Sets values to 0 where labels are unknown, in place, and returns them.
 
     Args:
         values: `[n, num_labels]`, one number for each label.
-        labels: the labels, `[n, num_labels]`.
+        gap_labels: the labels, `[n, num_labels]`.
     """
-    if labels.dtype != np.bool_:
-        values[labels == UNKNOWN] = 0
+    if gap_labels.dtype != np.bool_:
+        values[gap_labels == UNKNOWN] = 0
     return values

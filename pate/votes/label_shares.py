@@ -48,19 +48,19 @@ class ShareSums(Weighted):
     have_gaps: bool = False
 
     @property
-    def largest_shares(self) -> FloatArray:
+    def largest_shares_of_a_teacher(self) -> FloatArray:
         """The largest possible value of each entry, `[num_entries]`: 1, or `KNOWN_WEIGHT` for the known shares."""
-        largest_shares = np.ones(self.num_labels)
+        largest_shares_of_a_teacher = np.ones(self.num_labels)
         return (
-            np.append(largest_shares, KNOWN_WEIGHT * largest_shares)
+            np.append(largest_shares_of_a_teacher, KNOWN_WEIGHT * largest_shares_of_a_teacher)
             if self.have_gaps
-            else largest_shares
+            else largest_shares_of_a_teacher
         )
 
     @property
     def longest(self) -> float:
-        """The largest possible length of a vector of shares: that of `largest_shares`."""
-        return math.sqrt(float((self.largest_shares**2).sum()))
+        """The largest possible length of a vector of shares: that of `largest_shares_of_a_teacher`."""
+        return math.sqrt(float((self.largest_shares_of_a_teacher**2).sum()))
 
     @abstractmethod
     def lengths(self) -> IntArray:
@@ -92,16 +92,18 @@ class BlockShares(ShareSums):
         """Returns the number of teachers with each length of the vector of shares; see `ShareSums.lengths`."""
         num_teachers_by_vector_length = np.zeros(NUM_LENGTH_CLASSES, dtype=np.int64)
         first = 0
-        for shares in self.blocks():
-            last = first + len(shares)
-            lengths = np.linalg.norm(shares, axis=1)
-            is_counted = shares[:, : self.num_labels].any(axis=1)
-            powers = np.floor(2 * np.log2(self.longest / lengths[is_counted]))
-            length_classes = powers.clip(min=0, max=NUM_LENGTH_CLASSES - 1).astype(np.int64)
+        for teacher_shares in self.blocks():
+            last = first + len(teacher_shares)
+            lengths = np.linalg.norm(teacher_shares, axis=1)
+            is_teacher_counted = teacher_shares[:, : self.num_labels].any(axis=1)
+            divisions_by_root_2 = np.floor(2 * np.log2(self.longest / lengths[is_teacher_counted]))
+            length_classes = divisions_by_root_2.clip(min=0, max=NUM_LENGTH_CLASSES - 1).astype(
+                np.int64
+            )
             parts_of_teachers = None
             if self.weights is not None:
                 parts_of_teachers = np.floor(
-                    self.parts_of_a_teacher * self.weights[first:last][is_counted]
+                    self.parts_of_a_teacher * self.weights[first:last][is_teacher_counted]
                 )
             block_counts = np.bincount(
                 length_classes, weights=parts_of_teachers, minlength=NUM_LENGTH_CLASSES
@@ -113,7 +115,7 @@ class BlockShares(ShareSums):
     def total(self, clipped_sum: ClippedSum, center: FloatArray) -> IntArray:
         """Returns the sum of the teachers' shares minus a center, each clipped; see `ShareSums.total`."""
         return clipped_sum.total(
-            votes_or_blocks=(shares[:, None, :] for shares in self.blocks()),
+            votes_or_blocks=(teacher_shares[:, None, :] for teacher_shares in self.blocks()),
             center=center,
             num_teachers=self.num_teachers,
             teacher_weights=self.weights,
@@ -214,15 +216,17 @@ class RecordShares(BlockShares):
             """
             end_teacher = min(first_teacher + teachers_at_once, self.num_teachers)
             rows = rows_by_teacher[first_rows[first_teacher] : first_rows[end_teacher]]
-            shares = mean_bits(
+            label_shares_of_teachers = mean_bits(
                 self._labels[rows], first_teacher=first_teacher, end_teacher=end_teacher
             )
             if self._known_label_mask is None:
-                return shares
-            known_shares = mean_bits(
+                return label_shares_of_teachers
+            known_shares_of_teachers = mean_bits(
                 self._known_label_mask[rows], first_teacher=first_teacher, end_teacher=end_teacher
             )
-            return np.concatenate([shares, KNOWN_WEIGHT * known_shares], axis=1)
+            return np.concatenate(
+                [label_shares_of_teachers, KNOWN_WEIGHT * known_shares_of_teachers], axis=1
+            )
 
         def mean_bits(bits: BoolArray, *, first_teacher: int, end_teacher: int) -> FloatArray:
             """Returns the mean of each teacher's bits over its records, `[num_teachers_in_block, num_labels]`.

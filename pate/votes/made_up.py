@@ -65,41 +65,43 @@ class MadeUpVotes(TeacherVotes):
         self.num_present = num_present
         # Each query has an order of the labels, in which those that are present come first.
         random_numbers = np.random.default_rng(_SEED).random((num_queries, num_labels))
-        label_orders = np.argsort(random_numbers, axis=1)
-        label_ranks = np.argsort(
-            label_orders, axis=1
+        label_at_rank = np.argsort(random_numbers, axis=1)
+        rank_of_label = np.argsort(
+            label_at_rank, axis=1
         )  # the rank of each label in the order of its query
-        is_present = np.broadcast_to(np.arange(num_labels) < num_present, label_orders.shape).copy()
+        is_rank_present = np.broadcast_to(
+            np.arange(num_labels) < num_present, label_at_rank.shape
+        ).copy()
         if num_labels == 1:
-            is_present[1::2] = False
-        vote_counts = self._counts_in_order(is_present)
+            is_rank_present[1::2] = False
+        count_by_rank = self._counts_in_order(is_rank_present)
         # The teachers that vote for a label have consecutive numbers, which begin behind those of the label before.
-        first_teachers = np.zeros_like(vote_counts)
+        first_teacher_by_rank = np.zeros_like(count_by_rank)
         if num_labels > 1:
-            first_teachers = np.cumsum(vote_counts, axis=1) - vote_counts
-        self.labels: BoolArray = np.take_along_axis(is_present, label_ranks, axis=1)
-        self._first_teachers = np.take_along_axis(first_teachers, label_ranks, axis=1)
-        self._vote_counts = np.take_along_axis(vote_counts, label_ranks, axis=1)
+            first_teacher_by_rank = np.cumsum(count_by_rank, axis=1) - count_by_rank
+        self.labels: BoolArray = np.take_along_axis(is_rank_present, rank_of_label, axis=1)
+        self._first_teachers = np.take_along_axis(first_teacher_by_rank, rank_of_label, axis=1)
+        self._vote_counts = np.take_along_axis(count_by_rank, rank_of_label, axis=1)
 
-    def _counts_in_order(self, is_present: BoolArray) -> IntArray:
+    def _counts_in_order(self, is_rank_present: BoolArray) -> IntArray:
         """Returns the counts of votes, `[num_queries, num_labels]`, with the present labels of each query first.
 
         Args:
-            is_present: bool `[num_queries, num_labels]`, which labels are present, in the same order as the counts.
+            is_rank_present: bool `[num_queries, num_labels]`, which labels are present, in the order of the counts.
         """
         num_right = round(self.agreement * self.num_teachers)
         num_wrong = self.num_teachers - num_right
         if self.num_labels == 1:
-            return np.where(is_present, num_right, num_wrong)
+            return np.where(is_rank_present, num_right, num_wrong)
         # The wrong votes are dealt to the absent labels in turn, so some of them get one vote more than others.
         num_absent = self.num_labels - self.num_present
-        votes_per_label, num_with_one_more = divmod(
+        wrong_votes_per_label, num_with_one_more = divmod(
             self.num_present * num_wrong, max(num_absent, 1)
         )
         index_among_absent = np.arange(self.num_labels) - self.num_present
         has_one_more = index_among_absent < num_with_one_more
-        absent_counts = np.minimum(votes_per_label + has_one_more, self.num_teachers)
-        return np.where(is_present, num_right, absent_counts)
+        absent_counts = np.minimum(wrong_votes_per_label + has_one_more, self.num_teachers)
+        return np.where(is_rank_present, num_right, absent_counts)
 
     def first(self, num_queries: int) -> MadeUpVotes:
         """Returns the votes on the first `num_queries` queries."""

@@ -157,18 +157,23 @@ class MomentStudent:
         )
 
     def convert_moments(
-        self, noisy_moments: NoisyMoments, *, earlier_features: FloatArray, prevalence: FloatArray
+        self,
+        noisy_moments: NoisyMoments,
+        *,
+        earlier_release_features: FloatArray,
+        prevalence: FloatArray,
     ) -> NoisyMoments:
         """Returns moments of other features as moments of this student's features; see `NoisyMoments.in_features`.
 
         Args:
             noisy_moments: the moments of the other features.
-            earlier_features: `[num_public, num_earlier]`, the other features on the public rows, without a constant.
+            earlier_release_features: `[num_public, num_earlier]`, the other features on the public rows, without a
+                constant.
             prevalence: `[num_labels]`, in (0, 1).
         """
         return noisy_moments.in_features(
-            earlier_features,
-            features=self.public_features[:, :-1].astype(np.float64),
+            earlier_release_features,
+            new_features=self.public_features[:, :-1].astype(np.float64),
             weight_variances=self._descent(prevalence).weight_variances,
             curvature=prevalence * (1 - prevalence),
         )

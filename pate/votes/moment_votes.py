@@ -27,11 +27,11 @@ import numpy as np
 
 from pate.array_types import Float32Array, FloatArray, IntArray
 from pate.votes.feature_rows import DEFAULT_STORAGE, FeatureStorage
-from pate.votes.label_gaps import GapLabels, without_unknown
+from pate.votes.label_gaps import GapLabels, zero_where_unknown
 from pate.votes.pool_answers import PoolAnswers
 from pate.votes.public_pca import PublicPCA
 from pate.votes.round_records import RoundRecords, ShardRecords, no_report
-from pate.votes.round_shard import PoolPart, RoundShard, vote_factor
+from pate.votes.round_shard import RoundShard, VotesFromPool, vote_factor
 from pate.votes.round_sums import RoundSums, ThreadSums
 from pate.votes.round_votes import RoundQuestion, RoundVotes
 
@@ -59,8 +59,8 @@ class MomentVotes(RoundVotes):
         public_pca: the directions of the public pool; its `recipe` holds the trust in trained teachers.
         public_inputs: float32 `[num_public, ...]`, the rows that stand for the pool.
         records_per_teacher: the approximate number of independent records of a teacher, public.
-        ask: a function that returns the confidences of all trained teachers on the pool; called once. None for teachers
-            without training.
+        ask_teachers: a function that returns the confidences of all trained teachers on the pool; called once. None for
+            teachers without training.
         weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
         make_round_sums: makes the sums over all records, in threads, processes or on several machines.
         storage: where the features of records lie between rounds.
@@ -75,7 +75,7 @@ class MomentVotes(RoundVotes):
     public_pca: PublicPCA
     public_inputs: Float32Array
     records_per_teacher: float
-    ask: Callable[[], PoolAnswers] | None = None
+    ask_teachers: Callable[[], PoolAnswers] | None = None
     weights: FloatArray | None = None
     make_round_sums: Callable[[RoundRecords], RoundSums] = ThreadSums
     storage: FeatureStorage = DEFAULT_STORAGE
@@ -98,22 +98,24 @@ class MomentVotes(RoundVotes):
         mean_student_products = pool_answers.mean_student_products(question.student_weights)
         trust = self.public_pca.recipe.trust
 
-        def pool_votes_of(teacher_range: slice) -> FloatArray:
+        def compute_votes_of_teachers(teacher_range: slice) -> FloatArray:
             return pool_answers.votes(
                 teacher_indices=teacher_indices[teacher_range],
                 mean_student_products=mean_student_products,
                 trust=trust,
             )
 
-        pool_part = PoolPart(trust=trust, pool_votes_of=pool_votes_of)
-        return self._shard.total(question, pool_part=pool_part)
+        votes_from_pool = VotesFromPool(
+            trust=trust, compute_votes_of_teachers=compute_votes_of_teachers
+        )
+        return self._shard.total(question, votes_from_pool=votes_from_pool)
 
     def open(self) -> None:
         """Reaches the workers that sum the votes of teachers without training; no record is read.
 
         Does nothing for trained teachers, whose votes this process sums.
         """
-        if self.ask is None:
+        if self.ask_teachers is None:
             _ = self._sums  # made when it is first read
 
     def close(self) -> None:
@@ -140,9 +142,9 @@ class MomentVotes(RoundVotes):
         moment_clipping = question.moment_clipping
         features = self.public_pca.with_constant(inputs)
         probabilities = 0.5 * (1 + np.tanh(features @ question.student_weights / 2))
-        residuals = without_unknown(labels - probabilities, labels=labels)
+        residuals = zero_where_unknown(labels - probabilities, gap_labels=labels)
         residuals *= question.label_scale * vote_factor(
-            num_records=1, records_per_teacher=self.records_per_teacher
+            num_records_of_teacher=1, records_per_teacher=self.records_per_teacher
         )
         # Features have length 1, so a vote is as long as its residuals.
         lengths = np.linalg.norm(residuals, axis=1, keepdims=True)
@@ -162,7 +164,7 @@ class MomentVotes(RoundVotes):
             teacher_of=self.teacher_of,
             num_teachers=self.num_teachers,
             public_pca=self.public_pca,
-            records_per_teacher=self.records_per_teacher if self.ask is None else None,
+            records_per_teacher=self.records_per_teacher if self.ask_teachers is None else None,
             teacher_weights=self.weights,
             storage=self.storage,
             report_num_rows=self._report_rows,
@@ -193,4 +195,4 @@ class MomentVotes(RoundVotes):
     @cached_property
     def _answers(self) -> PoolAnswers | None:
         """The confidences of trained teachers on the pool, which are asked for once; None without training."""
-        return None if self.ask is None else self.ask()
+        return None if self.ask_teachers is None else self.ask_teachers()

@@ -104,9 +104,9 @@ class NoisyMoments:
 
     def in_features(
         self,
-        earlier_features: FloatArray,
+        earlier_release_features: FloatArray,
         *,
-        features: FloatArray,
+        new_features: FloatArray,
         weight_variances: FloatArray,
         curvature: FloatArray,
     ) -> NoisyMoments:
@@ -119,16 +119,22 @@ class NoisyMoments:
         equal, these moments are returned.
 
         Args:
-            earlier_features: `[num_public, num_earlier]`, the features of these moments on public rows.
-            features: `[num_public, num_features]`, the new features on the same rows.
+            earlier_release_features: `[num_public, num_earlier]`, the features of these moments on public rows.
+            new_features: `[num_public, num_features]`, the new features on the same rows.
             weight_variances: `[num_features]`, the variance that a weight of each new feature is expected to have.
             curvature: `[num_labels]`, p (1 - p) for a label with prevalence p.
         """
-        if np.array_equal(earlier_features, features):
+        if np.array_equal(earlier_release_features, new_features):
             return self
-        combination = np.linalg.lstsq(earlier_features, features, rcond=_RELATIVE_CUT_OFF)[0]
-        feature_products = features.T @ features / len(features)  # [num_features, num_features]
-        fitted_products = (earlier_features @ combination).T @ features / len(features)
+        combination = np.linalg.lstsq(
+            earlier_release_features, new_features, rcond=_RELATIVE_CUT_OFF
+        )[0]
+        feature_products = (
+            new_features.T @ new_features / len(new_features)
+        )  # [num_features, num_features]
+        fitted_products = (
+            (earlier_release_features @ combination).T @ new_features / len(new_features)
+        )
         smallest_positive = np.finfo(np.float64).tiny
         explained_shares = np.diag(fitted_products) / np.maximum(
             np.diag(feature_products), smallest_positive

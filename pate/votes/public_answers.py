@@ -55,22 +55,28 @@ class PublicAnswers:
         """
         path = Path(path)
         require(path.is_file(), "public_answers", path, "an existing .npz file")
-        answer_arrays = read_arrays(
+        arrays_of_public_model = read_arrays(
             path,
             forms={"answers": ArrayForm(dtype_kinds="f", shape=(None, None))},
             optional_forms=NAME_FORMS,
             remedy=_REMEDY,
         )
-        log_odds = answer_arrays["answers"].astype(np.float64)
+        log_odds = arrays_of_public_model["answers"].astype(np.float64)
         if log_odds.size == 0:
             rule = "at least one query and one label"
             raise InvalidValue("public_answers.shape", log_odds.shape, rule=rule)
         require_entries("public_answers", np.isfinite(log_odds), rule="finite log-odds")
         num_queries, num_labels = log_odds.shape
-        record_ids = answer_arrays.get("record_ids", np.arange(num_queries, dtype=np.int64))
-        label_names = tuple(map(str, answer_arrays.get("label_names", default_names(num_labels))))
-        _require_names("record_ids", public_names=record_ids, num_expected=num_queries)
-        _require_names("label_names", public_names=np.array(label_names), num_expected=num_labels)
+        record_ids = arrays_of_public_model.get(
+            "record_ids", np.arange(num_queries, dtype=np.int64)
+        )
+        label_names = tuple(
+            map(str, arrays_of_public_model.get("label_names", default_names(num_labels)))
+        )
+        _require_names("record_ids", query_or_label_names=record_ids, num_expected=num_queries)
+        _require_names(
+            "label_names", query_or_label_names=np.array(label_names), num_expected=num_labels
+        )
         return cls(
             probabilities=logistic(log_odds),
             record_ids=record_ids,
@@ -79,18 +85,20 @@ class PublicAnswers:
         )
 
 
-def _require_names(array_name: str, *, public_names: NDArray[Any], num_expected: int) -> None:
+def _require_names(
+    array_name: str, *, query_or_label_names: NDArray[Any], num_expected: int
+) -> None:
     """Raises `InvalidValue` unless there are as many names as expected, all different.
 
     Args:
         array_name: the name of the array in the file.
-        public_names: the names.
+        query_or_label_names: the names.
         num_expected: the number of queries or labels.
     """
-    num_different = len(np.unique(public_names))
-    if not len(public_names) == num_different == num_expected:
+    num_different = len(np.unique(query_or_label_names))
+    if not len(query_or_label_names) == num_different == num_expected:
         rule = f"{num_expected} different names, one for each in answers"
-        raise InvalidValue(f"public_answers.{array_name}", len(public_names), rule=rule)
+        raise InvalidValue(f"public_answers.{array_name}", len(query_or_label_names), rule=rule)
 
 
 def logistic(log_odds: NDArray[np.floating]) -> FloatArray:

@@ -38,13 +38,13 @@ class PublicKernel:
     Attributes:
         landmarks: `[num_landmarks, num_linear]`, the linear features of public rows, of length 1.
         kernel_width: the width of the kernel exp((cosine - 1) / kernel_width), > 0.
-        weights: `[num_landmarks, num_components]`, the weight of each kernel value in each component.
+        component_weights: `[num_landmarks, num_components]`, the weight of each kernel value in each component.
         linear_weights: `[num_linear, num_components]`, the linear part, which is subtracted.
     """
 
     landmarks: FloatArray
     kernel_width: float
-    weights: FloatArray
+    component_weights: FloatArray
     linear_weights: FloatArray
 
     @classmethod
@@ -58,31 +58,37 @@ class PublicKernel:
             max_components: the largest number of components.
             recipe: the numbers of landmarks and of fitted rows, and the strength of components.
         """
-        fitted_rows = _evenly_spaced(linear_features, max_rows=recipe.kernel_fitted_rows)
-        landmarks = of_length_1(_evenly_spaced(fitted_rows, max_rows=recipe.kernel_landmarks))
+        sampled_linear_features = _evenly_spaced(
+            linear_features, max_rows=recipe.kernel_fitted_rows
+        )
+        landmarks = of_length_1(
+            _evenly_spaced(sampled_linear_features, max_rows=recipe.kernel_landmarks)
+        )
         cosine_distances = 1 - landmarks @ landmarks.T
         above_diagonal = np.triu_indices(len(cosine_distances), k=1)
         kernel_width = float(np.median(cosine_distances[above_diagonal]))
         kernel_without_linear_part = cls(
             landmarks=landmarks,
             kernel_width=max(kernel_width, SMALLEST_VARIANCE),
-            weights=np.eye(len(landmarks)),
-            linear_weights=np.zeros((fitted_rows.shape[1], 1)),
+            component_weights=np.eye(len(landmarks)),
+            linear_weights=np.zeros((sampled_linear_features.shape[1], 1)),
         )
         kernel_values = np.concatenate(
             list(
                 in_order(
                     kernel_without_linear_part._compute_kernel_values,
-                    items=kernel_row_blocks(fitted_rows),
+                    items=kernel_row_blocks(sampled_linear_features),
                 )
             )
         )
-        linear_weights = np.linalg.lstsq(fitted_rows, kernel_values, rcond=_RELATIVE_CUT_OFF)[0]
+        linear_weights = np.linalg.lstsq(
+            sampled_linear_features, kernel_values, rcond=_RELATIVE_CUT_OFF
+        )[0]
         # These are 80 MB for a large pool, so the array is changed and not copied.
-        unexplained_values = kernel_values
-        unexplained_values -= fitted_rows @ linear_weights
+        unexplained_kernel_values = kernel_values
+        unexplained_kernel_values -= sampled_linear_features @ linear_weights
         component_variances, eigenvectors = np.linalg.eigh(
-            unexplained_values.T @ unexplained_values / len(unexplained_values)
+            unexplained_kernel_values.T @ unexplained_kernel_values / len(unexplained_kernel_values)
         )
         component_variances = component_variances[::-1][:max_components]
         eigenvectors = eigenvectors[:, ::-1][:, :max_components]
@@ -93,7 +99,7 @@ class PublicKernel:
         component_variances = component_variances[is_large]
         # Component j gets the variance factor * variances[j]**kernel_evening. The factor makes their sum the recipe's
         # share of the mean square of the linear features.
-        linear_mean_square = np.square(fitted_rows).sum() / len(fitted_rows)
+        linear_mean_square = np.square(sampled_linear_features).sum() / len(sampled_linear_features)
         evened_variance_sum = (component_variances**recipe.kernel_evening).sum()
         variance_factor = (
             recipe.kernel_energy * linear_mean_square / max(evened_variance_sum, SMALLEST_VARIANCE)
@@ -104,14 +110,14 @@ class PublicKernel:
         return cls(
             landmarks=landmarks,
             kernel_width=kernel_without_linear_part.kernel_width,
-            weights=eigenvectors,
+            component_weights=eigenvectors,
             linear_weights=linear_weights @ eigenvectors,
         )
 
     @property
     def num_components(self) -> int:
         """The number of components."""
-        return int(self.weights.shape[1])
+        return int(self.component_weights.shape[1])
 
     def features(self, linear_features: FloatArray) -> FloatArray:
         """Returns the components of inputs, `[num_rows, num_components]`.
@@ -142,7 +148,7 @@ class PublicKernel:
 
     @cached_property
     def _exact_weights(self) -> ExactMatrix:
-        return ExactMatrix.from_matrix(self.weights)
+        return ExactMatrix.from_matrix(self.component_weights)
 
     @cached_property
     def _exact_linear_weights(self) -> ExactMatrix:

@@ -97,30 +97,30 @@ class PublicPCA:
         ridge = recipe.ridge_at_once if ridge is None else ridge
         input_rows = np.asarray(public_inputs, dtype=np.float64).reshape(len(public_inputs), -1)
         center = input_rows.mean(axis=0)
-        direction_variances, eigenvectors = np.linalg.eigh(
+        pool_variances, eigenvectors = np.linalg.eigh(
             (input_rows - center).T @ (input_rows - center) / len(input_rows)
         )
-        direction_variances = direction_variances[::-1]
+        pool_variances = pool_variances[::-1]
         eigenvectors = eigenvectors[:, ::-1]
-        num_varying = int(
-            np.sum(direction_variances > SMALLEST_VARIANCE * max(direction_variances[0], 0.0))
+        num_varying_directions = int(
+            np.sum(pool_variances > SMALLEST_VARIANCE * max(pool_variances[0], 0.0))
         )
-        num_directions = min(max(max_directions, least_directions), num_varying)
+        num_directions = min(max(max_directions, least_directions), num_varying_directions)
         require(num_directions > 0, "public_inputs", "all alike", "at least two different inputs")
         eigenvectors = with_fixed_signs(eigenvectors[:, :num_directions])
         # A direction of variance v gets the mean square v / (v + ridge m), with m the mean variance, scaled so that the
         # mean over directions is 1.
-        mean_variance = max(direction_variances.mean(), 0.0)
-        direction_variances = direction_variances[:num_directions]
-        direction_mean_squares = direction_variances / (direction_variances + ridge * mean_variance)
+        mean_variance = max(pool_variances.mean(), 0.0)
+        pool_variances = pool_variances[:num_directions]
+        direction_mean_squares = pool_variances / (pool_variances + ridge * mean_variance)
         direction_scales = np.sqrt(
-            direction_mean_squares / direction_variances / direction_mean_squares.mean()
+            direction_mean_squares / pool_variances / direction_mean_squares.mean()
         )
         linear_pca = cls(
             center=center,
             projection=eigenvectors * direction_scales,
-            variances=direction_variances,
-            has_height=num_directions == num_varying,
+            variances=pool_variances,
+            has_height=num_directions == num_varying_directions,
             recipe=recipe,
         )
         # With the height. Without one, the directions use up `max_directions`, and no component has room.
@@ -135,12 +135,14 @@ class PublicPCA:
         if num_components < 1 or not has_room:
             return linear_pca
         public_kernel = PublicKernel.fit(
-            linear_features=linear_pca._with_height(input_rows),
+            linear_features=linear_pca._project_with_height(input_rows),
             max_components=num_components,
             recipe=recipe,
         )
         return (
-            replace(linear_pca, kernel=public_kernel) if public_kernel.weights.size else linear_pca
+            replace(linear_pca, kernel=public_kernel)
+            if public_kernel.component_weights.size
+            else linear_pca
         )
 
     def features(self, inputs: NDArray[np.floating]) -> FloatArray:
@@ -154,7 +156,7 @@ class PublicPCA:
         of the pool are kept, a 1 is appended to the projected inputs before they are scaled to length 1. It becomes the
         height.
         """
-        features = self._with_height(np.asarray(inputs))
+        features = self._project_with_height(np.asarray(inputs))
         if self.kernel is not None:
             features = np.append(features, self.kernel.features(features), axis=1)
         constant_feature = self.recipe.constant_feature
@@ -182,7 +184,8 @@ class PublicPCA:
         num_components = 0 if self.kernel is None else self.kernel.num_components
         variance_of_component = self.recipe.kernel_expected * mean_variance
         component_variances = np.full(num_components, fill_value=variance_of_component)
-        return np.concatenate([self.variances, height_variances, component_variances])
+        variances_of_directions = self.variances
+        return np.concatenate([variances_of_directions, height_variances, component_variances])
 
     def span(self, query_inputs: NDArray[np.floating]) -> FloatArray:
         """Returns the orthonormal matrix nearest to the features of the queries, `[num_queries, num_directions]`.
@@ -197,7 +200,7 @@ class PublicPCA:
         left_vectors, _, right_vectors = np.linalg.svd(features, full_matrices=False)
         return np.asarray(left_vectors @ right_vectors)
 
-    def _with_height(self, inputs: NDArray[np.floating]) -> FloatArray:
+    def _project_with_height(self, inputs: NDArray[np.floating]) -> FloatArray:
         """Returns inputs minus the pool's mean along the directions, with a last column of 1 if features have a height.
 
         The shape is `[num_rows, num_directions]`, or one column more.
@@ -205,7 +208,8 @@ class PublicPCA:
         projected = self._projected(inputs)
         if not self.has_height:
             return projected
-        return np.append(projected, np.ones((len(projected), 1)), axis=1)
+        height_column = np.ones((len(projected), 1))
+        return np.append(projected, height_column, axis=1)
 
     def _projected(self, inputs: NDArray[np.floating]) -> FloatArray:
         """Returns inputs minus the pool's mean along the directions, `[num_rows, num_directions]`, of any length.

@@ -374,21 +374,19 @@ class Recipe:
 
     def __post_init__(self) -> None:
         # Numbers become Python's own: equal recipes then have equal texts, and YAML can publish all of them.
-        for dataclass_field in fields(self):
-            field_value = getattr(self, dataclass_field.name)
-            default = dataclass_field.default
+        for recipe_field in fields(self):
+            field_value = getattr(self, recipe_field.name)
+            default = recipe_field.default
             if isinstance(default, tuple):
-                shares = _require_shares(
-                    dataclass_field, shares=field_value, num_shares=len(default)
-                )
-                normalize_field(self, dataclass_field.name, shares)
+                shares = _require_shares(recipe_field, shares=field_value, num_shares=len(default))
+                normalize_field(self, recipe_field.name, shares)
             elif isinstance(default, int):
-                count = require_count(dataclass_field.name, field_value)
-                _require_within(dataclass_field, field_value=count)
-                normalize_field(self, dataclass_field.name, count)
+                count = require_count(recipe_field.name, field_value)
+                _require_within(recipe_field, field_value=count)
+                normalize_field(self, recipe_field.name, count)
             else:
-                _require_within(dataclass_field, field_value=field_value)
-                normalize_field(self, dataclass_field.name, float(field_value))
+                _require_within(recipe_field, field_value=field_value)
+                normalize_field(self, recipe_field.name, float(field_value))
 
     def __repr__(self) -> str:
         """Returns a call that makes this recipe, with the fields that differ from their default."""

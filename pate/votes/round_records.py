@@ -165,7 +165,7 @@ class ShardRecords:
         shard = self.empty_shard()
         if self.records.storage.keeps_features:
             for record_block in self.blocks():
-                shard.append(inputs=record_block.inputs, labels=record_block.labels)
+                shard.append(record_inputs=record_block.inputs, record_labels=record_block.labels)
         else:
             shard.read_from(
                 self._read_inputs, labels=self._read_labels(slice(0, len(self.dataset_rows)))

@@ -32,7 +32,7 @@ from pate.votes.feature_rows import (
     FeatureStorage,
     feature_blocks,
 )
-from pate.votes.label_gaps import GapLabels, without_unknown
+from pate.votes.label_gaps import GapLabels, zero_where_unknown
 from pate.votes.public_pca import PublicPCA
 from pate.votes.round_votes import RoundQuestion
 
@@ -95,21 +95,21 @@ class PublicStudent:
         np.tanh(probabilities, out=probabilities)
         probabilities += 1
         probabilities *= 0.5
-        return without_unknown(np.asarray(labels - probabilities[:num_rows]), labels=labels)
+        return zero_where_unknown(np.asarray(labels - probabilities[:num_rows]), gap_labels=labels)
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
-class PoolPart:
+class VotesFromPool:
     """The part of the votes of trained teachers that comes from their confidences on the public pool.
 
     Attributes:
         trust: the share of the student's probabilities that the confidences of a teacher replace, in [0, 1].
-        pool_votes_of: returns the part of the votes of a range of the shard's teachers, `[num_teachers_in_range,
-            num_features, num_labels]`.
+        compute_votes_of_teachers: returns the part of the votes of a range of the shard's teachers,
+            `[num_teachers_in_range, num_features, num_labels]`.
     """
 
     trust: float
-    pool_votes_of: Callable[[slice], FloatArray]
+    compute_votes_of_teachers: Callable[[slice], FloatArray]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)  # a generated __eq__ fails on arrays
@@ -143,25 +143,25 @@ class RoundShard:
 
     # A shard gets its records either by `append`, a block at a time, or by `read_from`, all at once.
 
-    def append(self, inputs: Float32Array, labels: GapLabels) -> None:
+    def append(self, record_inputs: Float32Array, record_labels: GapLabels) -> None:
         """Adds the next records, and makes their features if the storage keeps features.
 
         Args:
-            inputs: float32 `[n, ...]`, in the order of the teachers in `teacher_sizes`.
-            labels: `[n, num_labels]`.
+            record_inputs: float32 `[n, ...]`, in the order of the teachers in `teacher_sizes`.
+            record_labels: `[n, num_labels]`.
         """
         if self._num_appended == 0:
             self._appended = self.storage.empty_rows()
             labels_shape = (self.num_rows, self.num_labels)
-            self._labels: GapLabels = np.empty_like(labels, shape=labels_shape)
-        end = self._num_appended + len(labels)
-        self._labels[self._num_appended : end] = labels
+            self._labels: GapLabels = np.empty_like(record_labels, shape=labels_shape)
+        end = self._num_appended + len(record_labels)
+        self._labels[self._num_appended : end] = record_labels
         self._num_appended = end
         if self.storage.keeps_features:
-            for features in feature_blocks(self.public_pca, inputs=inputs):
+            for features in feature_blocks(self.public_pca, record_inputs=record_inputs):
                 self._appended.append(features)
         else:
-            self._appended.append(np.array(inputs))
+            self._appended.append(np.array(record_inputs))
         if self._num_appended == self.num_rows:
             appended_rows = self._appended.whole()
             if not self.storage.keeps_features:
@@ -204,14 +204,16 @@ class RoundShard:
         """
         return student.residuals(features, labels=self._labels[row_range])
 
-    def total(self, question: RoundQuestion, *, pool_part: PoolPart | None = None) -> IntArray:
+    def total(
+        self, question: RoundQuestion, *, votes_from_pool: VotesFromPool | None = None
+    ) -> IntArray:
         """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in grid steps.
 
         Each vote counts with its teacher's weight.
 
         Args:
             question: the student's weights, the factor of each label, and the clip of the round.
-            pool_part: the part of the votes of trained teachers that comes from the pool; None for other teachers.
+            votes_from_pool: the part of trained teachers' votes that comes from the pool; None for other teachers.
 
         Raises:
             InvalidValue: fewer records were added than `teacher_sizes` says.
@@ -221,9 +223,9 @@ class RoundShard:
             raise InvalidValue("num_records", self._num_appended, rule=rule)
         student = PublicStudent.from_weights(question.student_weights)
 
-        def sum_of_chunk(chunk: EqualSizes) -> IntArray:
+        def sum_votes_of_chunk(chunk: EqualSizes) -> IntArray:
             """Returns the sum of the clipped votes of some teachers, `[num_features, num_labels]`, in grid steps."""
-            if pool_part is None and chunk.teacher_size <= _MAX_SMALL_RECORDS:
+            if votes_from_pool is None and chunk.teacher_size <= _MAX_SMALL_RECORDS:
                 block_sums = [
                     self._sum_of_small(teacher_block, question=question, student=student)
                     for teacher_block in chunk.blocks(max_rows=_BLOCK_ROWS)
@@ -232,15 +234,18 @@ class RoundShard:
                 max_teachers = max(1, _MAX_MEAN_ENTRIES // question.student_weights.size)
                 block_sums = [
                     self._sum_of_means(
-                        teacher_block, question=question, student=student, pool_part=pool_part
+                        teacher_block,
+                        question=question,
+                        student=student,
+                        votes_from_pool=votes_from_pool,
                     )
                     for teacher_block in chunk.blocks(max_rows=max_teachers * chunk.teacher_size)
                 ]
             return np.asarray(sum(block_sums))
 
         total = np.zeros(question.student_weights.shape, dtype=np.int64)
-        chunks = equal_sizes(self.teacher_sizes, max_rows=_CHUNK_ROWS)
-        for chunk_total in in_order(sum_of_chunk, items=chunks):
+        teacher_chunks = equal_sizes(self.teacher_sizes, max_rows=_CHUNK_ROWS)
+        for chunk_total in in_order(sum_votes_of_chunk, items=teacher_chunks):
             total += chunk_total
         return total
 
@@ -274,14 +279,14 @@ class RoundShard:
         *,
         question: RoundQuestion,
         student: PublicStudent,
-        pool_part: PoolPart | None,
+        votes_from_pool: VotesFromPool | None,
     ) -> IntArray:
         """Returns the sum of the clipped votes of teachers, `[num_features, num_labels]`, in grid steps.
 
         It is computed from the mean matrix of each teacher, which suits any number of records; see `_means`.
         """
         vote_matrices = self._means(
-            teacher_block, question=question, student=student, pool_part=pool_part
+            teacher_block, question=question, student=student, votes_from_pool=votes_from_pool
         )
         return question.moment_clipping.sum_of_means(
             vote_matrices, teacher_weights=self._weights_of(teacher_block)
@@ -293,18 +298,19 @@ class RoundShard:
         *,
         question: RoundQuestion,
         student: PublicStudent,
-        pool_part: PoolPart | None,
+        votes_from_pool: VotesFromPool | None,
     ) -> FloatArray:
         """Returns the votes of teachers before the clip, `[num_teachers, num_features, num_labels]`.
 
-        The vote of a teacher is the mean of features x residual^T over its records. With a `pool_part`, the residual
-        has only the part 1 - `pool_part.trust` of the student's probability, and the part from the pool is added.
+        The vote of a teacher is the mean of features x residual^T over its records. With `votes_from_pool`, the
+        residual has only the part 1 - `votes_from_pool.trust` of the student's probability, and the part from the pool
+        is added.
 
         Args:
             teacher_block: teachers with equally many records.
             question: the student's weights and the scale of each label.
             student: the student of the round, which gives the probabilities.
-            pool_part: the part of the votes of trained teachers that comes from the pool; None for other teachers.
+            votes_from_pool: the part of trained teachers' votes that comes from the pool; None for other teachers.
         """
         num_teachers = teacher_block.num_teachers
         residual_scale_of_label = self._scale(question, teacher_block=teacher_block)
@@ -314,20 +320,21 @@ class RoundShard:
             residuals = self.residuals(student, features=features, row_range=row_range).astype(
                 np.float64
             )
-            if pool_part is not None:
+            if votes_from_pool is not None:
                 # Here the residuals are y - (1 - trust) p; the part of the pool has the remainder.
-                residuals *= 1 - pool_part.trust
+                residuals *= 1 - votes_from_pool.trust
                 labels = self._labels[row_range]
-                known_labels = without_unknown(labels.astype(np.float64), labels=labels)
-                residuals += pool_part.trust * known_labels
+                labels_or_0 = zero_where_unknown(labels.astype(np.float64), gap_labels=labels)
+                residuals += votes_from_pool.trust * labels_or_0
             residuals *= residual_scale_of_label
             features_by_teacher = features.reshape(num_teachers, -1, features.shape[1])
             residuals_by_teacher = residuals.reshape(num_teachers, -1, len(residual_scale_of_label))
             sums += features_by_teacher.transpose(0, 2, 1) @ residuals_by_teacher
         vote_matrices = sums / (FEATURE_STEPS * teacher_block.teacher_size)
-        if pool_part is not None:
+        if votes_from_pool is not None:
             vote_matrices += (
-                pool_part.pool_votes_of(teacher_block.teacher_range) * question.label_scale
+                votes_from_pool.compute_votes_of_teachers(teacher_block.teacher_range)
+                * question.label_scale
             )
         return vote_matrices
 
@@ -340,7 +347,8 @@ class RoundShard:
         if self.records_per_teacher is None:
             return question.label_scale
         return question.label_scale * vote_factor(
-            num_records=teacher_block.teacher_size, records_per_teacher=self.records_per_teacher
+            num_records_of_teacher=teacher_block.teacher_size,
+            records_per_teacher=self.records_per_teacher,
         )
 
     def _weights_of(self, teacher_block: EqualSizes) -> FloatArray | float:
@@ -352,12 +360,13 @@ class RoundShard:
         )
 
 
-def vote_factor(*, num_records: int, records_per_teacher: float) -> float:
-    """Returns the factor that a teacher's mean over `num_records` records is multiplied by to become its vote.
+def vote_factor(*, num_records_of_teacher: int, records_per_teacher: float) -> float:
+    """Returns the factor that a teacher's mean over its records is multiplied by to become its vote.
 
-    It is the root of `num_records / records_per_teacher`, so that votes of all teachers have about the same length.
+    It is the root of `num_records_of_teacher / records_per_teacher`, so that the votes of all teachers have about the
+    same length.
     """
-    return math.sqrt(num_records / records_per_teacher)
+    return math.sqrt(num_records_of_teacher / records_per_teacher)
 
 
 @dataclass(frozen=True)

@@ -235,7 +235,10 @@ class VotesWithLabelShares(CenterableVotes):
         known_shares = self.known_shares()
         if self.weights is None and known_shares is None:
             return self.label_shares()
-        return TeacherShares(self.label_shares(), weights=self.weights, known_shares=known_shares)
+        label_shares_of_teachers = self.label_shares()
+        return TeacherShares(
+            label_shares_of_teachers, weights=self.weights, known_shares=known_shares
+        )
 
 
 class TeacherVotes(CountableVotes, VotesWithLabelShares):
@@ -280,45 +283,47 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
 
     def num_abstaining(self) -> IntArray:
         """Returns the number of teachers that do not vote on each label; see `CountableVotes.num_abstaining`."""
-        voting_mask = self.voting()
-        if voting_mask is None:
+        does_vote_on_label = self.voting()
+        if does_vote_on_label is None:
             return super().num_abstaining()
-        return np.asarray(np.count_nonzero(~voting_mask, axis=0), dtype=np.int64)
+        return np.asarray(np.count_nonzero(~does_vote_on_label, axis=0), dtype=np.int64)
 
     def votes_around(
         self, center: FloatArray, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterable[Any]:
         """Returns the confidences, and the center where a teacher does not vote; see `CenterableVotes.votes_around`."""
-        voting_mask = self.voting()
+        does_vote_on_label = self.voting()
         return (
             self.confidences()
-            if voting_mask is None
-            else self._fill_with(center, voting_mask=voting_mask)
+            if does_vote_on_label is None
+            else self._fill_with(center, does_vote_on_label=does_vote_on_label)
         )
 
-    def _fill_with(self, center: FloatArray, *, voting_mask: BoolArray) -> Iterator[NDArray[Any]]:
+    def _fill_with(
+        self, center: FloatArray, *, does_vote_on_label: BoolArray
+    ) -> Iterator[NDArray[Any]]:
         """Yields the confidences of the teachers that vote on a label, and the center for all others.
 
         Args:
             center: `[num_queries, num_labels]`, `[num_labels]` or a number.
-            voting_mask: bool `[num_teachers, num_labels]`.
+            does_vote_on_label: bool `[num_teachers, num_labels]`.
         """
         first = 0
         for vote_block in self.confidences():
-            is_voting_in_block = voting_mask[first : first + len(vote_block), None]
-            yield np.where(is_voting_in_block, vote_block, center)
+            does_vote_in_block = does_vote_on_label[first : first + len(vote_block), None]
+            yield np.where(does_vote_in_block, vote_block, center)
             first += len(vote_block)
 
     def accuracies(self, true_labels: BoolArray, known: BoolArray | None = None) -> FloatArray:
         """Returns the share of right bits of each teacher; see `VoteSource.accuracies`."""
         if known is None and self.voting() is None:
-            right_shares = [
+            right_bit_shares = [
                 (vote_block == true_labels).mean(axis=(1, 2)) for vote_block in self.bits()
             ]
-            return np.concatenate(right_shares)
-        voting_mask = self.voting()
-        if voting_mask is None:
-            voting_mask = np.ones((self.num_teachers, self.num_labels), dtype=np.bool_)
+            return np.concatenate(right_bit_shares)
+        does_vote_on_label = self.voting()
+        if does_vote_on_label is None:
+            does_vote_on_label = np.ones((self.num_teachers, self.num_labels), dtype=np.bool_)
         known_label_mask = np.ones_like(true_labels) if known is None else known
         right_counts_of_blocks = [
             ((vote_block == true_labels) & known_label_mask).sum(axis=1)
@@ -327,8 +332,8 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
         right_counts_by_teacher_and_label = np.concatenate(
             right_counts_of_blocks
         )  # [num_teachers, num_labels]
-        num_right = (right_counts_by_teacher_and_label * voting_mask).sum(axis=1)
-        num_counted = voting_mask @ known_label_mask.sum(axis=0)
+        num_right = (right_counts_by_teacher_and_label * does_vote_on_label).sum(axis=1)
+        num_counted = does_vote_on_label @ known_label_mask.sum(axis=0)
         is_counted = num_counted > 0
         return np.asarray(num_right[is_counted] / num_counted[is_counted])
 

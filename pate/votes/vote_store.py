@@ -33,7 +33,7 @@ _REMEDY = (
 )
 
 
-def whole_blocks(
+def blocks_of_shape(
     blocks: Iterable[NDArray[Any]], *, votes_shape: tuple[int, int, int]
 ) -> Iterator[NDArray[Any]]:
     """Yields blocks of votes, cuts large ones, and raises `InvalidValue` unless all together have the given shape.
@@ -70,7 +70,7 @@ def write_votes(
     """
 
     def packed_blocks() -> Iterator[Packed]:
-        for vote_block in whole_blocks(blocks, votes_shape=votes_shape):
+        for vote_block in blocks_of_shape(blocks, votes_shape=votes_shape):
             checked_votes = require_teacher_votes("votes", vote_block)
             if max_votes is not None:
                 is_within = np.count_nonzero(checked_votes, axis=-1) <= max_votes
@@ -218,7 +218,8 @@ class VoteStore:
 
         They take about eight times as much memory as the file takes on disk.
         """
-        return np.concatenate(list(self.blocks()))
+        blocks_of_votes = list(self.blocks())
+        return np.concatenate(blocks_of_votes)
 
     def histogram(self) -> IntArray:
         """Returns the counts of votes, int64 `[num_queries, num_labels]`, adding up one block at a time."""
@@ -249,5 +250,6 @@ class StoredVotes(TeacherVotes):
 
     def label_shares(self) -> FloatArray:
         """Returns the share of queries in which each teacher votes for each label, `[num_teachers, num_labels]`."""
-        share_blocks = [vote_block.mean(axis=1) for vote_block in self.bits()]
+        # The second axis of a block has the queries.
+        share_blocks = [votes_of_teachers.mean(axis=1) for votes_of_teachers in self.bits()]
         return np.concatenate(share_blocks)

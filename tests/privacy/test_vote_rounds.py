@@ -73,7 +73,7 @@ def votes_of(
         public_pca=public_pca,
         public_inputs=pool_inputs,
         records_per_teacher=expected_records,
-        ask=None if pool_answers is None else ask_teachers,
+        ask_teachers=None if pool_answers is None else ask_teachers,
         make_round_sums=make_vote_sums,
     )
 

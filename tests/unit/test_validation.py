@@ -260,7 +260,7 @@ def test_numbers_are_accepted_and_other_values_refused(check: Any) -> None:
 def test_arrays_that_are_no_histograms_are_refused(votes: Any, refusal: Refusal) -> None:
     """Votes that are no counts between 0 and the number of teachers are refused with their place or type."""
     with refusal as caught:
-        require_histogram("votes", votes, num_teachers=5)
+        require_histogram("votes", votes, largest_count=5)
     assert "\n" not in str(caught.value)
 
 

@@ -27,7 +27,7 @@ from pate.files.atomic import atomic_write
 from pate.files.reading import damaged
 from pate.files.strict_json import from_json, to_json_line
 from pate.validation import require, require_choice, require_count, require_entries, require_text
-from pate.votes.vote_store import BLOCK_BYTES, VoteStore, whole_blocks, write_votes
+from pate.votes.vote_store import BLOCK_BYTES, VoteStore, blocks_of_shape, write_votes
 
 # a function that yields the votes of teachers 0, 1, … anew, `[c, Q, L]` a block
 Blocks = Callable[[], Iterable[NDArray[Any]]]
@@ -284,7 +284,9 @@ class VoteFile(HoldersFile):
                     array_name="confidences",
                     array_shape=manifest.shape,
                     dtype_text="<f4",
-                    row_blocks=whole_blocks(blocks=yield_confidences(), votes_shape=manifest.shape),
+                    row_blocks=blocks_of_shape(
+                        blocks=yield_confidences(), votes_shape=manifest.shape
+                    ),
                 )
         return cls(
             Path(path),

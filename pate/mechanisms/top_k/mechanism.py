@@ -174,7 +174,7 @@ def require_counts(
             `min_num_counts`.
     """
     checked_counts = require_histogram(
-        "counts", counts, num_teachers=LARGEST_COUNT, num_axes=num_axes
+        "counts", counts, largest_count=LARGEST_COUNT, num_axes=num_axes
     )
     num_counts = checked_counts.shape[-1]
     require(

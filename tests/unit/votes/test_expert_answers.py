@@ -206,17 +206,17 @@ def test_compressed_and_repeated_files_are_refused(tmp_path: Path) -> None:
 
 def test_a_group_in_two_prompts_is_refused(tmp_path: Path) -> None:
     """A group may be in one prompt several times, but not in two prompts, also of two files."""
-    groups_of_experts = np.arange(14).reshape((7, 2))
-    groups_of_experts[0] = 3_000
-    read_expert_answers(folder=tmp_path, arrays={"groups": groups_of_experts})
-    shared_groups = groups_of_experts.copy()
+    groups_in_prompts = np.arange(14).reshape((7, 2))
+    groups_in_prompts[0] = 3_000
+    read_expert_answers(folder=tmp_path, arrays={"groups": groups_in_prompts})
+    shared_groups = groups_in_prompts.copy()
     shared_groups[6, 1] = 3_000
     for shared_group_ids in (shared_groups, shared_groups.astype(np.str_)):
         with refused_parameter(
             "groups", value="a group in two prompts", rule_words="one prompt alone"
         ):
             read_expert_answers(folder=tmp_path, arrays={"groups": shared_group_ids})
-    np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS[:3], groups=groups_of_experts[:3])
+    np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS[:3], groups=groups_in_prompts[:3])
     np.savez(tmp_path / "b.npz", answers=EXPERT_LOG_ODDS[3:], groups=shared_groups[3:])
     with refused_parameter("groups", value="a group in two prompts", rule_words="one prompt alone"):
         ExpertAnswers(

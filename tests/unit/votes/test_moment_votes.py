@@ -50,7 +50,7 @@ def vote_of_one(
         public_pca=PublicPCA.fit(pool, max_directions=4, recipe=recipe),
         public_inputs=pool,
         records_per_teacher=records_per_teacher,
-        ask=make_pool_answers,
+        ask_teachers=make_pool_answers,
     )
     question = RoundQuestion(
         student_weights=student_weights, label_scale=np.ones(2), moment_clipping=moment_clipping

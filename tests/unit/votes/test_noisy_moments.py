@@ -25,7 +25,7 @@ def moments_in_new_features(
     """Returns moments for new features, for weights of variance 1 and labels that half of the people have."""
     return moments.in_features(
         earlier_features,
-        features=features,
+        new_features=features,
         weight_variances=np.ones(features.shape[1]),
         curvature=np.full(NUM_LABELS, 0.25),
     )

@@ -123,8 +123,8 @@ def total_over_shards(round_records: RoundRecords, num_shards: int) -> IntArray:
         shard: RoundShard = pickle.loads(pickle.dumps(shard_records.empty_shard()))
         for block in shard_records.blocks():
             half = len(block.labels) // 2
-            shard.append(inputs=block.inputs[:half], labels=block.labels[:half])
-            shard.append(inputs=block.inputs[half:], labels=block.labels[half:])
+            shard.append(record_inputs=block.inputs[:half], record_labels=block.labels[:half])
+            shard.append(record_inputs=block.inputs[half:], record_labels=block.labels[half:])
         totals.append(shard.total(QUESTION))
         shard.close()
     return np.asarray(np.sum(totals, axis=0))
@@ -218,7 +218,7 @@ def test_a_shard_with_missing_records_is_refused() -> None:
     (shard_records,) = records_of(teacher_sizes=TEACHER_SIZES["few records"]).shards(num_shards=1)
     shard = shard_records.empty_shard()
     (block,) = shard_records.blocks()
-    shard.append(inputs=block.inputs[1:], labels=block.labels[1:])
+    shard.append(record_inputs=block.inputs[1:], record_labels=block.labels[1:])
     with refused_parameter("num_records", value=len(block.labels) - 1):
         shard.total(QUESTION)
 
