@@ -46,7 +46,7 @@ class SpillingMoments(MomentVotes):
     """Votes in rounds whose features lie in scratch files."""
 
     def __post_init__(self) -> None:
-        self.storage = OnDisk(folder=self.storage.folder)
+        self.feature_storage = OnDisk(folder=self.feature_storage.folder)
         super().__post_init__()
 
 

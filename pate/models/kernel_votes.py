@@ -247,7 +247,7 @@ class KernelVotes(FunctionVotes):
             * records_per_group(public_split=self.public_split, recipe=recipe),
             weights=self.weights,
             make_round_sums=self.make_round_sums,
-            storage=self.storage,
+            feature_storage=self.feature_storage,
         )
         # Directions of one pool and one recipe are alike if they are equally many.
         cache_key = ("moments", public_pca.width, recipe)

@@ -62,7 +62,7 @@ class RaySums(WorkerSums):
 
     def _start(self, empty_shard: RoundShard, *, is_replacement: bool) -> Worker:
         # The folder of the run is on another machine.
-        empty_shard.storage = replace(empty_shard.storage, folder=None)
+        empty_shard.feature_storage = replace(empty_shard.feature_storage, folder=None)
         actor_class = self._ray.remote(_Actor).options(
             num_cpus=0 if is_replacement else self._engine.num_cpus,
             scheduling_strategy="SPREAD",

@@ -204,7 +204,7 @@ class Ensemble:
                 vote_source.weights[self.partition.teacher_of] = self.weight_of_record
             if isinstance(vote_source, VotesInRounds):
                 vote_source.make_round_sums = self.engine.round_sums
-                vote_source.storage = self.feature_storage
+                vote_source.feature_storage = self.feature_storage
             return vote_source
         votes_file = self.ensemble_folder.votes
         num_labels = self.dataset.num_labels
@@ -373,7 +373,7 @@ class Ensemble:
             ask_teachers=ask_teachers,
             num_teachers=self.num_teachers,
             records_per_teacher=records_per_teacher,
-            storage=self.feature_storage,
+            feature_storage=self.feature_storage,
         )
 
     def label_shares(self) -> FloatArray:

@@ -96,7 +96,7 @@ class RoundForecast:
         num_features: the number of features of a record.
         num_labels: the number of labels.
         speed_per_row: the speed of this machine.
-        storage: where the features of records lie between rounds: in memory, in a file, or nowhere.
+        feature_storage: where the features of records lie between rounds: in memory, in a file, or nowhere.
         held_bytes: the most memory that the process had held before the forecast, in bytes.
     """
 
@@ -105,7 +105,7 @@ class RoundForecast:
     num_features: int
     num_labels: int
     speed_per_row: RoundSpeed
-    storage: FeatureStorage
+    feature_storage: FeatureStorage
     held_bytes: int
 
     @classmethod
@@ -130,14 +130,14 @@ class RoundForecast:
             num_features=moment_votes.num_features,
             num_labels=moment_votes.num_labels,
             speed_per_row=RoundSpeed.measure(moment_votes, num_cores=cpu_count()),
-            storage=moment_votes.storage,
+            feature_storage=moment_votes.feature_storage,
             held_bytes=held_bytes,
         )
 
     @property
     def seconds(self) -> float:
         """The time of all rounds in seconds, if they run in threads of this process."""
-        num_makings = 1 if self.storage.keeps_features else self.num_rounds
+        num_makings = 1 if self.feature_storage.keeps_features else self.num_rounds
         seconds_per_row = (
             num_makings * self.speed_per_row.seconds_to_make_row
             + self.num_rounds * self.speed_per_row.seconds_to_ask_row
@@ -147,14 +147,14 @@ class RoundForecast:
     @property
     def memory_bytes(self) -> int:
         """The memory of the process in bytes: what it held before, and what the private records need in rounds."""
-        size = self.storage.size_of(num_rows=self.num_rows, num_features=self.num_features)
+        size = self.feature_storage.size_of(num_rows=self.num_rows, num_features=self.num_features)
         row_bytes = self.num_labels + _INDEX_BYTES
         return self.held_bytes + size.memory_bytes + self.num_rows * row_bytes
 
     @property
     def disk_bytes(self) -> int:
         """The size in bytes of the scratch file of features between rounds; 0 if there is none."""
-        return self.storage.size_of(
+        return self.feature_storage.size_of(
             num_rows=self.num_rows, num_features=self.num_features
         ).disk_bytes
 

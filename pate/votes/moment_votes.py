@@ -63,7 +63,7 @@ class MomentVotes(RoundVotes):
             teachers without training.
         weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
         make_round_sums: makes the sums over all records, in threads, processes or on several machines.
-        storage: where the features of records lie between rounds.
+        feature_storage: where the features of records lie between rounds.
         report_num_rows: is called with the number of records of each block whose features are to be kept.
         public_row_weights: `[num_public]`, > 0, or None; see `RoundVotes`.
     """
@@ -78,7 +78,7 @@ class MomentVotes(RoundVotes):
     ask_teachers: Callable[[], PoolAnswers] | None = None
     weights: FloatArray | None = None
     make_round_sums: Callable[[RoundRecords], RoundSums] = ThreadSums
-    storage: FeatureStorage = DEFAULT_STORAGE
+    feature_storage: FeatureStorage = DEFAULT_STORAGE
     report_num_rows: Callable[[int], object] = no_report
     public_row_weights: FloatArray | None = None
 
@@ -87,7 +87,7 @@ class MomentVotes(RoundVotes):
         self.num_labels = self.labels.shape[1]
         self.public_features = self.public_pca.with_constant(self.public_inputs).astype(np.float32)
         self.feature_variances = self.public_pca.feature_variances
-        self.storage.require_room(num_rows=len(self.labels), num_features=self.num_features)
+        self.feature_storage.require_room(num_rows=len(self.labels), num_features=self.num_features)
 
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes, `[num_features, num_labels]`, in grid steps; see `RoundVotes.total`."""
@@ -166,7 +166,7 @@ class MomentVotes(RoundVotes):
             public_pca=self.public_pca,
             records_per_teacher=self.records_per_teacher if self.ask_teachers is None else None,
             teacher_weights=self.weights,
-            storage=self.storage,
+            feature_storage=self.feature_storage,
             report_num_rows=self._report_rows,
         )
 

@@ -51,7 +51,7 @@ class RoundRecords:
         records_per_teacher: a mean over n records is multiplied by sqrt(n / records_per_teacher); None for a factor of
             1.
         teacher_weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
-        storage: where the features lie between rounds.
+        feature_storage: where the features lie between rounds.
         report_num_rows: is called with the number of records of each block that is read; several threads may call it at
             once.
     """
@@ -63,7 +63,7 @@ class RoundRecords:
     public_pca: PublicPCA
     records_per_teacher: float | None
     teacher_weights: FloatArray | None = None
-    storage: FeatureStorage = DEFAULT_STORAGE
+    feature_storage: FeatureStorage = DEFAULT_STORAGE
     report_num_rows: Callable[[int], object] = no_report
 
     def shards(self, num_shards: int) -> list[ShardRecords]:
@@ -143,7 +143,7 @@ class ShardRecords:
             num_labels=records.labels.shape[1],
             records_per_teacher=records.records_per_teacher,
             teacher_weights=teacher_weights,
-            storage=records.storage,
+            feature_storage=records.feature_storage,
         )
 
     def blocks(self) -> Iterator[RecordBlock]:
@@ -163,7 +163,7 @@ class ShardRecords:
         If features are made anew in each round, the shard reads the inputs from the data set and keeps no copy.
         """
         shard = self.empty_shard()
-        if self.records.storage.keeps_features:
+        if self.records.feature_storage.keeps_features:
             for record_block in self.blocks():
                 shard.append(record_inputs=record_block.inputs, record_labels=record_block.labels)
         else:

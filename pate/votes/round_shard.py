@@ -127,7 +127,7 @@ class RoundShard:
         records_per_teacher: a mean over n records is multiplied by sqrt(n / records_per_teacher); None for a factor of
             1.
         teacher_weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
-        storage: where the features lie between rounds.
+        feature_storage: where the features lie between rounds.
     """
 
     public_pca: PublicPCA
@@ -135,7 +135,7 @@ class RoundShard:
     num_labels: int
     records_per_teacher: float | None
     teacher_weights: FloatArray | None = None
-    storage: FeatureStorage = DEFAULT_STORAGE
+    feature_storage: FeatureStorage = DEFAULT_STORAGE
 
     def __post_init__(self) -> None:
         self.num_rows = int(self.teacher_sizes.sum())
@@ -151,20 +151,20 @@ class RoundShard:
             record_labels: `[n, num_labels]`.
         """
         if self._num_appended == 0:
-            self._appended = self.storage.empty_rows()
+            self._appended = self.feature_storage.empty_rows()
             labels_shape = (self.num_rows, self.num_labels)
             self._labels: GapLabels = np.empty_like(record_labels, shape=labels_shape)
         end = self._num_appended + len(record_labels)
         self._labels[self._num_appended : end] = record_labels
         self._num_appended = end
-        if self.storage.keeps_features:
+        if self.feature_storage.keeps_features:
             for features in feature_blocks(self.public_pca, record_inputs=record_inputs):
                 self._appended.append(features)
         else:
             self._appended.append(np.array(record_inputs))
         if self._num_appended == self.num_rows:
             appended_rows = self._appended.whole()
-            if not self.storage.keeps_features:
+            if not self.feature_storage.keeps_features:
                 appended_rows = FeaturesMadeAnew(
                     self.public_pca, read_inputs=appended_rows.__getitem__
                 )

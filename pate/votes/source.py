@@ -193,11 +193,11 @@ class VotesInRounds(CenterableVotes):
 
     Attributes:
         make_round_sums: makes the sums over all records, in threads, processes or on several machines.
-        storage: where the features of records lie between rounds.
+        feature_storage: where the features of records lie between rounds.
     """
 
     make_round_sums: Callable[[RoundRecords], RoundSums] = ThreadSums
-    storage: FeatureStorage = DEFAULT_STORAGE
+    feature_storage: FeatureStorage = DEFAULT_STORAGE
 
     @abstractmethod
     def in_rounds(

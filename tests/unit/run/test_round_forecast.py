@@ -18,10 +18,12 @@ FORECAST = RoundForecast(
     num_features=500,
     num_labels=24,
     speed_per_row=RoundSpeed(seconds_to_make_row=5e-6, seconds_to_ask_row=1e-6),
-    storage=FeatureStorage(),
+    feature_storage=FeatureStorage(),
     held_bytes=2**29,
 )
-FORECAST_OF_REMADE_FEATURES = replace(FORECAST, storage=FeatureStorage(keeps_features=False))
+FORECAST_OF_REMADE_FEATURES = replace(
+    FORECAST, feature_storage=FeatureStorage(keeps_features=False)
+)
 
 
 def moment_votes(num_rows: int) -> MomentVotes:

@@ -75,7 +75,7 @@ def records_of(
         public_pca=DIRECTIONS,
         records_per_teacher=RECORDS_PER_TEACHER,
         teacher_weights=TEACHER_WEIGHTS if are_weighted else None,
-        storage=storage or FeatureStorage(),
+        feature_storage=storage or FeatureStorage(),
     )
 
 
