@@ -137,7 +137,7 @@ def bytes_of_round(
     kernel = PublicKernel(
         landmarks,
         kernel_width=0.5,
-        weights=rng.normal(size=(5, num_components)),
+        component_weights=rng.normal(size=(5, num_components)),
         linear_weights=linear_weights,
     )
     votes = votes_class(

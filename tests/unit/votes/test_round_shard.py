@@ -37,7 +37,7 @@ NUM_COMPONENTS = 3
 KERNEL = PublicKernel(
     landmarks=RNG.normal(size=(5, 9)),
     kernel_width=0.5,
-    weights=RNG.normal(size=(5, NUM_COMPONENTS)),
+    component_weights=RNG.normal(size=(5, NUM_COMPONENTS)),
     linear_weights=RNG.normal(size=(9, NUM_COMPONENTS)),
 )
 DIRECTIONS = replace(PublicPCA.fit(POOL, max_directions=8), kernel=KERNEL)
