@@ -156,7 +156,9 @@ def test_each_step_spends_its_share_of_the_budget() -> None:
 
     def noise_of_first_step(prevalence_split: tuple[float, float, float]) -> float:
         recipe = Recipe(prevalence_split=prevalence_split)
-        return CenteredVotes(noise_multiplier=2.0, recipe=recipe).prevalence._multipliers_of_steps[0]
+        return CenteredVotes(noise_multiplier=2.0, recipe=recipe).prevalence._multipliers_of_steps[
+            0
+        ]
 
     noise_at_small_share = noise_of_first_step(prevalence_split=(0.1, 0.3, 0.6))
     noise_at_large_share = noise_of_first_step(prevalence_split=(0.4, 0.2, 0.4))
