@@ -515,7 +515,7 @@ def choose_threshold_by_private_scores(patch: pytest.MonkeyPatch) -> None:
     fit_student = StudentTrainer.fit
 
     def fit_and_choose_threshold(
-        student_training: StudentTrainer,
+        student_trainer: StudentTrainer,
         model_name: str,
         *,
         training_set: TrainingSet,
@@ -523,7 +523,7 @@ def choose_threshold_by_private_scores(patch: pytest.MonkeyPatch) -> None:
         on_losses: Callable[..., None] | None = None,
     ) -> TrainedStudent:
         trained = fit_student(
-            student_training, model_name, training_set=training_set, seed=seed, on_losses=on_losses
+            student_trainer, model_name, training_set=training_set, seed=seed, on_losses=on_losses
         )
         scores = trained.model.predict_proba(REMEMBERED_PRIVATE_INPUTS[-1])
         model = replace(trained.model, threshold=float(scores.mean()))  # type: ignore[type-var]
