@@ -36,7 +36,7 @@ import numpy as np
 
 from pate.files.atomic import atomic_write, sync_folder
 from pate.files.paths import make_folder
-from pate.files.posix import OWNER_FILE_MODE, SAFE_OPEN_FLAGS, require_posix
+from pate.files.posix import NO_LINK_NO_WAIT_FLAGS, OWNER_FILE_MODE, require_posix
 from pate.validation import InvalidValue
 
 __all__ = ["DamagedLedger", "LedgerLine", "LineText", "Store"]
@@ -609,7 +609,9 @@ def _create_file(path: Path, settings_json: str) -> None:
         partial_path.unlink(missing_ok=True)
         os.close(
             os.open(
-                partial_path, os.O_RDWR | os.O_CREAT | os.O_EXCL | SAFE_OPEN_FLAGS, OWNER_FILE_MODE
+                partial_path,
+                os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK_NO_WAIT_FLAGS,
+                OWNER_FILE_MODE,
             )
         )
         partial_path.chmod(OWNER_FILE_MODE)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pate.array_types import IntArray
 from pate.files.lock import file_lock
 from pate.files.paths import make_folder
-from pate.files.posix import OWNER_FILE_MODE, SAFE_OPEN_FLAGS
+from pate.files.posix import NO_LINK_NO_WAIT_FLAGS, OWNER_FILE_MODE
 from pate.progress import StageOpener
 from pate.validation import InvalidValue
 
@@ -116,7 +116,9 @@ class StampedFile:
                 for cache_file in (self.array_file, self.stamps_file):
                     file_descriptors.append(
                         os.open(
-                            cache_file, os.O_RDWR | os.O_CREAT | SAFE_OPEN_FLAGS, OWNER_FILE_MODE
+                            cache_file,
+                            os.O_RDWR | os.O_CREAT | NO_LINK_NO_WAIT_FLAGS,
+                            OWNER_FILE_MODE,
                         )
                     )
                     stack.callback(os.close, file_descriptors[-1])

@@ -17,7 +17,7 @@ import numpy as np
 
 from pate.array_types import Float32Array
 from pate.data.fitted_transform import FittedTransform
-from pate.features.projection import Projection
+from pate.features.projection import PrincipalProjection
 from pate.features.public_pictures import PublicPictures
 from pate.files.array_rows import Spilled
 from pate.progress import StageOpener
@@ -111,7 +111,9 @@ class Extractor(FittedTransform):
         """
         with open_stage("projecting public pictures", len(pictures)) as advance:
             picture_measurements = self._measure_all(public_pictures=pictures, advance=advance)
-            projection = Projection.fit(picture_measurements, dimension=dimension, seed=seed)
+            projection = PrincipalProjection.fit(
+                picture_measurements, dimension=dimension, seed=seed
+            )
         arrays = {**self.arrays, "center": projection.center, "projection": projection.matrix}
         extractor = replace(self, arrays=arrays)
         num_whole_batches = len(picture_measurements) // self.batch_size

@@ -15,7 +15,7 @@ _MIN_VARIANCE_SHARE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
-class Projection:
+class PrincipalProjection:
     """An affine map from measurements to features.
 
     The features of measurements `x`, `[num_images, d]`, are `(x - center) @ matrix`.

@@ -10,7 +10,7 @@ from typing import Any
 from pate.data.texts.kinds import TEXT_KINDS
 from pate.data.texts.reading import texts_digest
 from pate.data.texts.vectors import TextReader, TextVectors
-from pate.data.texts.weights import WEIGHTS_RULES, TextWeights
+from pate.data.texts.weights import TEXT_WEIGHTS_RULES, TextWeights
 from pate.features.extractor import Extractor
 from pate.features.features import RECIPE_VERSION, Features
 from pate.features.public_pictures import PublicPictures
@@ -47,7 +47,7 @@ class Text(Features):
 
     def __post_init__(self) -> None:
         require_choice("features.kind", self.kind, choices=tuple(TEXT_KINDS))
-        weights_rule = WEIGHTS_RULES.get(self.kind)
+        weights_rule = TEXT_WEIGHTS_RULES.get(self.kind)
         if weights_rule is not None:
             is_there = self._pretrained_files is not None and self._pretrained_files.path.exists()
             rule = f"{weights_rule}, which is there"

@@ -8,10 +8,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from pate.files.posix import OWNER_FILE_MODE, SAFE_OPEN_FLAGS, fcntl
+from pate.files.posix import NO_LINK_NO_WAIT_FLAGS, OWNER_FILE_MODE, fcntl
 
 # The flags of `os.open` for a file that must not exist yet, whose bytes Windows does not translate.
-_NEW_FILE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | SAFE_OPEN_FLAGS | getattr(os, "O_BINARY", 0)
+_NEW_FILE_FLAGS = (
+    os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK_NO_WAIT_FLAGS | getattr(os, "O_BINARY", 0)
+)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from pate.files.posix import OWNER_FILE_MODE, SAFE_OPEN_FLAGS, fcntl, require_posix
+from pate.files.posix import NO_LINK_NO_WAIT_FLAGS, OWNER_FILE_MODE, fcntl, require_posix
 from pate.validation import InvalidValue
 
 
@@ -65,7 +65,7 @@ def _acquire(lock_file: Path, *, wait: bool) -> int:
 def _open(lock_file: Path) -> int:
     """Opens a lock file, which is made if it is missing, and returns its descriptor."""
     try:
-        return os.open(lock_file, os.O_RDWR | os.O_CREAT | SAFE_OPEN_FLAGS, OWNER_FILE_MODE)
+        return os.open(lock_file, os.O_RDWR | os.O_CREAT | NO_LINK_NO_WAIT_FLAGS, OWNER_FILE_MODE)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise _no_lock_file(lock_file) from error

@@ -14,7 +14,7 @@ except ImportError:  # no POSIX, as on Windows
 OWNER_FILE_MODE = 0o600
 OWNER_FOLDER_MODE = 0o700
 # Flags of `os.open`: links are not followed, and a pipe is not waited for, where the system has these flags.
-SAFE_OPEN_FLAGS: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+NO_LINK_NO_WAIT_FLAGS: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def require_posix(

@@ -4,7 +4,7 @@ import os
 import stat
 from pathlib import Path
 
-from pate.files.posix import OWNER_FILE_MODE, SAFE_OPEN_FLAGS, require_posix
+from pate.files.posix import NO_LINK_NO_WAIT_FLAGS, OWNER_FILE_MODE, require_posix
 from pate.validation import InvalidValue
 
 # The largest number of bytes of a secret that are read.
@@ -24,7 +24,7 @@ def read_secret(path: Path, *, remedy: str) -> str:
     require_posix("secret", path)
     rule = f"a file of user {os.geteuid()}, who runs this, and of mode 0600, so that nobody else knows it"
     try:
-        file_descriptor = os.open(path, os.O_RDONLY | SAFE_OPEN_FLAGS)
+        file_descriptor = os.open(path, os.O_RDONLY | NO_LINK_NO_WAIT_FLAGS)
     except OSError as error:
         raise InvalidValue("secret", path, rule=f"{rule} ({error.strerror}); {remedy}") from error
     try:

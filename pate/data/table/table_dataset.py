@@ -406,10 +406,9 @@ def _with_ids_of_repeats(
         repeats = np.flatnonzero(is_repeat)
         have_one_group = False
         if group_arrays_of_splits is not None:
-            group_of_first_row = group_arrays_of_splits[split_number][first_row_of_id][id_of_row]
-            have_one_group = np.array_equal(
-                group_of_first_row, group_arrays_of_splits[split_number]
-            )
+            group_of_row = group_arrays_of_splits[split_number]
+            first_row_with_same_id = first_row_of_id[id_of_row]
+            have_one_group = np.array_equal(group_of_row[first_row_with_same_id], group_of_row)
         if len(repeats) > 0 and (split == "public" or not have_one_group):
             rule = (
                 f"another id in each row, {len(repeats)} of {len(record_ids)} rows of {split} have "

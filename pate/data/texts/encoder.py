@@ -20,7 +20,7 @@ from pate.data.texts.blocks import map_blocks
 from pate.data.texts.directions import fixed_point, from_product, principal_directions
 from pate.data.texts.reading import evenly_spaced, without_markup
 from pate.data.texts.vectors import TextVectors, origin_of_texts
-from pate.data.texts.weights import WEIGHTS_RULES, TextWeights
+from pate.data.texts.weights import TEXT_WEIGHTS_RULES, TextWeights
 from pate.extras import how_to_install
 from pate.files.reading import damaged, read_json
 from pate.progress import StageOpener, unwatched
@@ -100,7 +100,7 @@ class EncoderVectors(TextVectors):
             raise InvalidValue(
                 "features.weights",
                 pretrained_files.path,
-                rule=f"{WEIGHTS_RULES['encoder']} ({error})",
+                rule=f"{TEXT_WEIGHTS_RULES['encoder']} ({error})",
             ) from error
         text_vectors = np.concatenate(blocks or [np.zeros((0, 1))])
         center, components = principal_directions(
@@ -239,7 +239,7 @@ def _read_encoder(pretrained_files: TextWeights) -> tuple[dict[str, NDArray[Any]
     modules = _read_settings(encoder_path / "modules.json")
     module_types = {str(module["type"]).rpartition(".")[2] for module in modules}
     if model_path is None and not module_types:
-        raise InvalidValue("features.weights", encoder_path, rule=WEIGHTS_RULES["encoder"])
+        raise InvalidValue("features.weights", encoder_path, rule=TEXT_WEIGHTS_RULES["encoder"])
     pooling = _read_settings(encoder_path / "1_Pooling" / "config.json")
     pooling_modes = {
         name

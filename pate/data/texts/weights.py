@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pate.files.digests import file_digest
 
-WEIGHTS_RULES = {  # what the setting `features.weights` has to name, by the kind of vectors
+TEXT_WEIGHTS_RULES = {  # what the setting `features.weights` has to name, by the kind of vectors
     "static": "a file of word vectors such as glove.txt, or a folder with model.safetensors and tokenizer.json",
     "encoder": "an .onnx file, or a folder with model.onnx and tokenizer.json or of sentence-transformers",
 }

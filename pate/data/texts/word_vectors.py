@@ -16,7 +16,7 @@ from pate.data.texts.counts import count_words, damped, stack_blocks
 from pate.data.texts.directions import principal_directions
 from pate.data.texts.reading import evenly_spaced
 from pate.data.texts.vectors import TextVectors, origin_of_texts
-from pate.data.texts.weights import WEIGHTS_RULES, TextWeights
+from pate.data.texts.weights import TEXT_WEIGHTS_RULES, TextWeights
 from pate.extras import require_extra
 from pate.files.reading import DamagedFile, read_json
 from pate.progress import StageOpener, unwatched
@@ -273,7 +273,7 @@ def read_vectors(vectors_path: Path) -> WordVectors:
     except (OSError, *CONTENT_ERRORS) as error:
         reason = f"{type(error).__name__}: {error}"[:_MAX_REASON]
         raise InvalidValue(
-            "features.weights", vectors_path, rule=f"{WEIGHTS_RULES['static']} ({reason})"
+            "features.weights", vectors_path, rule=f"{TEXT_WEIGHTS_RULES['static']} ({reason})"
         ) from error
     return word_vectors
 
