@@ -15,10 +15,10 @@ from pate.aggregators import Aggregator
 from pate.config import papers_words
 from pate.config.classes import (
     TRUSTED_PREFIXES,
-    Kind,
+    AllowedClasses,
+    classes_allowed_in_argument,
+    classes_allowed_in_group,
     is_class_name,
-    kind_of_argument,
-    kind_of_group,
     trusted_class,
 )
 from pate.config.schema import PUBLIC_LABELS
@@ -73,7 +73,7 @@ def build(
     make_object = _object_maker(
         plain_node,
         setting_path=slot,
-        allowed_kind=kind_of_group(group=slot),
+        allowed_classes=classes_allowed_in_group(group=slot),
         trusted_prefixes=trusted_prefixes,
     )
     return make_object(**further_arguments)
@@ -144,7 +144,7 @@ def _object_maker(
     node: dict[Any, Any],
     *,
     setting_path: str,
-    allowed_kind: Kind,
+    allowed_classes: AllowedClasses,
     trusted_prefixes: tuple[str, ...],
 ) -> Callable[..., Any]:
     """Checks the class of a node and of all nodes within it, and returns a function that builds the node's object.
@@ -152,7 +152,7 @@ def _object_maker(
     Args:
         node: a node with the key `_target_`.
         setting_path: the path of the node in the configuration, for messages.
-        allowed_kind: the classes that are allowed at this path.
+        allowed_classes: the classes that are allowed at this path.
         trusted_prefixes: prefixes of modules whose classes may be loaded.
 
     Returns:
@@ -162,7 +162,7 @@ def _object_maker(
         InvalidValue: a class is not allowed, or a key of a node is no name of an argument.
     """
     cls = trusted_class(
-        class_path=node[_TARGET], allowed_kind=allowed_kind, trusted_prefixes=trusted_prefixes
+        class_path=node[_TARGET], allowed_classes=allowed_classes, trusted_prefixes=trusted_prefixes
     )
     maker_by_argument: dict[str, Callable[[], Any]] = {}
     for argument_name, argument_value in node.items():
@@ -222,11 +222,13 @@ def _value_maker(
         raise InvalidValue(setting_path, value, rule="null: a cache of joblib's is read as code")
     if isinstance(value, dict) and _TARGET in value:
         is_of_sklearn = cls.__module__.startswith("sklearn.")
-        allowed_kind = kind_of_argument(None if is_of_sklearn else cls, argument_name=argument_name)
+        allowed_classes = classes_allowed_in_argument(
+            None if is_of_sklearn else cls, argument_name=argument_name
+        )
         return _object_maker(
             value,
             setting_path=setting_path,
-            allowed_kind=allowed_kind,
+            allowed_classes=allowed_classes,
             trusted_prefixes=trusted_prefixes,
         )
     if isinstance(value, dict):

@@ -51,7 +51,7 @@ GROUPS_OF_CLASSES = ("data", *(slot for slot in _BASES if slot != _IN_SKLEARN))
 """The slots that have a name: the groups of the configuration, and the estimator in a teacher."""
 
 
-class Kind(NamedTuple):
+class AllowedClasses(NamedTuple):
     """The classes that are allowed in a slot.
 
     Attributes:
@@ -103,12 +103,14 @@ def is_class_name(class_path: str) -> bool:
     )
 
 
-def trusted_class(class_path: Any, allowed_kind: Kind, trusted_prefixes: tuple[str, ...]) -> type:
+def trusted_class(
+    class_path: Any, allowed_classes: AllowedClasses, trusted_prefixes: tuple[str, ...]
+) -> type:
     """Returns the class that a `_target_` names.
 
     Args:
         class_path: the value of `_target_`.
-        allowed_kind: the classes that the slot allows.
+        allowed_classes: the classes that the slot allows.
         trusted_prefixes: prefixes of the modules whose classes may be loaded. A class that an entry point of an
             installed package names is trusted as well, because the user has installed the package.
 
@@ -137,8 +139,8 @@ def trusted_class(class_path: Any, allowed_kind: Kind, trusted_prefixes: tuple[s
             "public, such as sklearn.svm.SVC, no function, and no name of another package within it"
         )
         raise InvalidValue("_target_", class_path, rule=rule)
-    if not allowed_kind.accepts_class(cls):
-        raise InvalidValue("_target_", class_path, rule=allowed_kind.rule)
+    if not allowed_classes.accepts_class(cls):
+        raise InvalidValue("_target_", class_path, rule=allowed_classes.rule)
     missing_methods = sorted(getattr(cls, "__abstractmethods__", ()))
     if missing_methods:
         raise InvalidValue(
@@ -194,13 +196,13 @@ def _definition(cls: type) -> object:
     return definition
 
 
-def kind_of_group(group: str) -> Kind:
+def classes_allowed_in_group(group: str) -> AllowedClasses:
     """Returns the classes that are allowed in a configuration group.
 
     These are the subclasses of the group's base class. In the group `data` they are the classes with a method `load()`.
     """
     if group == "data":
-        return Kind(
+        return AllowedClasses(
             rule="a class with a method load() that needs no argument", accepts_class=_has_load
         )
 
@@ -214,7 +216,7 @@ def kind_of_group(group: str) -> Kind:
         )
         return issubclass(cls, base_classes)
 
-    return Kind(rule=f"a subclass of {_BASES[group]}", accepts_class=is_subclass)
+    return AllowedClasses(rule=f"a subclass of {_BASES[group]}", accepts_class=is_subclass)
 
 
 def _has_load(cls: type) -> bool:
@@ -222,7 +224,7 @@ def _has_load(cls: type) -> bool:
     return _has_method(cls, method_name="load", num_arguments=0)
 
 
-def kind_of_argument(cls: type | None, argument_name: str) -> Kind:
+def classes_allowed_in_argument(cls: type | None, argument_name: str) -> AllowedClasses:
     """Returns the classes whose objects may be passed to an argument, alone or in a list or mapping.
 
     These are parts of a run, callables with one argument, and the classes in the annotation of the argument. A field
@@ -234,11 +236,11 @@ def kind_of_argument(cls: type | None, argument_name: str) -> Kind:
         argument_name: the name of the argument.
     """
     if cls is None:
-        return kind_of_group(group=_IN_SKLEARN)
+        return classes_allowed_in_group(group=_IN_SKLEARN)
     dataclass_fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
     for dataclass_field in dataclass_fields:
         if dataclass_field.name == argument_name and "kind" in dataclass_field.metadata:
-            return kind_of_group(group=dataclass_field.metadata["kind"])
+            return classes_allowed_in_group(group=dataclass_field.metadata["kind"])
     try:
         annotation_by_argument = get_type_hints(
             cls if dataclass_fields else vars(cls).get("__init__", cls)
@@ -253,7 +255,8 @@ def kind_of_argument(cls: type | None, argument_name: str) -> Kind:
 
     def accepts_class(passed_class: type) -> bool:
         is_part = any(
-            kind_of_group(group=group).accepts_class(passed_class) for group in GROUPS_OF_CLASSES
+            classes_allowed_in_group(group=group).accepts_class(passed_class)
+            for group in GROUPS_OF_CLASSES
         )
         is_callable = _has_method(passed_class, method_name="__call__", num_arguments=1)
         return is_part or is_callable or issubclass(passed_class, annotated_classes)
@@ -262,7 +265,7 @@ def kind_of_argument(cls: type | None, argument_name: str) -> Kind:
     rule = (
         f"a part of a run ({group_names}), or a class that the annotation of {argument_name} names"
     )
-    return Kind(rule=rule, accepts_class=accepts_class)
+    return AllowedClasses(rule=rule, accepts_class=accepts_class)
 
 
 def _classes_in(annotation: Any) -> Iterator[type]:

@@ -18,7 +18,12 @@ import yaml
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import MISSING
 
-from pate.config.classes import GROUPS_OF_CLASSES, installed_parts, kind_of_group, trusted_class
+from pate.config.classes import (
+    GROUPS_OF_CLASSES,
+    classes_allowed_in_group,
+    installed_parts,
+    trusted_class,
+)
 from pate.package_commands import package_commands, package_folders
 from pate.settings import names_with, settings_classes, settings_of
 
@@ -259,7 +264,7 @@ def member_schema(group: str, member_name: str, trusted_prefixes: tuple[str, ...
     with suppress(Exception):
         cls = trusted_class(
             class_path=target_of(group, member_name),
-            allowed_kind=kind_of_group(group=group),
+            allowed_classes=classes_allowed_in_group(group=group),
             trusted_prefixes=trusted_prefixes,
         )
     if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):

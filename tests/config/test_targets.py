@@ -31,10 +31,10 @@ from pate.aggregators import Aggregator
 from pate.config import CONFIG_FOLDER, register_configs
 from pate.config.build import build, build_aggregator
 from pate.config.classes import (
+    classes_allowed_in_argument,
+    classes_allowed_in_group,
     find_class,
     installed_parts,
-    kind_of_argument,
-    kind_of_group,
     trusted_class,
 )
 from pate.config.schema import describe_members, names_in_config_group
@@ -334,7 +334,7 @@ def test_group_accepts_exactly_the_subclasses_of_its_base(group: str) -> None:
             accepted_classes.add(
                 trusted_class(
                     dotted_name,
-                    allowed_kind=kind_of_group(group),
+                    allowed_classes=classes_allowed_in_group(group),
                     trusted_prefixes=("pate.", "sklearn."),
                 )
             )
@@ -364,11 +364,11 @@ def test_group_accepts_exactly_the_subclasses_of_its_base(group: str) -> None:
 @pytest.mark.slow
 def test_data_group_accepts_classes_with_load() -> None:
     """Of the classes of pate and scikit-learn, the data group accepts only the shipped readers and `FeaturedData`."""
-    kind = kind_of_group("data")
+    allowed_classes = classes_allowed_in_group("data")
     readers = {
         cls
         for dotted_name in objects_by_dotted_name()
-        if (cls := find_class(dotted_name)) is not None and kind.accepts_class(cls)
+        if (cls := find_class(dotted_name)) is not None and allowed_classes.accepts_class(cls)
     }
     public = {
         Arrays,
@@ -440,7 +440,10 @@ def test_field_accepts_classes_in_its_annotation(
         value_class: the class of the value.
         is_accepted: whether the field accepts the value.
     """
-    assert kind_of_argument(outer_class, field_name).accepts_class(value_class) is is_accepted
+    assert (
+        classes_allowed_in_argument(outer_class, field_name).accepts_class(value_class)
+        is is_accepted
+    )
 
 
 LOGISTIC = node_of(target="sklearn.linear_model.LogisticRegression", C=3)
