@@ -89,12 +89,12 @@ def gnmax_rdp(log_q: FloatArray, *, noise_std: float, orders: object) -> FloatAr
         rise_of_log_p = largest_log_p - log_p
         # The part of the most probable outcome. The sharper bound is used where it never falls with q, which is the
         # condition on dm/dq of the proof.
-        inverse_std_x = 1 / (std * x)
-        tight = np.log1p(inverse_std_x) <= slope + 2 / std**2
-        tight = tight & (slope + np.log1p(-np.minimum(inverse_std_x, 1 - 1e-12)) >= 0)
+        reciprocal_of_std_x = 1 / (std * x)
+        tight = np.log1p(reciprocal_of_std_x) <= slope + 2 / std**2
+        tight = tight & (slope + np.log1p(-np.minimum(reciprocal_of_std_x, 1 - 1e-12)) >= 0)
         steepest = (a - 1) * np.maximum(fall_of_log_p, rise_of_log_p)
         tight = tight & (
-            a * slope + np.log1p(-np.minimum(a * inverse_std_x, 1 - 1e-12)) >= steepest
+            a * slope + np.log1p(-np.minimum(a * reciprocal_of_std_x, 1 - 1e-12)) >= steepest
         )
         sharp_part = np.maximum(
             (a - 1) * fall_of_log_p + log_p, (a - 1) * rise_of_log_p + largest_log_p
