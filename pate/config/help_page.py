@@ -223,7 +223,9 @@ def _paragraph_length(remaining_help_lines: list[str]) -> int:
         and _indent(line=remaining_help_lines[num_lines]) == text_column
     ):
         begins_entry = _HELP_ENTRY.fullmatch(remaining_help_lines[num_lines]) is not None
-        begins_block = entry_match is None and _begins_block(remaining_help_lines[num_lines:])
+        begins_block = entry_match is None and _begins_indented_block(
+            remaining_help_lines[num_lines:]
+        )
         if begins_entry or begins_block:
             break
         num_lines += 1
@@ -235,7 +237,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _begins_block(remaining_help_lines: list[str]) -> bool:
+def _begins_indented_block(remaining_help_lines: list[str]) -> bool:
     """Returns True if the first of some lines is a heading: the second line is not empty and has more indentation."""
     return (
         len(remaining_help_lines) > 1

@@ -46,7 +46,7 @@ _ONE_PERSON = PrivacyUnit(
 )
 _ONE_PHOTOGRAPH = PrivacyUnit("one photograph")
 # The version of the decoding, which is part of the cache's name. It changes whenever other pixels are decoded.
-_VERSION = 2
+_DECODING_VERSION = 2
 _log = logging.getLogger(__name__)
 
 
@@ -257,7 +257,7 @@ class CelebA:
         parent = (
             celeba_folder / "pate_cache" if self.cache is None else Path(self.cache).expanduser()
         )
-        cache_key = repr((_VERSION, self.crop, file_names))
+        cache_key = repr((_DECODING_VERSION, self.crop, file_names))
         digest = hashlib.sha256(cache_key.encode()).hexdigest()
         return parent / f"celeba-{self.image_size}-{digest[:8]}"
 

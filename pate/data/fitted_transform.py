@@ -67,7 +67,7 @@ class FittedTransform(ABC):
         """Returns the subclass whose class attribute `kind` has this value; raises `LookupError` if there is none."""
 
     @abstractmethod
-    def _sample_output(self) -> NDArray[Any]:
+    def _output_for_artificial_input(self) -> NDArray[Any]:
         """Returns the output for an artificial input; raises an error if arrays and settings do not fit together."""
 
     def validate(self) -> None:
@@ -81,7 +81,7 @@ class FittedTransform(ABC):
         ]
         if not all(np.isfinite(array).all() for array in float_arrays_of_transform):
             raise ValueError("arrays with numbers that are not finite")
-        if not np.isfinite(self._sample_output()).all():
+        if not np.isfinite(self._output_for_artificial_input()).all():
             raise ValueError("arrays whose output is not finite")
 
     @cached_property

@@ -179,7 +179,7 @@ class Extractor(FittedTransform):
             ]
         return features
 
-    def _sample_output(self) -> Float32Array:
+    def _output_for_artificial_input(self) -> Float32Array:
         """Returns the features of a gray image, which tests that the arrays of a file fit together.
 
         Raises:

@@ -116,10 +116,11 @@ def csv_batches(source_file: SourceFile, column_names: list[str] | None) -> Iter
     column_numbers_as_names = [
         str(number) for number in range(len(head.column_names) + head.num_unnamed)
     ]
-    ragged_rows: list[int] = []
+    ragged_row_numbers: list[int] = []
 
     def skip_row(row: Any) -> str:
-        ragged_rows.append((row.number or 0) - head.num_lines_above - 1)
+        row_number_below_names = (row.number or 0) - head.num_lines_above - 1
+        ragged_row_numbers.append(row_number_below_names)
         return "skip"
 
     read_options = arrow_csv.ReadOptions(
@@ -158,10 +159,10 @@ def csv_batches(source_file: SourceFile, column_names: list[str] | None) -> Iter
                 ).select(column_names)
                 # Otherwise pyarrow would keep several times the memory that is in use.
                 pa.default_memory_pool().release_unused()
-    if ragged_rows:
+    if ragged_row_numbers:
         raise source_file.refusal(
-            f"{len(column_numbers_as_names)} cells in every row, as in the line of names, {len(ragged_rows)} of "
-            f"{num_rows + len(ragged_rows)} rows have more or fewer, row {ragged_rows[0]} is the first"
+            f"{len(column_numbers_as_names)} cells in every row, as in the line of names, {len(ragged_row_numbers)} of "
+            f"{num_rows + len(ragged_row_numbers)} rows have more or fewer, row {ragged_row_numbers[0]} is the first"
         )
 
 

@@ -63,7 +63,7 @@ class TextVectors(FittedTransform):
         text_class: type[TextVectors] = TEXT_KINDS[kind]
         return text_class
 
-    def _sample_output(self) -> Float32Array:
+    def _output_for_artificial_input(self) -> Float32Array:
         """Returns the vector of a short text, `[1, dimension]`; raises an error if the arrays do not fit together."""
         if not self.is_usable():
             raise ValueError("arrays of other shapes")
