@@ -214,10 +214,10 @@ class Caps:
     def affords(self, event: Event) -> float:
         """Returns the number of times that an event can still be charged; infinity without a limit."""
         epsilon_if_first = self._epsilon_if_first(event)
-        affordable_times_of_caps = (
+        charges_left_under_caps = (
             cap.affords(event, epsilon_if_first=epsilon_if_first) for cap in self._caps
         )
-        return min(affordable_times_of_caps, default=math.inf)
+        return min(charges_left_under_caps, default=math.inf)
 
     def require_room(self, event: Event) -> None:
         """Raises `BudgetExceeded` where a charge of the event would exceed a cap, or the failures that are allowed."""

@@ -601,6 +601,7 @@ class GaussianOrRenyi(RenyiFilter):
             max_failure_prob=max_failure_prob,
             plans_failures=self.plans_failures,
         )
+        # If the part of delta for failures is still open, the first event determines it.
         return gaussian_filter.fixed_by(first_event)
 
 

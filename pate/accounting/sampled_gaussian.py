@@ -254,6 +254,7 @@ def _rdp_by_sum(event: SampledGaussianEvent, orders: FloatArray) -> FloatArray:
     log_e = log_density + a * log_w - (a - 1) * log_v
     log_scale = np.maximum(log_e.max(axis=1), 0.0)[:, None]
     e = np.exp(log_e - log_scale)
+    # the densities of both distributions, scaled as E
     phi_v = np.exp(log_density + log_v - log_scale)
     phi_w = np.exp(log_density + log_w - log_scale)
     # E - a phi w + (a - 1) phi v is phi v (e^(a loss) - 1 - a (e^loss - 1)), which has all digits near a loss of 0.

@@ -222,19 +222,22 @@ class Store:
             # The file of a large release comes before the line that names it. Without a line it was never shown.
             release_path = self._release_path(content_digest=content_digest)
             make_folder(release_path.parent, existing_parent=release_path.parent.parent)
-            with atomic_write(release_path) as release_file:
-                release_file.write(content)
+            with atomic_write(release_path) as separate_release_file:
+                separate_release_file.write(content)
         with self._transaction("BEGIN IMMEDIATE") as db:
             if (data_digest, key) not in self.line_of:
-                line_text = line_under_lock()
-                if line_text.charge_key and (data_digest, line_text.charge_key) not in self.line_of:
+                texts_of_line = line_under_lock()
+                if (
+                    texts_of_line.charge_key
+                    and (data_digest, texts_of_line.charge_key) not in self.line_of
+                ):
                     rule = f"the key of a charge in ledger={self.path}"
-                    raise InvalidValue("charge_key", line_text.charge_key, rule=rule)
+                    raise InvalidValue("charge_key", texts_of_line.charge_key, rule=rule)
                 new_line = self._insert(
                     db,
                     data_digest=data_digest,
                     key=key,
-                    line_text=line_text,
+                    texts_of_line=texts_of_line,
                     sha256=content_digest,
                     stored_content=None if lies_outside else content,
                 )
@@ -339,7 +342,7 @@ class Store:
         *,
         data_digest: str,
         key: str,
-        line_text: LineText,
+        texts_of_line: LineText,
         sha256: str,
         stored_content: bytes | None,
     ) -> LedgerLine:
@@ -349,19 +352,19 @@ class Store:
             db: the connection, in a transaction.
             data_digest: the digest of the data set, which is the name of the account.
             key: the name of the release within its account.
-            line_text: the other texts of the line.
+            texts_of_line: the other texts of the line.
             sha256: the digest of the release.
             stored_content: the bytes of the release; None where the release is stored in a separate file.
         """
         last_number, last_digest = self._state
         line_number = last_number + 1
-        charge_details_json = json.dumps(line_text.charge_details)
+        charge_details_json = json.dumps(texts_of_line.charge_details)
         line_cells = [
             line_number,
             data_digest,
             key,
-            line_text.charge_key,
-            line_text.event_json,
+            texts_of_line.charge_key,
+            texts_of_line.event_json,
             charge_details_json,
             sha256,
         ]
@@ -369,8 +372,8 @@ class Store:
             number=line_number,
             data_digest=data_digest,
             key=key,
-            charge_key=line_text.charge_key,
-            event_json=line_text.event_json,
+            charge_key=texts_of_line.charge_key,
+            event_json=texts_of_line.event_json,
             charge_details_json=charge_details_json,
             sha256=sha256,
             digest=_chained_digest(previous_digest=last_digest, line_cells=line_cells),
