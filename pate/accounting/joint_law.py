@@ -190,13 +190,13 @@ class JointLawAccountant(AccountantBesideRenyi):
         """Returns the Renyi curve of all events, with gap selections priced by their joint law, `[num_orders]`."""
         total_rdp = self._rdp.curve(orders)
         for event, count in self._count_of_joint_price.items():
-            rdp_apart = rdp_curve(count_leaves(event), orders)
+            rdp_of_selection_and_test = rdp_curve(count_leaves(event), orders)
             rdp_by_joint_law = np.array([joint_rdp(event, order) for order in orders.tolist()])
             saved_rdp = np.subtract(
-                rdp_apart,
+                rdp_of_selection_and_test,
                 rdp_by_joint_law,
-                out=np.zeros_like(rdp_apart),
-                where=rdp_apart < math.inf,
+                out=np.zeros_like(rdp_of_selection_and_test),
+                where=rdp_of_selection_and_test < math.inf,
             )
             total_rdp = total_rdp - count * saved_rdp
         return total_rdp
@@ -254,21 +254,23 @@ def joint_rdp(select_then_test: SelectThenTestEvent, order: float) -> float:
                 np.expm1((1 - order) * log_ratios) + (order - 1) * np.expm1(log_ratios)
             )
 
-    rdp_apart = float(rdp_curve(count_leaves(select_then_test), orders=np.array([order]))[0])
+    rdp_of_selection_and_test = float(
+        rdp_curve(count_leaves(select_then_test), orders=np.array([order]))[0]
+    )
     lowest_logit = min(
         (logit for logit in select_then_test.bit.logits if logit > -math.inf), default=0.0
     )
     if (
         not 0 < select_then_test.selection.epsilon < _LARGEST_RANGE
         or lowest_logit < _LOWEST_LOGIT
-        or rdp_apart == math.inf
+        or rdp_of_selection_and_test == math.inf
     ):
-        return rdp_apart
+        return rdp_of_selection_and_test
     gap_types = GapTypes.from_event(select_then_test)
     excess_moment = largest_divergence(gap_types, divergence_of_ratios)
     rounding = math.expm1(min(order * gap_types.rounding, _LARGEST_LOG))
     excess_moment += rounding * (excess_moment + order)
-    return min(rdp_apart, math.log1p(excess_moment) / (order - 1))
+    return min(rdp_of_selection_and_test, math.log1p(excess_moment) / (order - 1))
 
 
 def count_select_then_tests(root_event: Event, num_releases: int) -> Counter[SelectThenTestEvent]:

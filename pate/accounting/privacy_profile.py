@@ -133,8 +133,8 @@ def _bit_profile(event: events.BitEvent, epsilons: FloatArray) -> FloatArray:
         (-lower_logits, -higher_logits),
     )
     profile = np.zeros_like(epsilons)
-    for p_logits, q_logits in logit_pairs:
-        for p, q in zip(expit(p_logits), expit(q_logits), strict=True):
+    for bit_logits_under_p, bit_logits_under_q in logit_pairs:
+        for p, q in zip(expit(bit_logits_under_p), expit(bit_logits_under_q), strict=True):
             np.maximum(profile, p - exp_epsilons * q, out=profile)
     return profile
 
