@@ -78,7 +78,7 @@ def _large_round() -> Job:
         rng.normal(size=(_LARGE_PUBLIC, _LARGE_INPUTS)),
         max_directions=_LARGE_DIRECTIONS,
         ridge=recipe.ridge_in_rounds,
-        kernel_from=recipe.kernel_from,
+        kernel_from_multiple=recipe.kernel_from,
     )
     records = RoundRecords(
         inputs=inputs,

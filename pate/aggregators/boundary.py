@@ -124,7 +124,7 @@ class BoundaryAggregator(TargetChargedAggregator):
 
         outcome_probs_with_boundary = charging.boundary_distribution(calls.outcome_probs_of_queries)
         outcome_indices = draw_index(
-            float_weights=outcome_probs_with_boundary,
+            approximate_weights=outcome_probs_with_boundary,
             lazy_uniforms=lazy_uniforms[:, 0],
             make_encloser=make_encloser_with_boundary,
         )

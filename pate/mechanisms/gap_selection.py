@@ -22,9 +22,9 @@ from pate.mechanisms.noise.comparisons import ExactValues, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.noise.maxima import (
-    exponential_argmax,
+    exponential_noise_argmax,
     gaussian_argmax,
-    gumbel_argmax,
+    gumbel_noise_argmax,
     laplace_argmax,
 )
 from pate.mechanisms.noise.weighted_index import (
@@ -52,10 +52,10 @@ SELECTION_NOISES = ("gumbel", "gaussian", "laplace", "exponential")
 # The distribution of the index of the largest noisy value, by the kind of noise. Each function takes utilities: a
 # utility is (regularized gap - largest regularized gap) / noise_scale, at most 0.
 _ARGMAX_DISTRIBUTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
-    "gumbel": gumbel_argmax,
+    "gumbel": gumbel_noise_argmax,
     "gaussian": gaussian_argmax,
     "laplace": laplace_argmax,
-    "exponential": exponential_argmax,
+    "exponential": exponential_noise_argmax,
 }
 # The same distribution as exact weights, for the kinds of noise for which it has a closed form. Each function takes
 # the noise scale and deficits: a deficit is largest regularized gap - regularized gap, at least 0.
@@ -269,13 +269,13 @@ class GapSelection(Parameters):
         regularized_gaps = self._regularized_gaps(ranking)
         deficits_of_candidates = regularized_gaps.max(axis=1, keepdims=True) - regularized_gaps
         with np.errstate(over="ignore"):  # a quotient of minus infinity has the weight 0
-            float_weights = np.exp(-deficits_of_candidates / self.noise_scale)
+            approximate_weights = np.exp(-deficits_of_candidates / self.noise_scale)
 
         def make_encloser(row: int) -> WeightEncloser:
             return softmax_encloser(deficits_of_candidates[row], noise_scale=self.noise_scale)
 
         candidate_indices = draw_index(
-            float_weights=float_weights,
+            approximate_weights=approximate_weights,
             lazy_uniforms=uniforms,
             make_encloser=make_encloser,
         )

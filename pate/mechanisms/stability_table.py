@@ -64,18 +64,21 @@ def optimal_stability_table(
     require_positive("rdp_budget", rdp_budget)
     require_probability("failure_prob", failure_prob)
     require_count("num_levels", num_levels)
-    logits = [math.log(failure_prob) - math.log1p(-failure_prob)]
+    logits_of_levels = [math.log(failure_prob) - math.log1p(-failure_prob)]
     logit_step = 1.0
-    while len(logits) < num_levels and logits[-1] < _LARGEST_LOGIT:
+    while len(logits_of_levels) < num_levels and logits_of_levels[-1] < _LARGEST_LOGIT:
         logit_step = _largest_step(
-            lower_logit=logits[-1],
+            lower_logit=logits_of_levels[-1],
             order=order,
             rdp_budget=rdp_budget,
             guessed_logit_step=logit_step,
         )
-        logits.append(logits[-1] + logit_step)
+        logits_of_levels.append(logits_of_levels[-1] + logit_step)
     return StabilityTable(
-        order=order, rdp_budget=rdp_budget, failure_prob=failure_prob, logits=tuple(logits)
+        order=order,
+        rdp_budget=rdp_budget,
+        failure_prob=failure_prob,
+        logits=tuple(logits_of_levels),
     )
 
 
@@ -132,42 +135,42 @@ def _largest_step(
         )
         return log_moment / less_order - rdp_budget
 
-    low_logit_step = 0.0
-    low_excess = -rdp_budget
-    high_logit_step = guessed_logit_step
-    high_excess = divergence_excess(high_logit_step)
-    while high_excess <= 0:
-        low_logit_step = high_logit_step
-        low_excess = high_excess
-        high_logit_step = high_logit_step * 2
-        high_excess = divergence_excess(high_logit_step)
+    bracket_start = 0.0
+    excess_at_start = -rdp_budget
+    bracket_end = guessed_logit_step
+    excess_at_end = divergence_excess(bracket_end)
+    while excess_at_end <= 0:
+        bracket_start = bracket_end
+        excess_at_start = excess_at_end
+        bracket_end = bracket_end * 2
+        excess_at_end = divergence_excess(bracket_end)
     # -1 after the low end has moved, 1 after the high end has.
     last_moved = 0
     for _ in range(_MAX_STEPS):
-        if high_logit_step - low_logit_step <= _TOLERANCE * max(1.0, high_logit_step):
+        if bracket_end - bracket_start <= _TOLERANCE * max(1.0, bracket_end):
             break
-        middle_logit_step = (low_logit_step * high_excess - high_logit_step * low_excess) / (
-            high_excess - low_excess
+        step_in_bracket = (bracket_start * excess_at_end - bracket_end * excess_at_start) / (
+            excess_at_end - excess_at_start
         )
-        if not low_logit_step < middle_logit_step < high_logit_step:
-            middle_logit_step = (low_logit_step + high_logit_step) / 2
-        middle_excess = divergence_excess(middle_logit_step)
+        if not bracket_start < step_in_bracket < bracket_end:
+            step_in_bracket = (bracket_start + bracket_end) / 2
+        excess_in_bracket = divergence_excess(step_in_bracket)
         # The Illinois algorithm: the value of an end that stays for the second time is halved.
-        if middle_excess <= 0:
-            low_logit_step = middle_logit_step
-            low_excess = middle_excess
+        if excess_in_bracket <= 0:
+            bracket_start = step_in_bracket
+            excess_at_start = excess_in_bracket
             if last_moved < 0:
-                high_excess = high_excess / 2
+                excess_at_end = excess_at_end / 2
             last_moved = -1
         else:
-            high_logit_step = middle_logit_step
-            high_excess = middle_excess
+            bracket_end = step_in_bracket
+            excess_at_end = excess_in_bracket
             if last_moved > 0:
-                low_excess = low_excess / 2
+                excess_at_start = excess_at_start / 2
             last_moved = 1
-        if middle_excess == 0:
+        if excess_in_bracket == 0:
             break
-    return low_logit_step
+    return bracket_start
 
 
 def _log_add(a: float, b: float) -> float:

@@ -78,11 +78,11 @@ class StabilityTest(Parameters):
         super().__post_init__()
         is_on_grid = 1 / GRID <= self.failure_prob < 1
         require(is_on_grid, "failure_prob", self.failure_prob, "a number in [2**-53, 1)")
-        checked_pass_probs = _require_probabilities(
+        checked_probs_by_gap = _require_probabilities(
             self.pass_probs, failure_prob=self.failure_prob, adjacency=self.adjacency
         )
         rounded_pass_probs = (
-            np.floor(np.minimum(checked_pass_probs, LARGEST_PASS_PROB) * GRID) / GRID
+            np.floor(np.minimum(checked_probs_by_gap, LARGEST_PASS_PROB) * GRID) / GRID
         )
         normalize_field(self, "pass_probs", tuple(rounded_pass_probs.tolist()))
         normalize_field(self, "num_teachers", max(self.num_teachers, len(rounded_pass_probs) - 1))
@@ -231,9 +231,9 @@ def _gaussian_test(
 ) -> StabilityTest:
     """Returns the test of `StabilityTest.gaussian` from a cache; the arguments are valid."""
 
-    def compute_pass_probs(excesses_over_sensitivity: FloatArray) -> FloatArray:
+    def compute_pass_probs(votes_over_sensitivity: FloatArray) -> FloatArray:
         # P(sens + excess + N(0, test_std**2) - c > sens), where c / test_std = -ndtri(failure_prob)
-        normal_quantiles = excesses_over_sensitivity / test_std + ndtri(failure_prob)
+        normal_quantiles = votes_over_sensitivity / test_std + ndtri(failure_prob)
         return np.asarray(np.exp(log_ndtr(normal_quantiles)))
 
     return _build_test(
@@ -251,9 +251,9 @@ def _laplace_test(
 ) -> StabilityTest:
     """Returns the test of `StabilityTest.laplace` from a cache; the arguments are valid."""
 
-    def compute_pass_probs(excesses_over_sensitivity: FloatArray) -> FloatArray:
+    def compute_pass_probs(votes_over_sensitivity: FloatArray) -> FloatArray:
         # P(sens + excess + Laplace(b) - c > sens): the distribution function of Laplace(1) at (excess - c) / b
-        laplace_quantiles = excesses_over_sensitivity * math.sqrt(2) / test_std + math.log(
+        laplace_quantiles = votes_over_sensitivity * math.sqrt(2) / test_std + math.log(
             2 * failure_prob
         )
         tails = 0.5 * np.exp(-np.abs(laplace_quantiles))
@@ -276,9 +276,9 @@ def _table_test(
     gap_sensitivity = adjacency.gap_sensitivity
     last_level = len(stability_table.logits) - 1
 
-    def compute_pass_probs(excesses_over_sensitivity: FloatArray) -> FloatArray:
+    def compute_pass_probs(votes_over_sensitivity: FloatArray) -> FloatArray:
         levels_of_excesses = np.minimum(
-            np.ceil(excesses_over_sensitivity / gap_sensitivity).astype(np.int64), last_level
+            np.ceil(votes_over_sensitivity / gap_sensitivity).astype(np.int64), last_level
         )
         return np.asarray(expit(np.array(stability_table.logits)[levels_of_excesses]))
 
@@ -303,7 +303,8 @@ def _certain_excess(
         test_std: the standard deviation of the noise of the test, in votes.
     """
     num_stds = np.arange(_MAX_STDS + 1.0)
-    rising_pass_probs = compute_pass_probs(num_stds * test_std)
+    rising_excesses = num_stds * test_std
+    rising_pass_probs = compute_pass_probs(rising_excesses)
     return test_std * float(np.searchsorted(rising_pass_probs, LARGEST_PASS_PROB))
 
 

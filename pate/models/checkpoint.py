@@ -121,12 +121,12 @@ class CheckpointStore:
         stacked_arrays: State = {}
         for name in states[teacher_indices[0]]:
             arrays_of_teachers = [state[name] for state in states.values()]
-            if len({teacher_array.shape for teacher_array in arrays_of_teachers}) == 1:
+            if len({array_of_teacher.shape for array_of_teacher in arrays_of_teachers}) == 1:
                 stacked_arrays[name] = np.stack(arrays_of_teachers)
             else:
                 stacked_arrays[name] = np.concatenate(arrays_of_teachers)
                 stacked_arrays[name + _LENGTHS_SUFFIX] = np.array(
-                    [len(teacher_array) for teacher_array in arrays_of_teachers]
+                    [len(array_of_teacher) for array_of_teacher in arrays_of_teachers]
                 )
         make_folder(checkpoint_file.parent, existing_parent=checkpoint_file.parent.parent)
         if not os.path.lexists(self.key):
@@ -158,14 +158,14 @@ class CheckpointStore:
         Raises:
             InvalidValue: a teacher is missing; or a file was altered, or signed by another run.
         """
-        file_by_teacher_range = self._files()
+        checkpoint_by_teacher_range = self._files()
         next_teacher = first_teacher
         for teacher_indices in sorted(
-            file_by_teacher_range, key=lambda teacher_indices: teacher_indices.start
+            checkpoint_by_teacher_range, key=lambda teacher_indices: teacher_indices.start
         ):
             if next_teacher in teacher_indices and next_teacher < num_teachers:
                 states_in_file = self._read(
-                    file_by_teacher_range[teacher_indices], teacher_indices=teacher_indices
+                    checkpoint_by_teacher_range[teacher_indices], teacher_indices=teacher_indices
                 )
                 first_row = next_teacher - teacher_indices.start
                 end_row = num_teachers - teacher_indices.start
@@ -249,8 +249,8 @@ class CheckpointStore:
             arrays_of_teachers = (
                 stacked_array if lengths is None else np.split(stacked_array, lengths.cumsum()[:-1])
             )
-            for state, teacher_array in zip(states, arrays_of_teachers, strict=True):
-                state[name] = np.asarray(teacher_array)
+            for state, array_of_teacher in zip(states, arrays_of_teachers, strict=True):
+                state[name] = np.asarray(array_of_teacher)
         return states
 
     def _signature(self, checkpoint_file: Path, *, stacked_arrays: State) -> str:
@@ -316,17 +316,17 @@ def cast_votes(
     for first_teacher in range(0, num_teachers, chunk_size):
         end_teacher = min(first_teacher + chunk_size, num_teachers)
         states = list(islice(trained_states, end_teacher - first_teacher))
-        confidences_file = None
+        teacher_confidences_file = None
         if scratch is not None:
-            confidences_file = (
+            teacher_confidences_file = (
                 Path(scratch) / f"confidences-{first_teacher:06d}-{end_teacher:06d}.npz"
             )
-        if confidences_file is not None and os.path.lexists(confidences_file):
+        if teacher_confidences_file is not None and os.path.lexists(teacher_confidences_file):
             confidences_form = ArrayForm(
                 dtype_kinds="f", shape=(end_teacher - first_teacher, len(inputs), None)
             )
             stored_arrays = read_arrays(
-                confidences_file, forms={"confidences": confidences_form}, remedy=_ASK_AGAIN
+                teacher_confidences_file, forms={"confidences": confidences_form}, remedy=_ASK_AGAIN
             )
             yield first_teacher, stored_arrays["confidences"]
             continue
@@ -338,9 +338,12 @@ def cast_votes(
             num_queries=len(inputs),
             name_in_error=f"{type(teacher).__name__}.predict_many",
         )
-        if confidences_file is not None:
-            make_folder(confidences_file.parent, existing_parent=confidences_file.parent.parent)
-            write_arrays(confidences_file, confidences=confidences)
+        if teacher_confidences_file is not None:
+            make_folder(
+                teacher_confidences_file.parent,
+                existing_parent=teacher_confidences_file.parent.parent,
+            )
+            write_arrays(teacher_confidences_file, confidences=confidences)
         yield first_teacher, confidences
 
 
@@ -357,13 +360,18 @@ def _require_confidences(
         num_queries: the number of queries.
         name_in_error: the name of the confidences in the error.
     """
-    confidence_array = require_array(name_in_error, confidences)
-    fits = confidence_array.ndim == 3 and confidence_array.shape[:2] == (num_teachers, num_queries)
+    confidences_of_teachers = require_array(name_in_error, confidences)
+    fits = confidences_of_teachers.ndim == 3 and confidences_of_teachers.shape[:2] == (
+        num_teachers,
+        num_queries,
+    )
     require(
         fits,
         f"{name_in_error}.shape",
-        confidence_array.shape,
+        confidences_of_teachers.shape,
         f"({num_teachers}, {num_queries}, L)",
     )
-    in_range = bool(((confidence_array >= -_ROUNDING) & (confidence_array <= 1 + _ROUNDING)).all())
+    in_range = bool(
+        ((confidences_of_teachers >= -_ROUNDING) & (confidences_of_teachers <= 1 + _ROUNDING)).all()
+    )
     require(in_range, name_in_error, "other numbers or nan", "confidences in [0, 1]")

@@ -66,7 +66,7 @@ class GpuSums(RoundSums):
                 PublicStudent.from_weights(question.student_weights).half_weights
             )
             total = torch.zeros_like(half_student_weights, dtype=torch.int64)
-            for teacher_block in self._blocks(vote_size=question.student_weights.size):
+            for teacher_block in self._blocks(num_student_weights=question.student_weights.size):
                 block_sum = self._sum_of_block(
                     teacher_block, question=question, half_student_weights=half_student_weights
                 )
@@ -177,13 +177,13 @@ class GpuSums(RoundSums):
         # An unknown label is less than 0 (`pate.votes.label_gaps`).
         return residuals.masked_fill_(mask=labels < 0, value=0)
 
-    def _blocks(self, vote_size: int) -> Iterator[EqualSizes]:
+    def _blocks(self, num_student_weights: int) -> Iterator[EqualSizes]:
         """Yields all teachers in blocks with equal numbers of records, each small enough for the memory of the GPU.
 
         Args:
-            vote_size: the number of entries of a vote, num_features * num_labels.
+            num_student_weights: the number of entries of a vote, num_features * num_labels.
         """
-        max_teachers = max(1, _MAX_ENTRIES // vote_size)
+        max_teachers = max(1, _MAX_ENTRIES // num_student_weights)
         for block in equal_sizes(self._shard.teacher_sizes, max_rows=_MAX_ROWS):
             if block.teacher_size == 1:
                 yield block
@@ -193,8 +193,8 @@ class GpuSums(RoundSums):
     @cached_property
     def _shard(self) -> ShardRecords:
         """The rows of all teachers' records, sorted by teacher, as the only shard."""
-        (shard,) = self._records.shards(num_shards=1)
-        return shard
+        (shard_of_all_teachers,) = self._records.shards(num_shards=1)
+        return shard_of_all_teachers
 
     @cached_property
     def _features(self) -> Tensor:

@@ -133,9 +133,9 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         images = require_images(training.inputs)
         _, labels = require_rows(inputs=images, labels=training.labels, seed=seed)
         known_label_mask = training.known
-        targets = labels.astype(np.float32)
+        labels_or_nan = labels.astype(np.float32)
         if known_label_mask is not None:
-            targets[~known_label_mask] = np.nan
+            labels_or_nan[~known_label_mask] = np.nan
         input_shape = tuple(images.shape[1:])
         released_label_mask = np.asarray(labels.any(axis=0), np.float32)
         network_architecture = self._network(input_shape=input_shape, num_labels=labels.shape[1])
@@ -147,7 +147,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         fold_of_image = rng.permutation(len(images)) % min(self.folds, len(images))
         held_out_probabilities = np.zeros(labels.shape, np.float32)
         arrays_of_members: list[dict[str, Float32Array]] = []
-        step_losses_of_members: list[Float32Array] = []
+        losses_by_step_of_members: list[Float32Array] = []
         with (
             one_thread(),
             device_memory(
@@ -156,10 +156,10 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         ):
             for fold in range(fold_of_image.max() + 1):
                 in_training = fold_of_image != fold
-                state_dict, step_losses = self._train_member(
+                state_dict, losses_by_step = self._train_member(
                     network_architecture,
                     images=images[in_training],
-                    targets=targets[in_training],
+                    targets=labels_or_nan[in_training],
                     pool=pool,
                     rng=rng,
                     device=device,
@@ -173,9 +173,9 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
                 arrays_of_members.append(
                     {name: tensor.cpu().float().numpy() for name, tensor in state_dict.items()}
                 )
-                step_losses_of_members.append(step_losses)
+                losses_by_step_of_members.append(losses_by_step)
         if on_epoch is not None:
-            self._report(step_losses_of_members, on_epoch=on_epoch)
+            self._report(losses_by_step_of_members, on_epoch=on_epoch)
         stacked_arrays = {
             name: np.stack([arrays_of_member[name] for arrays_of_member in arrays_of_members])
             for name in arrays_of_members[0]
@@ -202,7 +202,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
 
     def _train_member(
         self,
-        network: Network,
+        network_architecture: Network,
         *,
         images: NDArray[Any],
         targets: Float32Array,
@@ -213,24 +213,29 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         """Trains one member; returns its tensors and the losses of its last training.
 
         Args:
-            network: the architecture.
+            network_architecture: the architecture.
             images: the images that the member is trained on, those of answered queries outside of its fold.
             targets: their released labels, 0 or 1, `[num_images, num_labels]`; NaN where they are unknown.
             pool: images without labels for the second training; may be empty.
             rng: the generator of the initial weights and of the order of the images.
             device: the device on which the member is trained.
         """
-        state_dict, step_losses = fit_network(
-            network, images=images, targets=targets, recipe=self, rng=rng, device=device
+        state_dict, losses_by_step = fit_network(
+            network_architecture,
+            images=images,
+            targets=targets,
+            recipe=self,
+            rng=rng,
+            device=device,
         )
         if len(pool) == 0:
-            return state_dict, step_losses
+            return state_dict, losses_by_step
         pool_probabilities = _probabilities(
-            network=network, state_dict=state_dict, images=pool, device=device
+            network=network_architecture, state_dict=state_dict, images=pool, device=device
         )
         # The second training begins with new weights.
         return fit_network(
-            network,
+            network_architecture,
             images=np.concatenate([images, pool]),
             targets=np.concatenate([targets, pool_probabilities]),
             recipe=self,
@@ -238,19 +243,21 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
             device=device,
         )
 
-    def _report(self, step_losses_of_members: list[Float32Array], on_epoch: OnEpoch) -> None:
+    def _report(self, losses_by_step_of_members: list[Float32Array], on_epoch: OnEpoch) -> None:
         """Calls `on_epoch` once for each epoch, with the mean loss over the members and over the steps of the epoch.
 
         The folds may differ by one row, so the members may have different numbers of steps. Steps beyond the end of the
         shortest curve are left out.
 
         Args:
-            step_losses_of_members: the loss of each training step, one array for each member.
+            losses_by_step_of_members: the loss of each training step, one array for each member.
             on_epoch: is called with the index of the epoch, from 0, and a dictionary that has its mean loss as "loss".
         """
-        num_steps = min(map(len, step_losses_of_members))
+        num_steps = min(map(len, losses_by_step_of_members))
         mean_losses_by_step = np.asarray(
-            np.mean([step_losses[:num_steps] for step_losses in step_losses_of_members], axis=0),
+            np.mean(
+                [losses_by_step[:num_steps] for losses_by_step in losses_by_step_of_members], axis=0
+            ),
             np.float32,
         )
         num_epochs = min(self.epochs, num_steps)
@@ -275,17 +282,19 @@ class CNNModel(ImageModel):
         # All arrays have a first axis of members. Weights are [members, channels out, inputs].
         layer0_weight = self.arrays["layer0.weight"]
         head_weight = self.arrays["head.weight"]
-        num_blocks = sum(name.endswith(".scale") for name in self.arrays) - 1
-        last_channels = self.arrays[f"layer{num_blocks}.weight"].shape[1]
+        num_later_convolutions = sum(name.endswith(".scale") for name in self.arrays) - 1
+        last_channels = self.arrays[f"layer{num_later_convolutions}.weight"].shape[1]
         num_taps = (
-            self.arrays["layer1.weight"].shape[2] // layer0_weight.shape[1] if num_blocks else 1
+            self.arrays["layer1.weight"].shape[2] // layer0_weight.shape[1]
+            if num_later_convolutions
+            else 1
         )
         patch = math.isqrt(layer0_weight.shape[2] // self.input_shape[0])
         grid = math.isqrt(head_weight.shape[2] // last_channels)
         norm = "batch" if "layer0.mean" in self.arrays else "group"
         architecture_settings = Architecture(
             width=layer0_weight.shape[1],
-            blocks=num_blocks,
+            blocks=num_later_convolutions,
             patch=patch,
             grid=grid,
             norm=norm,

@@ -91,7 +91,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
             targets_of_shards: the labels of each shard, 0 or 1, `[num_images, num_labels]`; NaN where they are unknown.
             rngs: the generator of each teacher.
         """
-        network = self._network(
+        network_architecture = self._network(
             input_shape=images_of_shards[0].shape[1:], num_labels=targets_of_shards[0].shape[1]
         )
         device = require_device(self.device)
@@ -99,8 +99,8 @@ class ImageTeacher(AdamWRecipe, Teacher):
         for shard_images, shard_targets, rng in zip(
             images_of_shards, targets_of_shards, rngs, strict=True
         ):
-            state_dict, step_losses = fit_network(
-                network,
+            state_dict, losses_by_step = fit_network(
+                network_architecture,
                 images=shard_images,
                 targets=shard_targets,
                 recipe=self,
@@ -108,7 +108,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
                 device=device,
             )
             state: State = {name: tensor.cpu().numpy() for name, tensor in state_dict.items()}
-            state[_LOSS_CURVE] = step_losses
+            state[_LOSS_CURVE] = losses_by_step
             states.append(state)
         return states
 
@@ -119,9 +119,10 @@ class ImageTeacher(AdamWRecipe, Teacher):
         The log-odds of a probability are shifted so that the teacher's threshold becomes 0.5. Confidences are never
         computed in half precision.
         """
-        logits = self._logits(states_of_teachers=states, images=require_images(inputs))
+        logits_of_teachers = self._logits(states_of_teachers=states, images=require_images(inputs))
         threshold_logit = math.log(self.threshold / (1 - self.threshold))
-        return np.asarray(torch.from_numpy(logits).sub_(threshold_logit).sigmoid_().numpy())
+        shifted_logits = torch.from_numpy(logits_of_teachers).sub_(threshold_logit)
+        return np.asarray(shifted_logits.sigmoid_().numpy())
 
     def _logits(self, states_of_teachers: Sequence[State], images: NDArray[Any]) -> Float32Array:
         """Returns the log-odds of each network, `[num_states, num_images, num_labels]`, one network after the other.
@@ -131,10 +132,13 @@ class ImageTeacher(AdamWRecipe, Teacher):
             images: the images of the queries, `[num_images, channels, height, width]`.
         """
         device = require_device(self.device)
-        network = self._network(
-            input_shape=images.shape[1:], num_labels=len(states_of_teachers[0][self.bias])
+        network_architecture = self._network(
+            input_shape=images.shape[1:],  # channels, height, width
+            num_labels=len(states_of_teachers[0][self.bias]),
         )
-        logits = np.empty((len(states_of_teachers), len(images), network.num_labels), np.float32)
+        logits = np.empty(
+            (len(states_of_teachers), len(images), network_architecture.num_labels), np.float32
+        )
         for row, state in enumerate(states_of_teachers):
             state_dict = {
                 name: torch.from_numpy(array).to(device)
@@ -142,26 +146,28 @@ class ImageTeacher(AdamWRecipe, Teacher):
                 if name != _LOSS_CURVE
             }
             logits[row] = predict_logits(
-                network, state_dict=state_dict, images=images, device=device
+                network_architecture, state_dict=state_dict, images=images, device=device
             )
         return logits
 
 
-def _state_of_row(stacked_arrays: State, teacher_position: int, step_losses: Float32Array) -> State:
+def _state_of_row(
+    stacked_arrays: State, teacher_position: int, losses_by_step: Float32Array
+) -> State:
     """Returns the state of one teacher out of the stacked arrays of several teachers.
 
     Args:
         stacked_arrays: the arrays of all teachers, by name, stacked along the first axis.
         teacher_position: the position of the teacher along that axis.
-        step_losses: the losses of the teacher's training steps, `[num_steps]`; NaN after its last step.
+        losses_by_step: the losses of the teacher's training steps, `[num_steps]`; NaN after its last step.
     """
     state = {name: array[teacher_position].copy() for name, array in stacked_arrays.items()}
-    state[_LOSS_CURVE] = step_losses[np.isfinite(step_losses)]
+    state[_LOSS_CURVE] = losses_by_step[np.isfinite(losses_by_step)]
     return state
 
 
 def _predict_stacked(
-    network: ConvNet,
+    network_architecture: ConvNet,
     *,
     states_of_teachers: Sequence[State],
     images: Float32Array,
@@ -172,7 +178,7 @@ def _predict_stacked(
     The networks compute together. The images are processed in batches, so that they fit into memory.
 
     Args:
-        network: the architecture of all networks.
+        network_architecture: the architecture of all networks.
         states_of_teachers: the state of each teacher.
         images: the images, `[num_images, channels, height, width]`.
         device: the device on which the log-odds are computed.
@@ -182,14 +188,16 @@ def _predict_stacked(
         for name in states_of_teachers[0]
         if name != _LOSS_CURVE
     }
-    logits = np.empty((len(states_of_teachers), len(images), network.num_labels), np.float32)
+    logits = np.empty(
+        (len(states_of_teachers), len(images), network_architecture.num_labels), np.float32
+    )
     for rows, image_batch in iterate_batches(images, batch_size=_STACKED_BATCH_SIZE, device=device):
         is_valid_image = torch.ones(
             len(states_of_teachers), len(image_batch), dtype=torch.bool, device=device
         )
         stacked_batch = image_batch.contiguous().expand(len(states_of_teachers), *image_batch.shape)
         batch_logits = stacked_logits(
-            network,
+            network_architecture,
             stacked_state_dict=stacked_state_dict,
             images=stacked_batch,
             is_valid_image=is_valid_image,
@@ -260,12 +268,12 @@ class CNNTeacher(Architecture, ImageTeacher):
             return super()._fit_networks(
                 images_of_shards=images_of_shards, targets_of_shards=targets_of_shards, rngs=rngs
             )
-        network = self._network(
+        network_architecture = self._network(
             input_shape=images_of_shards[0].shape[1:], num_labels=targets_of_shards[0].shape[1]
         )
         device = require_device(self.device)
-        stacked_state_dict, step_losses_of_networks = fit_stacked(
-            network,
+        stacked_state_dict, losses_by_step_of_networks = fit_stacked(
+            network_architecture,
             images_of_networks=images_of_shards,
             targets_of_networks=targets_of_shards,
             recipe=self,
@@ -274,8 +282,8 @@ class CNNTeacher(Architecture, ImageTeacher):
         )
         stacked_arrays = {name: tensor.cpu().numpy() for name, tensor in stacked_state_dict.items()}
         return [
-            _state_of_row(stacked_arrays, teacher_position=row, step_losses=step_losses)
-            for row, step_losses in enumerate(step_losses_of_networks)
+            _state_of_row(stacked_arrays, teacher_position=row, losses_by_step=losses_by_step)
+            for row, losses_by_step in enumerate(losses_by_step_of_networks)
         ]
 
     def _logits(self, states_of_teachers: Sequence[State], images: NDArray[Any]) -> Float32Array:
@@ -286,11 +294,15 @@ class CNNTeacher(Architecture, ImageTeacher):
         if self.is_isolated:
             return super()._logits(states_of_teachers, images=images)
         device = require_device(self.device)
-        network = self._network(
-            input_shape=images.shape[1:], num_labels=len(states_of_teachers[0][self.bias])
+        network_architecture = self._network(
+            input_shape=images.shape[1:],  # channels, height, width
+            num_labels=len(states_of_teachers[0][self.bias]),
         )
         return _predict_stacked(
-            network, states_of_teachers=states_of_teachers, images=images, device=device
+            network_architecture,
+            states_of_teachers=states_of_teachers,
+            images=images,
+            device=device,
         )
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:

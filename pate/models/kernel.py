@@ -81,7 +81,7 @@ class KernelTeacher(Voter):
             num_queries=num_queries,
             teacher_of=partition.teacher_of,
             num_teachers=partition.num_teachers,
-            num_directions=self.num_directions,
+            num_public_directions=self.num_directions,
             nonlinear=self.nonlinear,
         )
 
@@ -140,6 +140,6 @@ class ConvexTeacher(Voter):
             teacher_of=group_of_record.astype(np.int64),
             num_teachers=len(first_rows),
             num_queries=num_queries,
-            num_directions=self.num_directions,
+            num_public_directions=self.num_directions,
             make_moment_votes=make_moment_votes,
         )

@@ -68,7 +68,7 @@ class KernelVotes(FunctionVotes):
         num_teachers: the number of teachers.
         public_split: the whole public pool; its first samples are the queries.
         num_queries: the number of queries.
-        num_directions: the number of directions of the pool; None for as many as the noise makes worthwhile.
+        num_public_directions: the number of directions of the pool; None for as many as the noise makes worthwhile.
         make_moment_votes: makes the votes that are released in rounds, called with the arguments of `MomentVotes`.
         nonlinear: whether components of a kernel are added in rounds; see `KernelTeacher`.
     """
@@ -78,7 +78,7 @@ class KernelVotes(FunctionVotes):
     num_teachers: int
     public_split: Split
     num_queries: int
-    num_directions: int | None = None
+    num_public_directions: int | None = None
     make_moment_votes: Callable[..., MomentVotes] = MomentVotes
     nonlinear: bool | None = False
 
@@ -122,7 +122,7 @@ class KernelVotes(FunctionVotes):
             labels=self.private_split.labels,
             teacher_of=self.teacher_of,
             num_teachers=self.num_teachers,
-            weights=self.weights,
+            teacher_weights=self.weights,
             known_label_mask=self.private_split.known,
         )
 
@@ -157,10 +157,10 @@ class KernelVotes(FunctionVotes):
         inputs = self.private_split.inputs
         labels = self.private_split.labels
         known_label_mask = self.private_split.known
-        prevalence_of_labels = np.broadcast_to(center, labels.shape[1:])
+        prevalence_of_labels = np.broadcast_to(center, (self.num_labels,))
         num_teachers = self.num_teachers
         public_pca = self._directions_at_once(noise_multiplier, recipe=recipe)
-        span_basis = public_pca.span(self.queries)
+        basis_columns = public_pca.span(self.queries)
         row_indices_by_teacher = np.argsort(self.teacher_of, kind="stable")
         teacher_sizes = np.bincount(self.teacher_of, minlength=num_teachers)
         rule = f"{len(teacher_sizes)}, the teachers of the partition"
@@ -170,7 +170,7 @@ class KernelVotes(FunctionVotes):
         )
         # The records of teacher t are row_indices_by_teacher[teacher_bounds[t] : teacher_bounds[t + 1]].
         teacher_bounds = np.append(0, np.cumsum(teacher_sizes))
-        teachers_at_once = max(1, _BLOCK_ENTRIES // (span_basis.shape[1] * self.num_labels))
+        teachers_at_once = max(1, _BLOCK_ENTRIES // (basis_columns.shape[1] * self.num_labels))
 
         def compute_features(row_indices: NDArray[np.intp]) -> FloatArray:
             return public_pca.features(inputs[row_indices])
@@ -202,7 +202,7 @@ class KernelVotes(FunctionVotes):
                 )
             vote_factors = np.sqrt(self.num_queries / teacher_sizes_of_block)
             weights_of_teachers *= vote_factors[:, None, None]
-            yield LowRankVotes(span=span_basis, weights=weights_of_teachers)
+            yield LowRankVotes(span=basis_columns, weights=weights_of_teachers)
 
     def in_rounds(
         self,
@@ -219,7 +219,7 @@ class KernelVotes(FunctionVotes):
         Args:
             noise_multiplier: the noise of a round, which determines the number of directions.
             least_directions: the number of directions that are kept even if the noise allows fewer, if the pool has as
-                many and `num_directions` is None.
+                many and `num_public_directions` is None.
             recipe: the constants of the method.
         """
         public_pca = self._directions_in_rounds(
@@ -234,6 +234,8 @@ class KernelVotes(FunctionVotes):
             public_row_weights = weights_of_rows(
                 self.public_split.group_ids[:num_public_rows], recipe=recipe
             )
+        groups_per_teacher = self.records_per_teacher
+        records_per_public_group = records_per_group(public_split=self.public_split, recipe=recipe)
         make_votes = partial(
             self.make_moment_votes,
             public_pca=public_pca,
@@ -243,8 +245,7 @@ class KernelVotes(FunctionVotes):
             labels=labels_with_gaps(private_split.labels, known_label_mask=private_split.known),
             teacher_of=self.teacher_of,
             num_teachers=self.num_teachers,
-            records_per_teacher=self.records_per_teacher
-            * records_per_group(public_split=self.public_split, recipe=recipe),
+            records_per_teacher=groups_per_teacher * records_per_public_group,
             weights=self.weights,
             make_round_sums=self.make_round_sums,
             feature_storage=self.feature_storage,
@@ -280,16 +281,16 @@ class KernelVotes(FunctionVotes):
         num_directions = self._num_affordable(
             noise_multiplier, noise_share=recipe.noise_share_in_rounds
         )
-        least_to_keep = 0 if self.num_directions else least_directions
+        least_to_keep = 0 if self.num_public_directions else least_directions
         # None leaves the kernel to the recipe. True adds it wherever there is room for a component.
-        kernel_from = {None: recipe.kernel_from, True: 1.0, False: None}[self.nonlinear]
+        kernel_from_multiple = {None: recipe.kernel_from, True: 1.0, False: None}[self.nonlinear]
         fit_directions = partial(
             PublicPCA.fit,
             np.asarray(self.public_split.inputs),
             max_directions=num_directions,
             least_directions=least_to_keep,
             ridge=recipe.ridge_in_rounds,
-            kernel_from=kernel_from,
+            kernel_from_multiple=kernel_from_multiple,
             recipe=recipe,
         )
         cache_key = ("directions in rounds", num_directions, least_to_keep, recipe)
@@ -297,7 +298,7 @@ class KernelVotes(FunctionVotes):
         return public_pca
 
     def _num_affordable(self, noise_multiplier: float, *, noise_share: float) -> int:
-        """Returns the field `num_directions`; if it is None, the number of directions that the noise makes worthwhile.
+        """Returns `num_public_directions`; if it is None, the number of directions that the noise makes worthwhile.
 
         Only public numbers are used.
 
@@ -305,8 +306,8 @@ class KernelVotes(FunctionVotes):
             noise_multiplier: the noise of the release.
             noise_share: the greatest variance of the noise that is worthwhile, relative to the variance of the labels.
         """
-        if self.num_directions:
-            return self.num_directions
+        if self.num_public_directions:
+            return self.num_public_directions
         num_records = self.num_groups * self.total_weight / self.num_teachers
         return affordable_directions(
             noise_multiplier=noise_multiplier,

@@ -87,12 +87,12 @@ class LinearStudent(ThresholdedStudent):
         left_out_probabilities = (left_out_scores + intercept).clip(0, 1)
         if self.labels_per_sample is None:
             # A label that is unknown counts as not predicted.
-            known_probabilities = (
+            probabilities_of_known_labels = (
                 left_out_probabilities
                 if known_label_mask is None
                 else left_out_probabilities * known_label_mask
             )
-            threshold = self._choose_threshold(known_probabilities, labels=labels)
+            threshold = self._choose_threshold(probabilities_of_known_labels, labels=labels)
         else:
             threshold = matched_threshold(
                 left_out_probabilities, labels_per_sample=self.labels_per_sample

@@ -83,22 +83,22 @@ class LinearTeacher(Teacher):
             fits = _RidgeFits.of_labels_with_gaps(
                 padded_batch, known_label_mask=padded_batch.known_label_mask, penalty=self.penalty
             )
-        left_out_residuals_by_shard = fits.left_out_residuals_by_shard
+        leave_one_out_residuals = fits.leave_one_out_residuals
         if self.threshold is None:
             thresholds = _best_thresholds(
-                left_out_scores=padded_batch.labels - left_out_residuals_by_shard,
+                leave_one_out_scores=padded_batch.labels - leave_one_out_residuals,
                 padded_batch=padded_batch,
             )
         else:
             thresholds = torch.full(
                 (len(shards),),
                 self.threshold,
-                dtype=left_out_residuals_by_shard.dtype,
-                device=left_out_residuals_by_shard.device,
+                dtype=leave_one_out_residuals.dtype,
+                device=leave_one_out_residuals.device,
             )
         bias = fits.intercept + (0.5 - thresholds)[:, None, None]
         losses = padded_batch.mean_over_records(
-            left_out_residuals_by_shard * left_out_residuals_by_shard
+            leave_one_out_residuals * leave_one_out_residuals
         ).mean(dim=(1, 2))
         tensors = {
             "weights": fits.weights,
@@ -131,13 +131,13 @@ class _RidgeFits:
     Attributes:
         weights: `[num_shards, d, num_labels]`.
         intercept: `[num_shards, 1, num_labels]`.
-        left_out_residuals_by_shard: `[num_shards, n, num_labels]`, leave-one-out residuals; 0 for padding and unknown
+        leave_one_out_residuals: `[num_shards, n, num_labels]`, leave-one-out residuals; 0 for padding and unknown
             labels.
     """
 
     weights: torch.Tensor
     intercept: torch.Tensor
-    left_out_residuals_by_shard: torch.Tensor
+    leave_one_out_residuals: torch.Tensor
 
     @classmethod
     def of_complete_labels(
@@ -154,7 +154,7 @@ class _RidgeFits:
         num_used_records = is_used.sum(dim=1, keepdim=True).clamp_min(1)
         center = (inputs * is_used).sum(dim=1, keepdim=True) / num_used_records
         prevalence = (labels * is_used).sum(dim=1, keepdim=True) / num_used_records
-        weights, left_out_residuals_by_shard = _solve(
+        weights, leave_one_out_residuals = _solve(
             centered_inputs=(inputs - center).mul_(is_used),
             label_residuals=(labels - prevalence).mul_(is_used),
             num_records=num_used_records,
@@ -163,7 +163,7 @@ class _RidgeFits:
         return cls(
             weights=weights,
             intercept=prevalence - center @ weights,
-            left_out_residuals_by_shard=left_out_residuals_by_shard,
+            leave_one_out_residuals=leave_one_out_residuals,
         )
 
     @classmethod
@@ -186,7 +186,7 @@ class _RidgeFits:
         fits = cls(
             weights=padded_batch.labels.new_zeros((num_shards, num_features, num_labels)),
             intercept=padded_batch.labels.new_zeros((num_shards, 1, num_labels)),
-            left_out_residuals_by_shard=torch.zeros_like(padded_batch.labels),
+            leave_one_out_residuals=torch.zeros_like(padded_batch.labels),
         )
         groups_of_shards = [
             label_groups(mask_of_shard) for mask_of_shard in known_label_mask.bool().cpu().numpy()
@@ -204,10 +204,12 @@ class _RidgeFits:
             ]
             # [batch, 1]
             shard_column = torch.tensor(shard_indices, device=known_label_mask.device)[:, None]
-            padded_label_indices = torch.from_numpy(
+            label_indices_by_group = torch.from_numpy(
                 _pad_label_indices(groups=label_groups_of_batch)
             )
-            label_indices = padded_label_indices.to(known_label_mask.device)  # [batch, group_size]
+            label_indices = label_indices_by_group.to(
+                known_label_mask.device
+            )  # [batch, group_size]
             # Indexing by [shard_column, :, label_indices] returns [batch, group_size, n]: the last axes are swapped.
             group_fits = cls.of_complete_labels(
                 inputs=padded_batch.inputs[shard_indices],
@@ -217,8 +219,8 @@ class _RidgeFits:
             )
             fits.weights[shard_column, :, label_indices] = group_fits.weights.mT
             fits.intercept[shard_column, :, label_indices] = group_fits.intercept.mT
-            fits.left_out_residuals_by_shard[shard_column, :, label_indices] = (
-                group_fits.left_out_residuals_by_shard.mT
+            fits.leave_one_out_residuals[shard_column, :, label_indices] = (
+                group_fits.leave_one_out_residuals.mT
             )
         return fits
 
@@ -259,16 +261,18 @@ def _solve(
     """
     by_record = centered_inputs.shape[1] <= centered_inputs.shape[2]
     transposed = centered_inputs.mT
-    gram_matrices = centered_inputs @ transposed if by_record else transposed @ centered_inputs
-    gram_diagonals = gram_matrices.diagonal(dim1=1, dim2=2)
+    gram_matrices_of_shards = (
+        centered_inputs @ transposed if by_record else transposed @ centered_inputs
+    )
+    gram_diagonals = gram_matrices_of_shards.diagonal(dim1=1, dim2=2)
     mean_squared_lengths = gram_diagonals.sum(dim=1)[:, None, None] / num_records
     ridge_penalties = penalty * torch.where(
         mean_squared_lengths > 0, mean_squared_lengths, torch.ones_like(mean_squared_lengths)
     )
     gram_diagonals.add_(
         ridge_penalties[:, 0]
-    )  # `gram_diagonals` is a view, so this adds to `gram_matrices`
-    inverse_gram_matrices = torch.cholesky_inverse(torch.linalg.cholesky(gram_matrices))
+    )  # `gram_diagonals` is a view, so this adds to `gram_matrices_of_shards`
+    inverse_gram_matrices = torch.cholesky_inverse(torch.linalg.cholesky(gram_matrices_of_shards))
     # The leverage of a record has a part 1/n, which is the intercept's.
     if by_record:
         dual = inverse_gram_matrices @ label_residuals
@@ -287,20 +291,20 @@ def _solve(
     return weights, fit_residuals.div_(one_minus_leverage)  # Allen, 1974
 
 
-def _best_thresholds(left_out_scores: torch.Tensor, padded_batch: PaddedBatch) -> torch.Tensor:
+def _best_thresholds(leave_one_out_scores: torch.Tensor, padded_batch: PaddedBatch) -> torch.Tensor:
     """Returns the threshold of each shard, out of 0.02, 0.03, …, 0.98, with the best leave-one-out micro-F1.
 
     If several thresholds are equally good, the one nearest to 0.5 is returned.
 
     Args:
-        left_out_scores: the leave-one-out scores, `[num_shards, n, num_labels]`.
+        leave_one_out_scores: the leave-one-out scores, `[num_shards, n, num_labels]`.
         padded_batch: the records of the shards, padded to n records each.
     """
-    num_shards = len(left_out_scores)
-    device = left_out_scores.device
+    num_shards = len(leave_one_out_scores)
+    device = leave_one_out_scores.device
     shard_numbers = torch.arange(num_shards, device=device)[:, None, None]
     steps_of_scores = (
-        (left_out_scores * _THRESHOLD_STEPS).clamp_(min=0, max=_THRESHOLD_STEPS - 1).long()
+        (leave_one_out_scores * _THRESHOLD_STEPS).clamp_(min=0, max=_THRESHOLD_STEPS - 1).long()
     )
     score_bins = steps_of_scores + _THRESHOLD_STEPS * shard_numbers
     counted_label_mask = (
@@ -310,7 +314,7 @@ def _best_thresholds(left_out_scores: torch.Tensor, padded_batch: PaddedBatch) -
     )
     num_predicted = _sums_from_step(
         score_bins,
-        score_weights=counted_label_mask.expand_as(left_out_scores),
+        score_weights=counted_label_mask.expand_as(leave_one_out_scores),
         num_shards=num_shards,
     )
     num_true_positives = _sums_from_step(
@@ -320,7 +324,9 @@ def _best_thresholds(left_out_scores: torch.Tensor, padded_batch: PaddedBatch) -
     micro_f1 = 2 * num_true_positives / (num_predicted + num_present_labels).clamp_min(1)
     steps = torch.arange(_LOWEST_THRESHOLD_STEP, _HIGHEST_THRESHOLD_STEP + 1, device=device)
     f1_by_shard_and_step = micro_f1[:, steps] - _TIE_BREAK * (steps - _THRESHOLD_STEPS // 2).abs()
-    return steps[f1_by_shard_and_step.argmax(dim=1)].to(left_out_scores.dtype) / _THRESHOLD_STEPS
+    return (
+        steps[f1_by_shard_and_step.argmax(dim=1)].to(leave_one_out_scores.dtype) / _THRESHOLD_STEPS
+    )
 
 
 def _sums_from_step(
@@ -336,6 +342,8 @@ def _sums_from_step(
         num_shards: the number of shards.
     """
     num_bins = _THRESHOLD_STEPS * num_shards
-    sums_by_bin = torch.bincount(score_bins.flatten(), score_weights.flatten(), minlength=num_bins)
-    sums_by_step = sums_by_bin.view(num_shards, _THRESHOLD_STEPS)
-    return sums_by_step.flip(dims=[1]).cumsum(dim=1).flip(dims=[1])
+    weight_sums_by_bin = torch.bincount(
+        score_bins.flatten(), score_weights.flatten(), minlength=num_bins
+    )
+    weight_sums_by_step = weight_sums_by_bin.view(num_shards, _THRESHOLD_STEPS)
+    return weight_sums_by_step.flip(dims=[1]).cumsum(dim=1).flip(dims=[1])

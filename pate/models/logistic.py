@@ -155,7 +155,7 @@ class LogisticStudent(ThresholdedStudent):
         fitted_known_mask = None if known_label_mask is None else known_label_mask[num_held_out:]
         white_weights = np.zeros((features.shape[1], labels.shape[1]))
         white_weights[-1] = np.log(label_frequencies / (1 - label_frequencies))
-        least_loss = math.inf
+        least_held_out_loss = math.inf
         for penalty in sorted(self.penalties, reverse=True):
             white_weights = white_coordinate_system.fit(
                 features[num_held_out:],
@@ -168,9 +168,9 @@ class LogisticStudent(ThresholdedStudent):
             losses = np.logaddexp(0, held_out_scores) - held_out_scores * held_out_labels
             known_losses = losses if held_out_known_mask is None else losses * held_out_known_mask
             held_out_loss = float(known_losses.mean())
-            if held_out_loss >= least_loss and math.isfinite(least_loss):
+            if held_out_loss >= least_held_out_loss and math.isfinite(least_held_out_loss):
                 break
-            least_loss = held_out_loss
+            least_held_out_loss = held_out_loss
             held_out_probabilities = FlatModel.logistic(held_out_scores)
             choice = _Choice(
                 penalty=penalty,
@@ -312,13 +312,13 @@ class WhiteCoordinates:
         # White inputs have the second moment 1, so the loss has about the curvature f (1 - f) + penalty in a label's
         # weights. In units of one over the root of the curvature all weights are alike, and the search takes a fifth of
         # the steps.
-        weight_units = 1 / np.sqrt(label_frequencies * (1 - label_frequencies) + penalties)
+        weight_scales = 1 / np.sqrt(label_frequencies * (1 - label_frequencies) + penalties)
         label_bits = labels.astype(np.float32)
         num_rows = len(label_bits)
 
         def compute_penalized_loss(flat_weights: FloatArray) -> tuple[float, FloatArray]:
-            """Returns the penalized mean loss and its gradient, for flat weights that are divided by `weight_units`."""
-            weights = flat_weights.reshape(weight_units.shape) * weight_units
+            """Returns the penalized mean loss and its gradient, for flat weights divided by `weight_scales`."""
+            weights = flat_weights.reshape(weight_scales.shape) * weight_scales
             float32_weights = weights.astype(np.float32)
 
             def compute_block_loss(first_row: int) -> tuple[float, Float32Array]:
@@ -348,12 +348,12 @@ class WhiteCoordinates:
             for loss_of_block, gradient_of_block in in_order(compute_block_loss, items=first_rows):
                 loss += loss_of_block
                 gradient += gradient_of_block
-            total_loss = loss / num_rows + (penalties * weights**2).sum() / 2
-            total_gradient = gradient / num_rows + penalties * weights
-            scaled_gradient = np.asarray(total_gradient * weight_units, dtype=np.float64)
-            return float(total_loss), scaled_gradient.ravel()
+            penalized_loss = loss / num_rows + (penalties * weights**2).sum() / 2
+            penalized_gradient = gradient / num_rows + penalties * weights
+            scaled_gradient = np.asarray(penalized_gradient * weight_scales, dtype=np.float64)
+            return float(penalized_loss), scaled_gradient.ravel()
 
-        initial_point = (initial_weights / weight_units).ravel()
+        initial_point = (initial_weights / weight_scales).ravel()
         optimum = minimize(
             compute_penalized_loss,
             x0=initial_point,
@@ -361,4 +361,4 @@ class WhiteCoordinates:
             method="L-BFGS-B",
             options=_SEARCH_OPTIONS,
         )
-        return np.asarray(optimum.x.reshape(initial_weights.shape) * weight_units)
+        return np.asarray(optimum.x.reshape(initial_weights.shape) * weight_scales)

@@ -110,7 +110,7 @@ class LowRankStudent(Student):
         residuals = labels - label_prevalence
         if known_label_mask is not None:
             residuals = residuals * known_label_mask / known_shares
-        model = self.fit_scores(
+        fitted_student = self.fit_scores(
             inputs=input_rows,
             released=NoisyScores(
                 values=residuals, noise_std=noise_std, prevalence=label_prevalence
@@ -118,10 +118,10 @@ class LowRankStudent(Student):
             pool=input_rows,
         )
         threshold_shifts = np.where(labels.any(axis=0), 0, np.inf).astype(np.float32)
-        arrays = dict(model.arrays)
+        arrays = dict(fitted_student.arrays)
         arrays["thresholds"] = arrays["thresholds"] + threshold_shifts
         if on_epoch is not None:
-            is_wrong = labels != model.predict(input_rows)
+            is_wrong = labels != fitted_student.predict(input_rows)
             is_wrong_known_label = (
                 is_wrong if known_label_mask is None else is_wrong[known_label_mask]
             )
@@ -131,7 +131,7 @@ class LowRankStudent(Student):
             threshold=0.5,
             input_shape=np.shape(inputs)[1:],
             num_rows=len(input_rows),
-            choices=model.choices,
+            choices=fitted_student.choices,
         )
 
     def learn(
@@ -206,7 +206,8 @@ class LowRankStudent(Student):
         coefficients = shrink_singular_values(
             noisy_matrix=span_basis.T @ noisy_scores, noise_std=noise_std
         )
-        if released.center is not None:  # The center has no noise, so it is not shrunk.
+        if released.center is not None:
+            # The center has no noise, so it is not shrunk.
             coefficients = coefficients + span_basis.T @ (
                 released.center - released.center.mean(axis=0)
             )

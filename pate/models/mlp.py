@@ -71,14 +71,14 @@ class MLPTeacher(Teacher):
         center = padded_batch.mean_over_records(padded_batch.inputs)
         inputs = (padded_batch.inputs - center).mul_(padded_batch.record_mask)
         # The mean square of each shard, [num_shards, 1, 1].
-        mean_squares_of_shards = padded_batch.mean_over_records(inputs * inputs).mean(
+        mean_square_of_each_shard = padded_batch.mean_over_records(inputs * inputs).mean(
             dim=2, keepdim=True
         )
         # The spread is 1 if all records are equal.
-        input_spreads = torch.where(
-            mean_squares_of_shards > 0,
-            mean_squares_of_shards.sqrt(),
-            torch.ones_like(mean_squares_of_shards),
+        spreads_of_shards = torch.where(
+            mean_square_of_each_shard > 0,
+            mean_square_of_each_shard.sqrt(),
+            torch.ones_like(mean_square_of_each_shard),
         )
         rngs = [np.random.default_rng(seed) for seed in seeds]
         parameters_of_teachers: list[torch.Tensor] = []
@@ -101,7 +101,7 @@ class MLPTeacher(Teacher):
         )
         losses_of_steps = self._train(
             parameters_of_teachers,
-            inputs=inputs.div_(input_spreads),
+            inputs=inputs.div_(spreads_of_shards),
             labels=padded_batch.labels,
             known_label_mask=padded_batch.known_label_mask,
             minibatches=minibatches,
@@ -109,15 +109,15 @@ class MLPTeacher(Teacher):
         hidden_weights, hidden_bias, weights, bias = (
             parameter.detach() for parameter in parameters_of_teachers
         )
-        hidden_weights.div_(input_spreads)
+        hidden_weights.div_(spreads_of_shards)
         hidden_bias.sub_(center @ hidden_weights)
         bias.sub_(math.log(self.threshold / (1 - self.threshold)))
         tensors = zip(_NAMES, (hidden_weights, hidden_bias, weights, bias), strict=True)
         arrays = {name: tensor.cpu().numpy() for name, tensor in tensors}
         return [
             {name: array[row].copy() for name, array in arrays.items()}
-            | {"loss_curve": step_losses[np.isfinite(step_losses)]}
-            for row, step_losses in enumerate(losses_of_steps)
+            | {"loss_curve": losses_by_step[np.isfinite(losses_by_step)]}
+            for row, losses_by_step in enumerate(losses_of_steps)
         ]
 
     def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
@@ -138,7 +138,7 @@ class MLPTeacher(Teacher):
 
     def _train(
         self,
-        network_parameters: list[torch.Tensor],
+        weights_and_biases: list[torch.Tensor],
         *,
         inputs: torch.Tensor,
         labels: torch.Tensor,
@@ -148,7 +148,7 @@ class MLPTeacher(Teacher):
         """Trains the parameters of all teachers in place, and returns their losses, `[num_shards, num_steps]`.
 
         Args:
-            network_parameters: the weights and biases of both layers, stacked over teachers.
+            weights_and_biases: the weights and biases of both layers, stacked over teachers.
             inputs: the standardized inputs of each teacher, padded to n records, `[num_shards, n, num_features]`.
             labels: the label bits of each teacher, `[num_shards, n, num_labels]`.
             known_label_mask: 1 for each known label, `[num_shards, n, num_labels]`; None if all are known.
@@ -156,7 +156,7 @@ class MLPTeacher(Teacher):
                 remaining steps.
         """
         optimizer = StackedAdamW(
-            parameters=[parameter.detach() for parameter in network_parameters],
+            parameters=[parameter.detach() for parameter in weights_and_biases],
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
         )
@@ -171,15 +171,17 @@ class MLPTeacher(Teacher):
         first_rows = torch.arange(num_teachers, device=device)[:, None] * most_records
         losses_of_steps = inputs.new_full((num_teachers, minibatches.num_steps), math.nan)
         for step, minibatch in enumerate(minibatches):
-            is_active_teacher = torch.from_numpy(minibatch.num_records > 0).to(device)
+            has_records_in_step = torch.from_numpy(minibatch.records_per_part > 0).to(device)
             # The share of a record in its teacher's mean loss, 0 for padding.
-            is_record = np.arange(minibatch.record_rows.shape[1]) < minibatch.num_records[:, None]
-            record_share_array = is_record / np.maximum(minibatch.num_records, 1)[:, None]
+            is_record = (
+                np.arange(minibatch.record_rows.shape[1]) < minibatch.records_per_part[:, None]
+            )
+            record_share_array = is_record / np.maximum(minibatch.records_per_part, 1)[:, None]
             record_shares = torch.from_numpy(record_share_array.astype(np.float32)).to(device)
             # [num_shards, batch_size]
             record_indices = torch.from_numpy(minibatch.record_rows).to(device) + first_rows
             logits = _logits(
-                network_parameters, inputs=_select(all_inputs, row_indices=record_indices)
+                weights_and_biases, inputs=_select(all_inputs, row_indices=record_indices)
             )
             record_losses = _losses(
                 logits,
@@ -190,10 +192,10 @@ class MLPTeacher(Teacher):
             )
             teacher_losses = (record_losses * record_shares).sum(dim=1)
             # The losses are summed over teachers, never averaged, so each teacher moves as it would alone.
-            gradients = torch.autograd.grad(teacher_losses.sum(), network_parameters)
-            optimizer.step(gradients, is_active=is_active_teacher[:, None, None])
+            gradients = torch.autograd.grad(teacher_losses.sum(), weights_and_biases)
+            optimizer.step(gradients, is_active=has_records_in_step[:, None, None])
             losses_of_steps[:, step] = torch.where(
-                is_active_teacher, teacher_losses.detach(), math.nan
+                has_records_in_step, teacher_losses.detach(), math.nan
             )
         return losses_of_steps.cpu().numpy()
 
@@ -204,14 +206,14 @@ def _select(values: torch.Tensor, *, row_indices: torch.Tensor) -> torch.Tensor:
     return rows.view((*row_indices.shape, -1))
 
 
-def _logits(network_parameters: Sequence[torch.Tensor], *, inputs: torch.Tensor) -> torch.Tensor:
+def _logits(weights_and_biases: Sequence[torch.Tensor], *, inputs: torch.Tensor) -> torch.Tensor:
     """Returns the log-odds of several networks, `[num_models, n, num_labels]`.
 
     Args:
-        network_parameters: the weights and biases of both layers, stacked over networks.
+        weights_and_biases: the weights and biases of both layers, stacked over networks.
         inputs: n inputs for each network, `[num_models, n, num_features]`.
     """
-    hidden_weights, hidden_bias, output_weights, output_bias = network_parameters
+    hidden_weights, hidden_bias, output_weights, output_bias = weights_and_biases
     hidden_units = torch.baddbmm(hidden_bias, inputs, hidden_weights).relu()
     return torch.baddbmm(output_bias, hidden_units, output_weights)
 
@@ -383,26 +385,32 @@ class MLPStudent(ThresholdedStudent):
         )
         inputs_of_members = torch.from_numpy(input_rows).expand((num_members, -1, -1))
         initial_parameters = self._draw_initial(inputs_of_members, label_bits=label_bits, rng=rng)
-        parameters = [tensor.requires_grad_() for tensor in initial_parameters]
+        weights_and_biases = [tensor.requires_grad_() for tensor in initial_parameters]
         optimizer = torch.optim.AdamW(
-            parameters, lr=self.learning_rate, weight_decay=self.weight_decay
+            weights_and_biases, lr=self.learning_rate, weight_decay=self.weight_decay
         )
-        least_loss = math.inf
+        least_held_out_loss = math.inf
         for epoch in range(self.epochs + 1):  # Epoch 0 comes before the first step.
-            logits = _logits(parameters, inputs=inputs_of_members)
-            losses = _losses(logits, labels=label_bits, known_label_mask=known_label_tensor)
+            logits_of_members = _logits(weights_and_biases, inputs=inputs_of_members)
+            losses = _losses(
+                logits_of_members, labels=label_bits, known_label_mask=known_label_tensor
+            )
             training_loss = (losses * train_share).sum()
             held_out_loss = (losses * held_share).sum()
             if on_epoch is not None:
                 on_epoch(
                     epoch, {"loss": training_loss.item(), "held_out_loss": held_out_loss.item()}
                 )
-            if epoch == 0 or held_out_loss.item() < least_loss:
-                least_loss = held_out_loss.item()
-                held_out_probabilities = (logits.sigmoid() * is_held_out[..., None]).sum(dim=0)
+            if epoch == 0 or held_out_loss.item() < least_held_out_loss:
+                least_held_out_loss = held_out_loss.item()
+                held_out_probabilities = (logits_of_members.sigmoid() * is_held_out[..., None]).sum(
+                    dim=0
+                )
                 best_epoch = _Epoch(
                     epoch=epoch,
-                    parameters=[parameter.detach().numpy().copy() for parameter in parameters],
+                    parameters=[
+                        parameter.detach().numpy().copy() for parameter in weights_and_biases
+                    ],
                     held_out_probabilities=held_out_probabilities.detach().numpy(),
                 )
             optimizer.zero_grad()

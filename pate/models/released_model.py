@@ -56,7 +56,7 @@ class ReleasedModel(FlatModel):
             public_inputs,
             max_directions=len(weights) - 1,
             ridge=recipe.ridge_in_rounds,
-            kernel_from=1.0,
+            kernel_from_multiple=1.0,
             recipe=recipe,
         )
         constant_feature = recipe.constant_feature

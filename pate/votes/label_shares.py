@@ -176,7 +176,7 @@ class RecordShares(BlockShares):
         *,
         teacher_of: IntArray,
         num_teachers: int,
-        weights: FloatArray | None = None,
+        teacher_weights: FloatArray | None = None,
         known_label_mask: BoolArray | None = None,
     ) -> None:
         """Keeps the labels; nothing is computed yet.
@@ -185,14 +185,14 @@ class RecordShares(BlockShares):
             labels: bool `[num_records, num_labels]`, private.
             teacher_of: int `[num_records]`, the index of each record's teacher; every teacher has a record.
             num_teachers: the number of teachers.
-            weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
+            teacher_weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
             known_label_mask: bool `[num_records, num_labels]`, private, which labels are known; None if they have no
                 gaps.
         """
         self.num_teachers = num_teachers
         self.num_labels = labels.shape[1]
-        self.weights = weights
-        self.parts_of_a_teacher = 1 if weights is None else _PARTS_OF_A_TEACHER
+        self.weights = teacher_weights
+        self.parts_of_a_teacher = 1 if teacher_weights is None else _PARTS_OF_A_TEACHER
         self.have_gaps = known_label_mask is not None
         self._labels = labels
         self._known_label_mask = known_label_mask

@@ -72,7 +72,7 @@ class PublicPCA:
         max_directions: int,
         least_directions: int = 0,
         ridge: float | None = None,
-        kernel_from: float | None = None,
+        kernel_from_multiple: float | None = None,
         recipe: Recipe = DEFAULT_RECIPE,
     ) -> PublicPCA:
         """Returns features along at most `max_directions` directions, or `least_directions` if those are more.
@@ -85,9 +85,9 @@ class PublicPCA:
             least_directions: the number of directions that are kept even if the noise allows fewer, if the pool has as
                 many.
             ridge: the ridge as a multiple of the mean variance; None for the recipe's value for one matrix of votes.
-            kernel_from: kernel components are added if `max_directions` is more than this number times the number of
-                linear features; None for no kernel. The number of components is `max_directions` minus the number of
-                linear features, within the recipe's limits.
+            kernel_from_multiple: kernel components are added if `max_directions` is more than this number times the
+                number of linear features; None for no kernel. The number of components is `max_directions` minus the
+                number of linear features, within the recipe's limits.
             recipe: the tuned constants.
 
         Raises:
@@ -131,7 +131,9 @@ class PublicPCA:
             recipe.kernel_components_per_feature * num_linear,
             len(input_rows) // recipe.kernel_rows_per_component,
         )
-        has_room = kernel_from is not None and max_directions > kernel_from * num_linear
+        has_room = (
+            kernel_from_multiple is not None and max_directions > kernel_from_multiple * num_linear
+        )
         if num_components < 1 or not has_room:
             return linear_pca
         public_kernel = PublicKernel.fit(

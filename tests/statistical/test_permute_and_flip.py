@@ -10,7 +10,7 @@ from scipy.stats import binomtest, chisquare
 from pate.mechanisms import PeelingTopK, PermuteAndFlipTopK
 from pate.mechanisms.noise.exponential_coins import draw_lucky_place, draw_thinned_places
 from pate.mechanisms.noise.kinds import UNIT_NOISES
-from pate.mechanisms.noise.maxima import exponential_argmax, largest_distribution
+from pate.mechanisms.noise.maxima import exponential_noise_argmax, largest_distribution
 from tests.statistical.chi_square import chi_square_p_value
 
 DRAWS = 8_000
@@ -61,14 +61,16 @@ def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int],
     distribution = {}
     for first, p in enumerate(
         largest_distribution(
-            COUNT_VALUES / scale, class_sizes=CLASS_SIZES * 1.0, unit_noise=UNIT_NOISES[noise]
+            COUNT_VALUES / scale,
+            outcomes_per_class=CLASS_SIZES * 1.0,
+            unit_noise=UNIT_NOISES[noise],
         ).tolist()
     ):
         sizes_left = CLASS_SIZES - (np.arange(len(CLASS_SIZES)) == first)
         is_class_left = sizes_left > 0
         second_probs = largest_distribution(
             COUNT_VALUES[is_class_left] / scale,
-            class_sizes=sizes_left[is_class_left] * 1.0,
+            outcomes_per_class=sizes_left[is_class_left] * 1.0,
             unit_noise=UNIT_NOISES[noise],
         )
         distribution |= {
@@ -169,7 +171,7 @@ def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
         chances: Counter[tuple[int]] = Counter()
         for place, chance in zip(
             unpicked_places,
-            exponential_argmax(-(counts[unpicked_places] - counts[1]) / scale),
+            exponential_noise_argmax(-(counts[unpicked_places] - counts[1]) / scale),
             strict=True,
         ):
             chances[(int(counts[place]),)] += float(chance)

@@ -113,7 +113,7 @@ class BoundaryWrapper:
 
         lazy_uniforms = LazyUniforms.draw((len(outcome_probs_of_rows),), rng)
         outcome_indices = draw_index(
-            float_weights=outcome_probs_of_rows,
+            approximate_weights=outcome_probs_of_rows,
             lazy_uniforms=lazy_uniforms,
             make_encloser=make_encloser,
         )

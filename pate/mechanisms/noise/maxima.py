@@ -16,7 +16,7 @@ _NUM_NODES = 16
 _MAX_PANELS = 10_000
 
 
-def gumbel_argmax(values_in_scales: FloatArray) -> FloatArray:
+def gumbel_noise_argmax(values_in_scales: FloatArray) -> FloatArray:
     """Returns the probability of each index to have the largest sum value + Gumbel noise of scale 1, `[..., n]`.
 
     The probability is in proportion to exp(value), as in the exponential mechanism.
@@ -24,7 +24,7 @@ def gumbel_argmax(values_in_scales: FloatArray) -> FloatArray:
     return np.asarray(softmax(values_in_scales, axis=-1))
 
 
-def exponential_argmax(values_in_scales: FloatArray) -> FloatArray:
+def exponential_noise_argmax(values_in_scales: FloatArray) -> FloatArray:
     """Returns the probability of each index to have the largest sum value + exponential noise of mean 1, `[..., n]`.
 
     The distribution is that of permute-and-flip. With w = exp(value - largest value), index i has the probability
@@ -63,7 +63,7 @@ def _argmax_by_quadrature(values_in_scales: FloatArray, unit_noise: NoiseKind) -
 
     def compute_row_distribution(row_in_scales: FloatArray) -> FloatArray:
         return largest_distribution(
-            row_in_scales, class_sizes=np.ones(len(row_in_scales)), unit_noise=unit_noise
+            row_in_scales, outcomes_per_class=np.ones(len(row_in_scales)), unit_noise=unit_noise
         )
 
     return np.apply_along_axis(compute_row_distribution, -1, values_in_scales)
@@ -124,7 +124,7 @@ def ordered_distribution(
 
 
 def largest_distribution(
-    class_values_in_scales: FloatArray, class_sizes: FloatArray, unit_noise: NoiseKind
+    class_values_in_scales: FloatArray, outcomes_per_class: FloatArray, unit_noise: NoiseKind
 ) -> FloatArray:
     """Returns for each class the probability that the largest of all members' noisy values is one of its own, `[n]`.
 
@@ -132,7 +132,7 @@ def largest_distribution(
 
     Args:
         class_values_in_scales: the value of all members of each class, `[n]`.
-        class_sizes: the number of members of each class, `[n]`.
+        outcomes_per_class: the number of members of each class, `[n]`.
         unit_noise: the kind of noise, which each member has independently.
     """
     # A noisy value this far below the largest value is not the largest, except with a negligible probability.
@@ -144,7 +144,7 @@ def largest_distribution(
         unit_noise=unit_noise,
         start_value=lowest_winner + unit_noise.negligible_below,
     )
-    sizes_at_nodes = class_sizes[:, None, None]
+    sizes_at_nodes = outcomes_per_class[:, None, None]
     density_of_largest = sizes_at_nodes * densities_at_nodes * cdfs_at_nodes ** (sizes_at_nodes - 1)
     return _integral(
         density_of_largest * _products_over_other_indices(cdfs_at_nodes**sizes_at_nodes),

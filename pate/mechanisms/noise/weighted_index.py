@@ -27,7 +27,7 @@ _ERROR_PER_WEIGHT = 2.0**-49
 
 
 def draw_index(
-    float_weights: FloatArray,
+    approximate_weights: FloatArray,
     lazy_uniforms: LazyUniforms,
     make_encloser: Callable[[int], WeightEncloser],
     relative_error: float = 0.0,
@@ -35,15 +35,15 @@ def draw_index(
     """Draws one of n indices for each of Q rows, `[Q]`, with a probability in proportion to its exact weight.
 
     Args:
-        float_weights: the weights as floats, `[Q, n]`. The largest weight of a row is at least about 1. The errors of
-            the weights of a row add up to at most 2**-47 + n 2**-50 + `relative_error`, relative to the row's total
-            weight.
+        approximate_weights: the weights as floats, `[Q, n]`. The largest weight of a row is at least about 1. The
+            errors of the weights of a row add up to at most 2**-47 + n 2**-50 + `relative_error`, relative to the row's
+            total weight.
         lazy_uniforms: one uniform number for each row, `[Q]`.
         make_encloser: takes the number of a row, and returns the function that encloses its exact weights.
         relative_error: a bound on the relative error of the weights, beyond the rounding errors of a few operations.
     """
-    num_rows, num_weights = float_weights.shape
-    running_sums = float_weights.cumsum(axis=1)
+    num_rows, num_weights = approximate_weights.shape
+    running_sums = approximate_weights.cumsum(axis=1)
     totals = running_sums[:, -1]
     targets = lazy_uniforms.approximate() * totals
     margins = totals * (FEW_OPERATIONS + num_weights * _ERROR_PER_WEIGHT + 2 * relative_error)
@@ -83,17 +83,19 @@ def index_of(lazy_uniform: LazyUniform, enclose_weights: WeightEncloser) -> int:
 
 
 def exponential_encloser(
-    exponents: Sequence[Fraction], class_sizes: Sequence[int] | None = None
+    exponents: Sequence[Fraction], outcomes_per_class: Sequence[int] | None = None
 ) -> WeightEncloser:
     """Returns the function that encloses the weights size * exp(-exponent).
 
     Args:
         exponents: numbers >= 0, one for each index.
-        class_sizes: whole numbers >= 1, one for each index; None for 1.
+        outcomes_per_class: whole numbers >= 1, one for each index; None for 1.
     """
 
     def enclose_weights(decimal_digits: int) -> list[Interval]:
-        num_digits = decimal_digits + (0 if class_sizes is None else len(str(max(class_sizes))))
+        num_digits = decimal_digits + (
+            0 if outcomes_per_class is None else len(str(max(outcomes_per_class)))
+        )
         units_per_one = 10**num_digits
         interval_of = dict[Fraction, Interval]()
         for exponent in set(exponents):
@@ -103,11 +105,13 @@ def exponential_encloser(
                 math.ceil(upper_bound * units_per_one),
             )
         intervals = [interval_of[exponent] for exponent in exponents]
-        if class_sizes is None:
+        if outcomes_per_class is None:
             return intervals
         return [
             (class_size * lower_bound, class_size * upper_bound)
-            for class_size, (lower_bound, upper_bound) in zip(class_sizes, intervals, strict=True)
+            for class_size, (lower_bound, upper_bound) in zip(
+                outcomes_per_class, intervals, strict=True
+            )
         ]
 
     return enclose_weights
@@ -176,8 +180,10 @@ def softmax_encloser(deficits: FloatArray, noise_scale: float) -> WeightEncloser
         deficits: floats >= 0 without rounding error, `[n]`.
         noise_scale: the scale of the noise, > 0.
     """
-    exponents = [Fraction(deficit) / Fraction(noise_scale) for deficit in deficits.tolist()]
-    return exponential_encloser(exponents)
+    deficits_in_scales = [
+        Fraction(deficit) / Fraction(noise_scale) for deficit in deficits.tolist()
+    ]
+    return exponential_encloser(deficits_in_scales)
 
 
 def permute_and_flip_encloser(deficits: FloatArray, noise_scale: float) -> WeightEncloser:

@@ -103,10 +103,10 @@ class CanonicalTopK(BoundedRangeTopK):
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws a set of k indices for each histogram of a batch `[Q, d]`; returns `[Q, k]`, in rising order."""
-        num_classes_of_histogram = counts.shape[1] * (1 if self.gamma == 1 else self.k)
+        classes_per_histogram = counts.shape[1] * (1 if self.gamma == 1 else self.k)
         return draw_in_blocks(
             counts,
-            num_outcome_classes=num_classes_of_histogram,
+            classes_per_histogram=classes_per_histogram,
             draw_batch=partial(self._draw_sets, draw_classes=self._draw_class_of_each, rng=rng),
             draw_one=partial(self._draw_sets, draw_classes=self._draw_class_of_one, rng=rng),
         )
@@ -115,7 +115,7 @@ class CanonicalTopK(BoundedRangeTopK):
         """Returns the probability of each set of k indices, a tuple in rising order, for one histogram `[d]`."""
         num_counts = len(counts)
         set_classes = CanonicalClasses.all(num_ranks=num_counts, k=self.k)
-        class_sizes = np.array(
+        outcomes_per_class = np.array(
             [
                 float(set_classes.size(class_index))
                 for class_index in range(len(set_classes.first_missing_ranks))
@@ -124,20 +124,23 @@ class CanonicalTopK(BoundedRangeTopK):
         ranked_indices, falling_counts = falling_order(counts[None])
         values_of_classes = (
             -self.loss_weight_for(num_counts)
-            * set_classes.losses(falling_counts, share_of_smallest_count=self.gamma)[0]
+            * set_classes.losses(falling_counts, loss_share_of_smallest_count=self.gamma)[0]
         )
         class_probabilities = largest_distribution(
-            values_of_classes, class_sizes=class_sizes, unit_noise=UNIT_NOISES[self.noise]
+            values_of_classes,
+            outcomes_per_class=outcomes_per_class,
+            unit_noise=UNIT_NOISES[self.noise],
         )
         set_probabilities = dict(
             zip(
                 set_classes.rank_pairs,
-                (class_probabilities / class_sizes).tolist(),
+                (class_probabilities / outcomes_per_class).tolist(),
                 strict=True,
             )
         )
         distribution = {}
-        for ranks in combinations(range(num_counts), self.k):  # counted from 0, rising
+        all_ranks = range(num_counts)  # counted from 0
+        for ranks in combinations(all_ranks, self.k):  # rising
             index_set = tuple(sorted(ranked_indices[0, list(ranks)].tolist()))
             missing_ranks = [rank for rank in range(self.k) if ranks[rank] != rank]
             first_missing_rank = missing_ranks[0] if missing_ranks else self.k - 1
@@ -205,19 +208,19 @@ class CanonicalTopK(BoundedRangeTopK):
         """
         if self.noise != "gumbel":
             set_classes = CanonicalClasses.runs(
-                falling_counts[0], k=self.k, share_of_smallest_count=self.gamma
+                falling_counts[0], k=self.k, loss_share_of_smallest_count=self.gamma
             )
             return set_classes, self._draw_by_noise(
                 set_classes, falling_counts=falling_counts, rng=rng
             )
-        likely_classes = self._likely_classes(falling_counts[0])
+        likely_set_classes = self._likely_classes(falling_counts[0])
 
         @cache
         def make_classes_likely_first() -> CanonicalClasses:
             all_classes = CanonicalClasses.runs(
-                falling_counts[0], k=self.k, share_of_smallest_count=self.gamma
+                falling_counts[0], k=self.k, loss_share_of_smallest_count=self.gamma
             )
-            return all_classes.with_window_first(likely_classes)
+            return all_classes.with_window_first(likely_set_classes)
 
         def make_encloser_of_all() -> WeightEncloser:
             return self._weight_encloser(
@@ -226,7 +229,7 @@ class CanonicalTopK(BoundedRangeTopK):
 
         def make_encloser_of_window_and_rest(row: int) -> WeightEncloser:
             enclose_window_weights = self._weight_encloser(
-                likely_classes, falling_counts=falling_counts[row]
+                likely_set_classes, falling_counts=falling_counts[row]
             )
             return encloser_with_rest(
                 enclose_window_weights,
@@ -235,13 +238,13 @@ class CanonicalTopK(BoundedRangeTopK):
             )
 
         class_indices = self._draw_by_weight(
-            likely_classes,
+            likely_set_classes,
             falling_counts=falling_counts,
             make_encloser=make_encloser_of_window_and_rest,
             rng=rng,
         )
-        if int(class_indices.max()) < len(likely_classes.log_sizes):
-            return likely_classes, class_indices
+        if int(class_indices.max()) < len(likely_set_classes.log_nums_of_sets):
+            return likely_set_classes, class_indices
         return make_classes_likely_first(), class_indices
 
     def _draw_by_weight(
@@ -257,9 +260,9 @@ class CanonicalTopK(BoundedRangeTopK):
         By the Gumbel-max trick a class wins with a probability in proportion to its weight.
         """
         return draw_class(
-            log_weights=self._values_of(set_classes, falling_counts) + set_classes.log_sizes,
+            log_weights=self._values_of(set_classes, falling_counts) + set_classes.log_nums_of_sets,
             make_encloser=make_encloser,
-            log_rounding_error=set_classes.log_size_error,
+            log_rounding_error=set_classes.log_num_error,
             rng=rng,
         )
 
@@ -267,12 +270,16 @@ class CanonicalTopK(BoundedRangeTopK):
         self, set_classes: CanonicalClasses, *, falling_counts: IntArray
     ) -> WeightEncloser:
         """Returns the function that encloses the exact weights of the classes of one histogram `[d]`."""
-        losses = set_classes.losses(falling_counts, share_of_smallest_count=Fraction(self.gamma))
+        losses = set_classes.losses(
+            falling_counts, loss_share_of_smallest_count=Fraction(self.gamma)
+        )
         exponents = (
             Fraction(self.loss_weight_for(num_counts=len(falling_counts))) * losses
         ).tolist()
-        class_sizes = [set_classes.size(class_index) for class_index in range(len(exponents))]
-        return exponential_encloser(exponents, class_sizes=class_sizes)
+        outcomes_per_class = [
+            set_classes.size(class_index) for class_index in range(len(exponents))
+        ]
+        return exponential_encloser(exponents, outcomes_per_class=outcomes_per_class)
 
     def _draw_by_noise(
         self,
@@ -286,7 +293,9 @@ class CanonicalTopK(BoundedRangeTopK):
         A class wins with its value plus the largest of as many noises as it has sets.
         """
         values_of_classes = self._values_of(set_classes, falling_counts)
-        has_sets = np.broadcast_to(np.isfinite(set_classes.log_sizes), values_of_classes.shape)
+        has_sets = np.broadcast_to(
+            np.isfinite(set_classes.log_nums_of_sets), values_of_classes.shape
+        )
 
         # All rows share the classes and their sizes.
         def compute_class_size(row: int, class_index: int) -> int:
@@ -294,17 +303,17 @@ class CanonicalTopK(BoundedRangeTopK):
 
         drawn_noise = draw_largest(
             noise_kind=self.noise,
-            log_num_noises=np.where(has_sets, set_classes.log_sizes, 0.0),
+            log_num_noises=np.where(has_sets, set_classes.log_nums_of_sets, 0.0),
             count_noises=compute_class_size,
             rng=rng,
-            log_rounding_error=set_classes.log_size_error,
+            log_rounding_error=set_classes.log_num_error,
         )
 
         # Fractions are slow, and several classes of a row may need a comparison in fractions.
         @cache
         def compute_exact_losses(row: int) -> NDArray[Any]:
             return set_classes.losses(
-                falling_counts[row], share_of_smallest_count=Fraction(self.gamma)
+                falling_counts[row], loss_share_of_smallest_count=Fraction(self.gamma)
             )
 
         loss_weight = Fraction(self.loss_weight_for(num_counts=falling_counts.shape[1]))
@@ -323,7 +332,9 @@ class CanonicalTopK(BoundedRangeTopK):
     def _values_of(self, set_classes: CanonicalClasses, falling_counts: IntArray) -> FloatArray:
         """Returns minus the loss of each class, divided by the scale of the noise, as floats: `[q, n]`."""
         loss_weight = self.loss_weight_for(num_counts=falling_counts.shape[1])
-        return -loss_weight * set_classes.losses(falling_counts, share_of_smallest_count=self.gamma)
+        return -loss_weight * set_classes.losses(
+            falling_counts, loss_share_of_smallest_count=self.gamma
+        )
 
     def _likely_classes(self, falling_counts: IntArray) -> CanonicalClasses:
         """Returns the classes of one histogram `[d]` without those whose weight is negligible with Gumbel noise."""
@@ -334,10 +345,10 @@ class CanonicalTopK(BoundedRangeTopK):
                 falling_counts,
                 k=self.k,
                 loss_weight=loss_weight,
-                share_of_smallest_count=self.gamma,
+                loss_share_of_smallest_count=self.gamma,
             )
         set_classes = CanonicalClasses.runs(
-            falling_counts, k=self.k, share_of_smallest_count=self.gamma
+            falling_counts, k=self.k, loss_share_of_smallest_count=self.gamma
         )
         # There are at most d**k sets.
         log_num_sets = self.k * math.log(num_ranks)

@@ -24,25 +24,25 @@ class CanonicalClasses:
     """n classes of sets of k ranks out of 1..d. Rank 1 is that of the largest count, rank d that of the smallest.
 
     A class holds all sets with the same first missing rank and with a last rank in
-    `ranks_below_last` + 1..`largest_last_ranks`. So the ranks before the first missing rank are in each set, that rank
+    `smallest_last_ranks`..`largest_last_ranks`. So the ranks before the first missing rank are in each set, that rank
     is not, and ranks between it and the last one may be in the set or not. One class has a single set, the ranks 1..k:
     there the largest last rank is k, and the first missing rank is k or 0.
 
     Attributes:
         first_missing_ranks: the first missing rank of each class, `[n]`; 0 for a class that leaves the first missing
             rank open.
-        ranks_below_last: the last rank of a set is larger than this, `[n]`.
+        smallest_last_ranks: the last rank of a set is at least this, `[n]`.
         largest_last_ranks: the last rank of a set is at most this, `[n]`.
-        log_sizes: the logarithm of the number of sets of each class, `[n]`.
+        log_nums_of_sets: the logarithm of the number of sets of each class, `[n]`.
         k: the number of ranks in a set.
 
     Source: Shekelyan & Loukides 2022; docs/proofs/canonical_top_k.md.
     """
 
     first_missing_ranks: IntArray
-    ranks_below_last: IntArray
+    smallest_last_ranks: IntArray
     largest_last_ranks: IntArray
-    log_sizes: FloatArray
+    log_nums_of_sets: FloatArray
     k: int
 
     # These classes depend on sizes alone, so all histograms of one size share them.
@@ -50,12 +50,12 @@ class CanonicalClasses:
     @lru_cache(maxsize=32)
     def all(cls, num_ranks: int, k: int) -> Self:
         """Returns the class of the set of ranks 1..k, then one for each pair of a first missing and a last rank."""
-        return cls.runs(falling_counts=-np.arange(num_ranks), k=k, share_of_smallest_count=0.5)
+        return cls.runs(falling_counts=-np.arange(num_ranks), k=k, loss_share_of_smallest_count=0.5)
 
     @classmethod
     @lru_cache(maxsize=32)
     def by_worst(cls, num_ranks: int, k: int) -> Self:
-        """Returns one class for each last rank k..`num_ranks` of a set of k ranks, for `share_of_smallest_count` = 1.
+        """Returns one class for each last rank k..`num_ranks` of a set, for `loss_share_of_smallest_count` = 1.
 
         The loss of a set then depends on the smallest count in the set alone, and not on missing ranks.
         """
@@ -65,15 +65,20 @@ class CanonicalClasses:
         log_ratios = np.log((last_ranks[1:] - 1.0) / (last_ranks[1:] - k))
         return cls(
             first_missing_ranks=open_missing_ranks,
-            ranks_below_last=last_ranks - 1,
+            smallest_last_ranks=last_ranks,
             largest_last_ranks=last_ranks,
-            log_sizes=np.append(0.0, np.cumsum(log_ratios)),
+            log_nums_of_sets=np.append(0.0, np.cumsum(log_ratios)),
             k=k,
         )
 
     @classmethod
     def likely(
-        cls, falling_counts: IntArray, k: int, *, loss_weight: float, share_of_smallest_count: float
+        cls,
+        falling_counts: IntArray,
+        k: int,
+        *,
+        loss_weight: float,
+        loss_share_of_smallest_count: float,
     ) -> Self:
         """Returns the classes of one histogram, without classes of negligible weight.
 
@@ -83,11 +88,11 @@ class CanonicalClasses:
             falling_counts: counts in falling order, `[d]`.
             k: the size of a set.
             loss_weight: the factor of losses in the exponent; a set weighs exp(-loss_weight * loss).
-            share_of_smallest_count: the share of the smallest count in the set in the loss, in [0, 1).
+            loss_share_of_smallest_count: the share of the smallest count in the set in the loss, in [0, 1).
         """
         # Blocks of ranks behind rank k, by the deficit of a count, which is the k-th largest count less the count. A
         # block reaches from above one level of the deficit up to the next.
-        missing_ranks = np.arange(1, k + 1)
+        first_missing_ranks = np.arange(1, k + 1)
         kth_count = falling_counts[k - 1]
         largest_deficit = int(kth_count - falling_counts[-1])
         inner_deficit_levels = np.geomspace(1, max(largest_deficit, 1), _NUM_LEVELS).astype(
@@ -97,20 +102,20 @@ class CanonicalClasses:
         smallest_deficits = np.append(0, deficit_levels[:-1] + 1)
         block_end_ranks = np.searchsorted(-falling_counts, deficit_levels - kth_count, side="right")
         has_ranks = block_end_ranks > k
-        log_sizes = np.full((k, len(deficit_levels)), -np.inf)
+        log_nums_of_sets = np.full((len(first_missing_ranks), len(deficit_levels)), -np.inf)
         if has_ranks.any():
-            log_sizes[:, has_ranks] = _log_sizes(
-                missing_ranks=missing_ranks,
-                ranks_below_last=np.full(has_ranks.sum(), k),
+            log_nums_of_sets[:, has_ranks] = _log_nums_of_sets(
+                first_missing_ranks=first_missing_ranks,
+                smallest_last_ranks=np.full(has_ranks.sum(), k + 1),
                 largest_last_ranks=block_end_ranks[has_ranks],
                 k=k,
             )
         # A bound on the weight of all sets with a first missing rank whose last rank is in a block: [k, blocks].
-        smallest_losses = (1 - share_of_smallest_count) * (
-            falling_counts[missing_ranks - 1, None] - kth_count
+        smallest_losses = (1 - loss_share_of_smallest_count) * (
+            falling_counts[first_missing_ranks - 1, None] - kth_count
         )
-        smallest_losses = smallest_losses + share_of_smallest_count * smallest_deficits
-        log_weights_by_rank_and_block = log_sizes - loss_weight * smallest_losses
+        smallest_losses = smallest_losses + loss_share_of_smallest_count * smallest_deficits
+        log_weights_by_rank_and_block = log_nums_of_sets - loss_weight * smallest_losses
         # Bounds on the weight of each block and all blocks behind it, which fall, and of each first missing rank and
         # all ranks before it, which rise.
         log_weights_by_block = np.logaddexp.reduce(log_weights_by_rank_and_block, axis=0)
@@ -124,7 +129,7 @@ class CanonicalClasses:
         return cls.runs(
             falling_counts=falling_counts,
             k=k,
-            share_of_smallest_count=share_of_smallest_count,
+            loss_share_of_smallest_count=loss_share_of_smallest_count,
             smallest_missing_rank=1 + num_negligible_ranks,
             largest_last_rank=int(block_end_ranks[num_blocks - 1]) if num_blocks else k,
         )
@@ -135,7 +140,7 @@ class CanonicalClasses:
         falling_counts: IntArray,
         k: int,
         *,
-        share_of_smallest_count: float,
+        loss_share_of_smallest_count: float,
         smallest_missing_rank: int = 1,
         largest_last_rank: int | None = None,
     ) -> Self:
@@ -144,68 +149,74 @@ class CanonicalClasses:
         Args:
             falling_counts: counts in falling order, `[d]`.
             k: the size of a set.
-            share_of_smallest_count: the share of the smallest count in the set in the loss. With 0 all last ranks share
-                a class. With 1 all first missing ranks share a class.
+            loss_share_of_smallest_count: the share of the smallest count in the set in the loss. With 0 all last ranks
+                share a class. With 1 all first missing ranks share a class.
             smallest_missing_rank: the smallest first missing rank of a class.
             largest_last_rank: the largest last rank of a class; None for d.
         """
-        if share_of_smallest_count == 1:
+        if loss_share_of_smallest_count == 1:
             return cls.by_worst(num_ranks=len(falling_counts), k=k)
         if largest_last_rank is None:
             largest_last_rank = len(falling_counts)
         # Last ranks form runs of equal losses.
         last_counts = falling_counts[k:largest_last_rank]
         counts_of_last_ranks = (
-            last_counts if share_of_smallest_count > 0 else np.zeros(len(last_counts))
+            last_counts if loss_share_of_smallest_count > 0 else np.zeros(len(last_counts))
         )
-        ranks_below_runs = np.empty(0, dtype=np.int64)
+        first_ranks_of_runs = np.empty(0, dtype=np.int64)
         if len(counts_of_last_ranks) > 0:
-            ranks_below_runs = k + np.flatnonzero(np.diff(counts_of_last_ranks, prepend=np.inf))
-        last_ranks_of_runs = np.append(ranks_below_runs[1:], largest_last_rank)[
-            : len(ranks_below_runs)
+            run_starts = np.flatnonzero(np.diff(counts_of_last_ranks, prepend=np.inf))
+            first_ranks_of_runs = k + 1 + run_starts
+        last_ranks_of_runs = np.append(first_ranks_of_runs[1:] - 1, largest_last_rank)[
+            : len(first_ranks_of_runs)
         ]
-        missing_ranks = np.arange(smallest_missing_rank, k + 1)
-        log_sizes = _log_sizes(
-            missing_ranks=missing_ranks,
-            ranks_below_last=ranks_below_runs,
+        first_missing_ranks = np.arange(smallest_missing_rank, k + 1)
+        log_nums_of_sets = _log_nums_of_sets(
+            first_missing_ranks=first_missing_ranks,
+            smallest_last_ranks=first_ranks_of_runs,
             largest_last_ranks=last_ranks_of_runs,
             k=k,
         )
         # The set of ranks 1..k comes first, then each first missing rank with each run.
         return cls(
-            first_missing_ranks=np.append(k, np.repeat(missing_ranks, len(ranks_below_runs))),
-            ranks_below_last=np.append(k - 1, np.tile(ranks_below_runs, len(missing_ranks))),
-            largest_last_ranks=np.append(k, np.tile(last_ranks_of_runs, len(missing_ranks))),
-            log_sizes=np.append(0.0, log_sizes),
+            first_missing_ranks=np.append(
+                k, np.repeat(first_missing_ranks, len(first_ranks_of_runs))
+            ),
+            smallest_last_ranks=np.append(
+                k, np.tile(first_ranks_of_runs, len(first_missing_ranks))
+            ),
+            largest_last_ranks=np.append(k, np.tile(last_ranks_of_runs, len(first_missing_ranks))),
+            log_nums_of_sets=np.append(0.0, log_nums_of_sets),
             k=k,
         )
 
     @property
-    def log_size_error(self) -> float:
-        """A bound on the rounding error of each entry of `log_sizes`."""
-        largest_log_size = float(np.abs(self.log_sizes[np.isfinite(self.log_sizes)]).max())
-        num_steps = len(self.log_sizes) + self.k + 8
-        return num_steps * 2.0**-52 * (1 + largest_log_size)
+    def log_num_error(self) -> float:
+        """A bound on the rounding error of each entry of `log_nums_of_sets`."""
+        log_nums_of_some_sets = self.log_nums_of_sets[np.isfinite(self.log_nums_of_sets)]
+        largest_log_num = float(np.abs(log_nums_of_some_sets).max())
+        num_steps = len(self.log_nums_of_sets) + self.k + 8
+        return num_steps * 2.0**-52 * (1 + largest_log_num)
 
-    def with_window_first(self, likely_classes: Self) -> Self:
-        """Returns the same classes in another order, which begins with `likely_classes` in their order."""
+    def with_window_first(self, likely_set_classes: Self) -> Self:
+        """Returns the same classes in another order, which begins with `likely_set_classes` in their order."""
         place_of_rank_pair = {
-            rank_pair: place for place, rank_pair in enumerate(likely_classes.rank_pairs)
+            rank_pair: place for place, rank_pair in enumerate(likely_set_classes.rank_pairs)
         }
-        places_in_likely_classes = [
+        window_places_of_classes = [
             place_of_rank_pair.get(rank_pair, len(place_of_rank_pair))
             for rank_pair in self.rank_pairs
         ]
-        return self.at(np.argsort(places_in_likely_classes, kind="stable"))
+        return self.at(np.argsort(window_places_of_classes, kind="stable"))
 
     def at(self, class_indices: IntArray | slice) -> Self:
         """Returns the classes at the given m places, in the order of the places."""
         return replace(
             self,
             first_missing_ranks=self.first_missing_ranks[class_indices],
-            ranks_below_last=self.ranks_below_last[class_indices],
+            smallest_last_ranks=self.smallest_last_ranks[class_indices],
             largest_last_ranks=self.largest_last_ranks[class_indices],
-            log_sizes=self.log_sizes[class_indices],
+            log_nums_of_sets=self.log_nums_of_sets[class_indices],
         )
 
     @property
@@ -218,7 +229,7 @@ class CanonicalClasses:
     def size(self, class_index: int) -> int:
         """Returns the exact number of sets of the class at a place."""
         first_missing_rank = int(self.first_missing_ranks[class_index])
-        rank_below_last = int(self.ranks_below_last[class_index])
+        smallest_last_rank = int(self.smallest_last_ranks[class_index])
         largest_last_rank = int(self.largest_last_ranks[class_index])
         if first_missing_rank == largest_last_rank:
             return 1
@@ -226,29 +237,30 @@ class CanonicalClasses:
         num_before = max(first_missing_rank - 1, 0)
         num_chosen = self.k - num_before
         return comb(largest_last_rank - first_missing_rank, num_chosen) - comb(
-            rank_below_last - first_missing_rank, num_chosen
+            smallest_last_rank - 1 - first_missing_rank, num_chosen
         )
 
-    def losses(self, falling_counts: IntArray, share_of_smallest_count: Any) -> NDArray[Any]:
+    def losses(self, falling_counts: IntArray, loss_share_of_smallest_count: Any) -> NDArray[Any]:
         """Returns the loss of each class, less the loss of the set of the k largest counts: `[..., n]`.
 
         Args:
             falling_counts: counts in falling order, `[..., d]`.
-            share_of_smallest_count: the share of the smallest count in the set in the loss. A `Fraction` makes all
+            loss_share_of_smallest_count: the share of the smallest count in the set in the loss. A `Fraction` makes all
                 losses fractions.
         """
         # The largest count outside the set, and the smallest count in the set, less the k-th largest count.
         kth_counts = falling_counts[..., [self.k - 1]]
-        # 0 stands for a class with any missing rank, whose counts are not read, as share_of_smallest_count is then 1.
+        # Ranks are counted from 1, places from 0. A rank 0 stands for a class with any missing rank, whose counts are
+        # not read, as `loss_share_of_smallest_count` is then 1.
         missing_places = np.maximum(self.first_missing_ranks - 1, 0)
         largest_counts_outside_set = falling_counts[..., missing_places] - kth_counts
         smallest_counts_inside_set = falling_counts[..., self.largest_last_ranks - 1] - kth_counts
-        if isinstance(share_of_smallest_count, Fraction):
+        if isinstance(loss_share_of_smallest_count, Fraction):
             largest_counts_outside_set = largest_counts_outside_set.astype(object)
             smallest_counts_inside_set = smallest_counts_inside_set.astype(object)
         return np.asarray(
-            (1 - share_of_smallest_count) * largest_counts_outside_set
-            - share_of_smallest_count * smallest_counts_inside_set
+            (1 - loss_share_of_smallest_count) * largest_counts_outside_set
+            - loss_share_of_smallest_count * smallest_counts_inside_set
         )
 
     def draw_members(self, class_indices: IntArray, rng: np.random.Generator) -> IntArray:
@@ -261,37 +273,37 @@ class CanonicalClasses:
         Returns:
             The ranks of each set, counted from 0, in rising order: `[Q, k]`.
         """
-        first_missing_ranks = self.first_missing_ranks[class_indices]
-        ranks_below_last = self.ranks_below_last[class_indices]
-        largest_last_ranks = self.largest_last_ranks[class_indices]
-        last_ranks = np.array(
+        first_missing_ranks_by_row = self.first_missing_ranks[class_indices]
+        smallest_last_ranks_by_row = self.smallest_last_ranks[class_indices]
+        largest_last_ranks_by_row = self.largest_last_ranks[class_indices]
+        last_ranks_by_row = np.array(
             [
                 self._draw_last_rank(
                     first_rank_not_in_set=first_rank_not_in_set,
-                    rank_below_last=rank_below_last,
+                    smallest_last_rank=smallest_last_rank,
                     largest_last_rank=largest_last_rank,
                     rng=rng,
                 )
-                for first_rank_not_in_set, rank_below_last, largest_last_rank in zip(
-                    first_missing_ranks.tolist(),
-                    ranks_below_last.tolist(),
-                    largest_last_ranks.tolist(),
+                for first_rank_not_in_set, smallest_last_rank, largest_last_rank in zip(
+                    first_missing_ranks_by_row.tolist(),
+                    smallest_last_ranks_by_row.tolist(),
+                    largest_last_ranks_by_row.tolist(),
                     strict=True,
                 )
             ]
         )
         # In a random order of all ranks, counted from 0, the first few between the missing and the last rank are in
         # the set.
-        all_ranks = np.tile(np.arange(int(last_ranks.max())), (len(class_indices), 1))
+        all_ranks = np.tile(np.arange(int(last_ranks_by_row.max())), (len(class_indices), 1))
         ranks_in_random_order = rng.permuted(all_ranks, axis=1)
-        is_between = (ranks_in_random_order >= first_missing_ranks[:, None]) & (
-            ranks_in_random_order < last_ranks[:, None] - 1
+        is_between = (ranks_in_random_order >= first_missing_ranks_by_row[:, None]) & (
+            ranks_in_random_order < last_ranks_by_row[:, None] - 1
         )
-        num_before_missing = np.maximum(first_missing_ranks - 1, 0)
+        num_before_missing = np.maximum(first_missing_ranks_by_row - 1, 0)
         num_between = self.k - 1 - num_before_missing
         is_chosen = is_between & (np.cumsum(is_between, axis=1) <= num_between[:, None])
-        is_before_missing = ranks_in_random_order < first_missing_ranks[:, None] - 1
-        is_last = ranks_in_random_order == last_ranks[:, None] - 1
+        is_before_missing = ranks_in_random_order < first_missing_ranks_by_row[:, None] - 1
+        is_last = ranks_in_random_order == last_ranks_by_row[:, None] - 1
         is_in_set = is_chosen | is_before_missing | is_last
         return np.sort(ranks_in_random_order[is_in_set].reshape(len(class_indices), self.k), axis=1)
 
@@ -299,31 +311,31 @@ class CanonicalClasses:
         self,
         *,
         first_rank_not_in_set: int,
-        rank_below_last: int,
+        smallest_last_rank: int,
         largest_last_rank: int,
         rng: np.random.Generator,
     ) -> int:
         """Draws the last rank of a uniform set of k ranks with a given first rank that is not in the set; 0 for any.
 
-        The last rank lies in rank_below_last + 1..largest_last_rank.
+        The last rank lies in smallest_last_rank..largest_last_rank.
         """
-        if largest_last_rank - rank_below_last == 1:
+        if smallest_last_rank == largest_last_rank:
             return largest_last_rank
-        # The logarithm of the number of sets that end at a rank, divided by the number that end at rank_below_last + 1.
-        earlier_ranks = np.arange(rank_below_last + 1, largest_last_rank)
+        # The logarithm of the number of sets that end at a rank, divided by the number that end at smallest_last_rank.
+        earlier_ranks = np.arange(smallest_last_rank, largest_last_rank)
         log_ratios = np.log((earlier_ranks - first_rank_not_in_set) / (earlier_ranks - self.k))
-        log_nums_ending_at_ranks = np.append(0.0, np.cumsum(log_ratios))
+        log_nums_of_sets_by_last_rank = np.append(0.0, np.cumsum(log_ratios))
         rounding_error = (
-            len(log_nums_ending_at_ranks)
+            len(log_nums_of_sets_by_last_rank)
             * 2.0**-52
-            * (1 + float(np.abs(log_nums_ending_at_ranks).max()))
+            * (1 + float(np.abs(log_nums_of_sets_by_last_rank).max()))
         )
         # Before the missing rank stand all ranks; 0 stands for any missing rank, with none before it.
         num_before_missing = max(first_rank_not_in_set - 1, 0)
         num_between = self.k - 1 - num_before_missing
         exact_sizes = [
-            comb(rank - first_rank_not_in_set, num_between)
-            for rank in range(rank_below_last, largest_last_rank)
+            comb(last_rank - 1 - first_rank_not_in_set, num_between)
+            for last_rank in range(smallest_last_rank, largest_last_rank + 1)
         ]
 
         def enclose_sizes(decimal_digits: int) -> list[Interval]:
@@ -333,22 +345,26 @@ class CanonicalClasses:
             return enclose_sizes
 
         drawn_steps = draw_class(
-            log_weights=log_nums_ending_at_ranks[None],
+            log_weights=log_nums_of_sets_by_last_rank[None],
             make_encloser=make_encloser,
             log_rounding_error=rounding_error,
             rng=rng,
         )
-        return rank_below_last + 1 + int(drawn_steps[0])
+        return smallest_last_rank + int(drawn_steps[0])
 
 
-def _log_sizes(
-    *, missing_ranks: IntArray, ranks_below_last: IntArray, largest_last_ranks: IntArray, k: int
+def _log_nums_of_sets(
+    *,
+    first_missing_ranks: IntArray,
+    smallest_last_ranks: IntArray,
+    largest_last_ranks: IntArray,
+    k: int,
 ) -> FloatArray:
-    """Returns the log of the number of sets of each class, log(C(high - f, k - f + 1) - C(low - f, k - f + 1)).
+    """Returns the log of the number of sets of each class, log(C(high - f, k - f + 1) - C(low - 1 - f, k - f + 1)).
 
     Args:
-        missing_ranks: the first missing ranks f, rising, of which the last is k: `[F]`.
-        ranks_below_last: the numbers low; last ranks are larger than this: `[R]`.
+        first_missing_ranks: the first missing ranks f, rising, of which the last is k: `[F]`.
+        smallest_last_ranks: the numbers low; last ranks are at least this: `[R]`.
         largest_last_ranks: the numbers high; last ranks are at most this: `[R]`.
         k: the size of a set.
 
@@ -356,11 +372,12 @@ def _log_sizes(
         One entry for each first missing rank and each range of last ranks, `[F, R]`.
     """
     # Binomial coefficients by recursion over f = k, k - 1, …: each row is the row before times one factor.
-    f = missing_ranks[::-1, None].astype(np.float64)
+    f = first_missing_ranks[::-1, None].astype(np.float64)
     log_num_up_to_largest = np.cumsum(np.log((largest_last_ranks - f) / (k - f + 1)), axis=0)
     with np.errstate(divide="ignore"):  # a share of 0 has the logarithm minus infinity
-        # The share of the sets whose last rank is at most `ranks_below_last`.
-        log_share_up_to_below = np.cumsum(
-            np.log1p((ranks_below_last - largest_last_ranks) / (largest_last_ranks - f)), axis=0
+        # The share of the sets whose last rank is below `smallest_last_ranks`.
+        log_share_below_smallest = np.cumsum(
+            np.log1p((smallest_last_ranks - 1 - largest_last_ranks) / (largest_last_ranks - f)),
+            axis=0,
         )
-    return np.asarray((log_num_up_to_largest + np.log(-np.expm1(log_share_up_to_below)))[::-1])
+    return np.asarray((log_num_up_to_largest + np.log(-np.expm1(log_share_below_smallest)))[::-1])

@@ -20,7 +20,7 @@ Draw = Callable[[IntArray], IntArray]
 
 
 def draw_in_blocks(
-    counts: IntArray, num_outcome_classes: int, *, draw_batch: Draw, draw_one: Draw
+    counts: IntArray, classes_per_histogram: int, *, draw_batch: Draw, draw_one: Draw
 ) -> IntArray:
     """Draws k indices for each of Q histograms: in blocks if a histogram has few classes, otherwise one by one.
 
@@ -28,16 +28,16 @@ def draw_in_blocks(
 
     Args:
         counts: `[Q, d]`.
-        num_outcome_classes: the number of classes of one histogram.
+        classes_per_histogram: the number of classes of one histogram.
         draw_batch: draws the indices of the histograms of one block, with few classes each.
         draw_one: draws the indices of one histogram with many classes, from `[1, d]`.
 
     Returns:
         The indices of all histograms, `[Q, k]`.
     """
-    if num_outcome_classes > _FEW_CLASSES:
+    if classes_per_histogram > _FEW_CLASSES:
         return np.concatenate([draw_one(histogram[None]) for histogram in counts])
-    rows_per_block = max(1, _CLASSES_PER_BLOCK // num_outcome_classes)
+    rows_per_block = max(1, _CLASSES_PER_BLOCK // classes_per_histogram)
     indices_of_blocks = [
         draw_batch(counts[first_row : first_row + rows_per_block])
         for first_row in range(0, len(counts), rows_per_block)

@@ -109,7 +109,7 @@ class JointMechanism(TopKMechanism):
         """Draws a sequence of k indices for each histogram of a batch `[Q, d]`: `[Q, k]`."""
         return draw_in_blocks(
             counts,
-            num_outcome_classes=self.k * counts.shape[1],
+            classes_per_histogram=self.k * counts.shape[1],
             draw_batch=partial(self._draw_sequences, draw_classes=self.draw_class_of_each, rng=rng),
             draw_one=partial(self._draw_sequences, draw_classes=self.draw_class_of_one, rng=rng),
         )
@@ -206,15 +206,17 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         Only a window of likely classes is computed, and all classes only if the uniform number of the draw falls
         outside of the window.
         """
-        likely_classes = JointClasses.likely(falling_counts, k=self.k, loss_weight=self.loss_weight)
-        make_encloser_of_window = partial(self._weight_encloser, likely_classes)
+        likely_sequence_classes = JointClasses.likely(
+            falling_counts, k=self.k, loss_weight=self.loss_weight
+        )
+        make_encloser_of_window = partial(self._weight_encloser, likely_sequence_classes)
         largest_loss = int(falling_counts[0, 0] - falling_counts[0, -1])
-        if likely_classes.loss_window == (-1, largest_loss):
+        if likely_sequence_classes.loss_window == (-1, largest_loss):
             # The window holds all classes.
             class_places = self._draw_by_weight(
-                likely_classes, make_encloser=make_encloser_of_window, rng=rng
+                likely_sequence_classes, make_encloser=make_encloser_of_window, rng=rng
             )
-            return likely_classes, class_places
+            return likely_sequence_classes, class_places
 
         # There are two lists of weights. The short one has the classes in the window and, as last entry, one interval
         # for all others. That interval begins at 0, so no draw ends there: a draw that comes so far goes on with the
@@ -224,11 +226,15 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         def all_classes() -> tuple[JointClasses, IntArray]:
             """Returns all classes, and their places in an order that begins with the window."""
             sequence_classes = JointClasses.from_counts(falling_counts, k=self.k)
-            return sequence_classes, sequence_classes.places_with_window_first(likely_classes)
+            return sequence_classes, sequence_classes.places_with_window_first(
+                likely_sequence_classes
+            )
 
         def make_encloser_of_all() -> WeightEncloser:
-            sequence_classes, places_window_first = all_classes()
-            return self._weight_encloser(sequence_classes, row=0, class_places=places_window_first)
+            sequence_classes, places_of_all_classes = all_classes()
+            return self._weight_encloser(
+                sequence_classes, row=0, class_places=places_of_all_classes
+            )
 
         def make_encloser_of_window_and_rest(row: int) -> WeightEncloser:
             return encloser_with_rest(
@@ -237,14 +243,14 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
                 make_encloser_of_all=make_encloser_of_all,
             )
 
-        drawn_numbers = self._draw_by_weight(
-            likely_classes, make_encloser=make_encloser_of_window_and_rest, rng=rng
+        indices_in_long_list = self._draw_by_weight(
+            likely_sequence_classes, make_encloser=make_encloser_of_window_and_rest, rng=rng
         )
-        num_classes_in_window = likely_classes.losses.shape[1]
-        if int(drawn_numbers.max()) < num_classes_in_window:
-            return likely_classes, drawn_numbers
-        sequence_classes, places_window_first = all_classes()
-        return sequence_classes, places_window_first[drawn_numbers]
+        num_classes_in_window = likely_sequence_classes.losses.shape[1]
+        if int(indices_in_long_list.max()) < num_classes_in_window:
+            return likely_sequence_classes, indices_in_long_list
+        sequence_classes, places_of_all_classes = all_classes()
+        return sequence_classes, places_of_all_classes[indices_in_long_list]
 
     def _draw_by_weight(
         self,
@@ -273,15 +279,17 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
                 weights; None for all classes, by rising loss.
         """
         losses_of_classes = sequence_classes.losses[row].tolist()
-        class_sizes = list(sequence_classes.sizes(row=row))
+        outcomes_per_class = list(sequence_classes.sizes(row=row))
         if class_places is not None:
             losses_of_classes = [
                 losses_of_classes[class_place] for class_place in class_places.tolist()
             ]
-            class_sizes = [class_sizes[class_place] for class_place in class_places.tolist()]
+            outcomes_per_class = [
+                outcomes_per_class[class_place] for class_place in class_places.tolist()
+            ]
         loss_weight = Fraction(self.loss_weight)
         exponents = [loss_weight * loss for loss in losses_of_classes]
-        return exponential_encloser(exponents, class_sizes=class_sizes)
+        return exponential_encloser(exponents, outcomes_per_class=outcomes_per_class)
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
@@ -401,13 +409,15 @@ class PermuteAndFlipJointTopK(JointMechanism):
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         sequences, losses_of_sequences = self.losses_of(counts)
-        distinct_losses, loss_indices_of_sequences, class_sizes = np.unique(
+        distinct_losses, loss_indices_of_sequences, outcomes_per_class = np.unique(
             losses_of_sequences, return_inverse=True, return_counts=True
         )
         class_probabilities = largest_distribution(
             -self.loss_weight * distinct_losses,
-            class_sizes=class_sizes.astype(np.float64),
+            outcomes_per_class=outcomes_per_class.astype(np.float64),
             unit_noise=UNIT_NOISES["exponential"],
         )
-        probabilities_of_sequences = (class_probabilities / class_sizes)[loss_indices_of_sequences]
+        probabilities_of_sequences = (class_probabilities / outcomes_per_class)[
+            loss_indices_of_sequences
+        ]
         return dict(zip(sequences, probabilities_of_sequences.tolist(), strict=True))

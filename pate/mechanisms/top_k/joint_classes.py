@@ -55,20 +55,22 @@ class JointClasses:
         k: int,
         *,
         splits_ties: bool = False,
-        loss_below: int = -1,
+        largest_loss_below_window: int = -1,
         largest_loss: int | None = None,
-        log_num_below: float = 0.0,
+        log_num_below_window: float = 0.0,
     ) -> Self:
-        """Returns the classes with a loss in (loss_below, largest_loss], and the class of the sequence 0, 1, …, k - 1.
+        """Returns the classes with a loss in a window, and the class of the sequence 0, 1, …, k - 1.
+
+        The window is (largest_loss_below_window, largest_loss].
 
         Args:
             falling_counts: counts in falling order, `[1, d]`; `[Q, d]` is allowed with `splits_ties`.
             k: the number of positions.
             splits_ties: True for one class for each position and rank. False for one class for each position and
                 distinct count.
-            loss_below: the classes have losses above this.
+            largest_loss_below_window: the classes have losses above this.
             largest_loss: the classes have losses up to this; None for the largest loss of all sequences.
-            log_num_below: the log of the number of sequences with a loss of at most `loss_below`.
+            log_num_below_window: the log of the number of sequences with a loss of at most `largest_loss_below_window`.
         """
         first_histogram = falling_counts[0]
         if largest_loss is None:
@@ -80,59 +82,61 @@ class JointClasses:
             else np.flatnonzero(np.diff(first_histogram, prepend=first_histogram[0] + 1))
         )
         rank_run_ends = np.append(rank_run_starts[1:], len(first_histogram))
-        # At each position, the runs from `first_run_indices` to before `end_run_indices` have losses in (loss_below,
-        # largest_loss].
-        all_positions = np.arange(k)[::-1]
-        position_counts = first_histogram[all_positions]
+        # At each position, the runs from `first_run_indices` to before `end_run_indices` have losses in
+        # (largest_loss_below_window, largest_loss].
+        positions_of_sequence = np.arange(k)[::-1]
+        position_counts = first_histogram[positions_of_sequence]
         negated_counts_of_runs = -first_histogram[rank_run_starts]
         end_run_indices = np.searchsorted(
             negated_counts_of_runs, largest_loss - position_counts, side="right"
         )
         num_skipped_runs = np.searchsorted(
-            negated_counts_of_runs, loss_below - position_counts, side="right"
+            negated_counts_of_runs, largest_loss_below_window - position_counts, side="right"
         )
         run_indices_behind_positions = np.searchsorted(
-            rank_run_ends, all_positions + 1, side="right"
+            rank_run_ends, positions_of_sequence + 1, side="right"
         )
         first_run_indices = np.maximum(run_indices_behind_positions, num_skipped_runs)
         # One class for each position and each of its runs.
         num_runs_by_position = np.maximum(end_run_indices - first_run_indices, 0)
-        class_positions = np.repeat(all_positions, num_runs_by_position)
+        loss_positions = np.repeat(positions_of_sequence, num_runs_by_position)
         run_offsets = np.repeat(
             first_run_indices - np.cumsum(num_runs_by_position) + num_runs_by_position,
             num_runs_by_position,
         )
         run_indices = np.arange(num_runs_by_position.sum()) + run_offsets
-        first_ranks = np.maximum(rank_run_starts[run_indices], class_positions + 1)
+        first_ranks = np.maximum(rank_run_starts[run_indices], loss_positions + 1)
         end_ranks = rank_run_ends[run_indices]
         # The number of sequences up to a loss is a product of k factors, one for each position: the number of ranks
         # that the loss allows there, less the ranks used before. A class (i, first, last) raises the i-th factor from
         # first - i to last - i, so it adds a share (last - first) / (first - i) to the number. The first class begins
-        # with exp(log_num_below) sequences.
+        # with exp(log_num_below_window) sequences.
         log_growth_factors = np.append(
-            log_num_below, np.log((end_ranks - class_positions) / (first_ranks - class_positions))
+            log_num_below_window,
+            np.log((end_ranks - loss_positions) / (first_ranks - loss_positions)),
         )
-        log_shares = np.append(
-            0.0, np.log((end_ranks - first_ranks) / (first_ranks - class_positions))
+        log_added_shares = np.append(
+            0.0, np.log((end_ranks - first_ranks) / (first_ranks - loss_positions))
         )
-        class_positions = np.append(k, class_positions)
+        loss_positions = np.append(k, loss_positions)
         first_ranks = np.append(0, first_ranks)
         end_ranks = np.append(1, end_ranks)
-        best_counts = falling_counts[:, np.minimum(class_positions, first_ranks)]
-        classes_by_loss, losses = stable_sort(best_counts - falling_counts[:, first_ranks])
+        counts_at_positions = falling_counts[:, np.minimum(loss_positions, first_ranks)]
+        losses_of_classes = counts_at_positions - falling_counts[:, first_ranks]
+        classes_by_loss, losses = stable_sort(losses_of_classes)
         log_num_before = (
             np.cumsum(log_growth_factors[classes_by_loss], axis=1)
             - log_growth_factors[classes_by_loss]
         )
         return cls(
             falling_counts=falling_counts,
-            positions=class_positions,
+            positions=loss_positions,
             first_ranks=first_ranks,
             end_ranks=end_ranks,
             classes_by_loss=classes_by_loss,
             losses=losses,
-            log_sizes=log_num_before + log_shares[classes_by_loss],
-            loss_window=(loss_below, largest_loss),
+            log_sizes=log_num_before + log_added_shares[classes_by_loss],
+            loss_window=(largest_loss_below_window, largest_loss),
         )
 
     @classmethod
@@ -157,7 +161,9 @@ class JointClasses:
             histogram, k=k, loss_weight=loss_weight, loss_levels=coarse_loss_levels
         )
         loss_levels_in_window = np.linspace(
-            max(loss_window.loss_below, 0), loss_window.largest_loss, _NUM_FINE_LEVELS
+            max(loss_window.largest_loss_below_window, 0),
+            loss_window.largest_loss,
+            _NUM_FINE_LEVELS,
         )
         loss_levels = np.unique(
             np.append(coarse_loss_levels, loss_levels_in_window.astype(np.int64))
@@ -168,9 +174,9 @@ class JointClasses:
         return cls.from_counts(
             falling_counts,
             k=k,
-            loss_below=loss_window.loss_below,
+            largest_loss_below_window=loss_window.largest_loss_below_window,
             largest_loss=loss_window.largest_loss,
-            log_num_below=loss_window.log_num_below,
+            log_num_below_window=loss_window.log_num_below_window,
         )
 
     @property
@@ -181,13 +187,15 @@ class JointClasses:
     def sizes(self, row: int) -> Iterator[int]:
         """Yields the exact number of sequences of each class of the histogram at `row`, by `classes_by_loss`."""
         k = int(self.positions[0])
-        loss_below = self.loss_window[0]
+        largest_loss_below_window = self.loss_window[0]
         counts_of_histogram = self.falling_counts[row]
         # The number of sequences with a loss of at most that of the classes so far.
         num_so_far = 1
-        if loss_below >= 0:
+        if largest_loss_below_window >= 0:
             num_allowed_ranks = np.searchsorted(
-                -counts_of_histogram, loss_below - counts_of_histogram[:k], side="right"
+                -counts_of_histogram,
+                largest_loss_below_window - counts_of_histogram[:k],
+                side="right",
             ).tolist()
             num_so_far = math.prod(num_allowed_ranks[position] - position for position in range(k))
         for class_index in self.classes_by_loss[row].tolist():
@@ -201,13 +209,13 @@ class JointClasses:
             yield size
             num_so_far += size
 
-    def places_with_window_first(self, likely_classes: Self) -> IntArray:
+    def places_with_window_first(self, likely_sequence_classes: Self) -> IntArray:
         """Returns the places in `classes_by_loss` of all classes of one histogram, `[n]`: first of those in a window.
 
         Args:
-            likely_classes: the classes in the window.
+            likely_sequence_classes: the classes in the window.
         """
-        low, high = likely_classes.loss_window
+        low, high = likely_sequence_classes.loss_window
         is_in_window = (self.losses[0] > low) & (self.losses[0] <= high)
         is_in_window |= self.classes_by_loss[0] == 0
         return np.argsort(~is_in_window, kind="stable")
@@ -225,12 +233,12 @@ class JointClasses:
         histogram_rows = np.arange(len(class_places))
         drawn_classes = self.classes_by_loss[histogram_rows, class_places]
         k = int(self.positions[0])
-        class_positions = self.positions[drawn_classes]
+        loss_positions = self.positions[drawn_classes]
         class_ranks = rng.integers(self.first_ranks[drawn_classes], self.end_ranks[drawn_classes])
         # The smallest count that may stand at each position. Up to the position of the class, the loss must be less
         # than that of the class, and behind it at most that.
         largest_losses = self.losses[histogram_rows, class_places][:, None]
-        is_up_to_position = np.arange(k) <= class_positions[:, None]
+        is_up_to_position = np.arange(k) <= loss_positions[:, None]
         smallest_counts_by_position = self.falling_counts[:, :k] - (
             largest_losses - is_up_to_position
         )
@@ -250,7 +258,7 @@ class JointClasses:
         shuffled_ranks = np.tile(np.arange(num_shuffled_ranks), (len(class_places), 1))
         for position in range(k):
             random_places = rng.integers(position, num_allowed_ranks[:, position])
-            swapped_places = np.where(class_positions == position, class_ranks, random_places)
+            swapped_places = np.where(loss_positions == position, class_ranks, random_places)
             drawn_ranks = shuffled_ranks[histogram_rows, swapped_places]
             shuffled_ranks[histogram_rows, swapped_places] = shuffled_ranks[
                 histogram_rows, position
@@ -264,14 +272,15 @@ class _LossWindow:
     """The losses of sequences that have more than a negligible weight together, which are those in (low, high].
 
     Attributes:
-        loss_below: the largest loss that is left out below; -1 if none is.
+        largest_loss_below_window: the largest loss that is left out below; -1 if none is.
         largest_loss: the largest loss of the window.
-        log_num_below: the logarithm of the number of sequences with a loss of at most `low`; 0 if none is left out.
+        log_num_below_window: the logarithm of the number of sequences with a loss of at most
+            `largest_loss_below_window`; 0 if none is left out.
     """
 
-    loss_below: int
+    largest_loss_below_window: int
     largest_loss: int
-    log_num_below: float
+    log_num_below_window: float
 
 
 def _likely_window(
@@ -306,10 +315,12 @@ def _likely_window(
     largest_loss = int(loss_levels[np.flatnonzero(log_weights_above_levels < log_negligible)[0]])
     num_negligible_levels = np.count_nonzero(log_weights_up_to_levels < log_negligible)
     if num_negligible_levels == 0:
-        return _LossWindow(loss_below=-1, largest_loss=largest_loss, log_num_below=0.0)
+        return _LossWindow(
+            largest_loss_below_window=-1, largest_loss=largest_loss, log_num_below_window=0.0
+        )
     last_negligible = num_negligible_levels - 1
     return _LossWindow(
-        loss_below=int(loss_levels[last_negligible]),
+        largest_loss_below_window=int(loss_levels[last_negligible]),
         largest_loss=largest_loss,
-        log_num_below=float(log_nums_up_to_levels[last_negligible]),
+        log_num_below_window=float(log_nums_up_to_levels[last_negligible]),
     )

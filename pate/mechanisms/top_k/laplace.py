@@ -69,9 +69,9 @@ class LaplaceTopK(TopKMechanism):
         """Returns the scale of the noise, in votes, for histograms of `num_counts` counts."""
         num_moves = float(self.k if self.max_labels is None else min(self.k, self.max_labels))
         if self.failure_prob is not None:
-            log_ratio = math.log(num_counts / self.failure_prob)
-            if self.k > _LARGE_K_FACTOR * log_ratio:
-                num_moves = 2 * math.sqrt(self.k * log_ratio)
+            log_counts_over_failure_prob = math.log(num_counts / self.failure_prob)
+            if self.k > _LARGE_K_FACTOR * log_counts_over_failure_prob:
+                num_moves = 2 * math.sqrt(self.k * log_counts_over_failure_prob)
         return self.adjacency.gap_sensitivity * num_moves / self.epsilon
 
     @property

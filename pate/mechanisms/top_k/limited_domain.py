@@ -12,7 +12,7 @@ from pate.accounting import ApproximateEvent, Event, PureDpEvent
 from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.comparisons import ExactValues, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise
-from pate.mechanisms.noise.maxima import gumbel_argmax
+from pate.mechanisms.noise.maxima import gumbel_noise_argmax
 from pate.mechanisms.parameters import POSITIVE, PROBABILITY
 from pate.mechanisms.top_k.mechanism import Distribution, PureTopK, TopKMechanism
 from pate.mechanisms.top_k.pick_distributions import peel_distribution, relabel_outcomes
@@ -92,15 +92,15 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws up to k indices of each histogram `[Q, d]`, in their noisy order, then -1: `[Q, k]`."""
-        candidate_indices, candidate_heights = self._candidates(counts)
-        drawn_noise = draw_noise(noise_kind="gumbel", shape=candidate_heights.shape, rng=rng)
+        candidate_indices, noiseless_heights = self._candidates(counts)
+        drawn_noise = draw_noise(noise_kind="gumbel", shape=noiseless_heights.shape, rng=rng)
         exact_noise_scale = Fraction(self.noise_scale)
 
         def compute_fraction(row: int, place: int) -> Fraction:
-            return Fraction(candidate_heights[row, place].item()) / exact_noise_scale
+            return Fraction(noiseless_heights[row, place].item()) / exact_noise_scale
 
         values_as_floats_and_fractions = ExactValues(
-            floats=candidate_heights / self.noise_scale, compute_fraction=compute_fraction
+            floats=noiseless_heights / self.noise_scale, compute_fraction=compute_fraction
         )
         places_by_noisy_height = largest_noisy(
             values_as_floats_and_fractions, drawn_noise, k=self.k
@@ -109,11 +109,11 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each outcome, a tuple of k indices or -1, for one histogram `[d]`."""
-        candidate_indices, candidate_heights = self._candidates(counts[None])
+        candidate_indices, noiseless_heights = self._candidates(counts[None])
         place_distribution = peel_distribution(
-            utilities=candidate_heights[0] / self.noise_scale,
+            utilities=noiseless_heights[0] / self.noise_scale,
             k=self.k,
-            argmax_distribution=gumbel_argmax,
+            argmax_distribution=gumbel_noise_argmax,
         )
 
         def places_to_released_indices(place_sequence: tuple[int, ...]) -> list[int]:
@@ -135,16 +135,17 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         falling_counts = np.take_along_axis(counts, indices_by_count, axis=1)
         if falling_counts.shape[1] == self.domain_size:  # nothing is outside
             falling_counts = np.pad(falling_counts, ((0, 0), (0, 1)))
-        largest_counts_outside = falling_counts[:, [-1]]
-        bottom_height = np.full(largest_counts_outside.shape, self.margin * _ROUNDING_UP)
-        bottom_index = np.full(largest_counts_outside.shape, -1)
-        candidate_heights = np.concatenate(
-            [falling_counts[:, :-1] - largest_counts_outside, bottom_height], axis=1
+        largest_counts_outside_domain = falling_counts[:, [-1]]
+        one_per_histogram = (len(counts), 1)
+        bottom_heights = np.full(one_per_histogram, self.margin * _ROUNDING_UP)
+        bottom_indices = np.full(one_per_histogram, -1)
+        noiseless_heights = np.concatenate(
+            [falling_counts[:, :-1] - largest_counts_outside_domain, bottom_heights], axis=1
         )
         candidate_indices = np.concatenate(
-            [indices_by_count[:, : self.domain_size], bottom_index], axis=1
+            [indices_by_count[:, : self.domain_size], bottom_indices], axis=1
         )
-        return candidate_indices, candidate_heights
+        return candidate_indices, noiseless_heights
 
 
 def _cut_at_bottom(released_indices: IntArray) -> IntArray:

@@ -10,7 +10,7 @@ from pate.accounting import Adjacency, BoundedRangeEvent, Event, SelfComposedEve
 from pate.array_types import BoolArray, IntArray
 from pate.mechanisms.noise.comparisons import ExactValues, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise
-from pate.mechanisms.noise.maxima import gumbel_argmax
+from pate.mechanisms.noise.maxima import gumbel_noise_argmax
 from pate.mechanisms.parameters import POSITIVE, Parameters
 from pate.mechanisms.top_k.mechanism import (
     BoundedRangeTopK,
@@ -51,7 +51,8 @@ class PeelingTopK(BoundedRangeTopK):
     @property
     def event(self) -> Event:
         """The price of one release, which is that of k picks."""
-        pick_event = BoundedRangeEvent(epsilon=self.range_of(rounds=self.k))
+        range_of_pick = self.range_of(rounds=self.k)
+        pick_event = BoundedRangeEvent(epsilon=range_of_pick)
         return SelfComposedEvent(pick_event, count=self.k)
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
@@ -66,7 +67,7 @@ class PeelingTopK(BoundedRangeTopK):
         return peel_distribution(
             utilities=utilities_of(counts, noise_scale=self.noise_scale),
             k=self.k,
-            argmax_distribution=gumbel_argmax,
+            argmax_distribution=gumbel_noise_argmax,
         )
 
 
@@ -181,7 +182,7 @@ class SubsetPeeling(Parameters):
         noise_scale = self.noise_scale * np.sqrt(max(num_picks, 1))
         utilities = (candidate_counts - candidate_counts.max(initial=0)) / noise_scale
         pick_distribution = peel_distribution(
-            utilities=utilities, k=num_picks, argmax_distribution=gumbel_argmax
+            utilities=utilities, k=num_picks, argmax_distribution=gumbel_noise_argmax
         )
 
         def picks_to_index_set(picks: tuple[int, ...]) -> list[int]:

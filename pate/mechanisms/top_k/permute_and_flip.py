@@ -12,7 +12,7 @@ from pate.mechanisms.noise.exponential_coins import (
     toss_exponential,
     toss_rare_exponential,
 )
-from pate.mechanisms.noise.maxima import exponential_argmax
+from pate.mechanisms.noise.maxima import exponential_noise_argmax
 from pate.mechanisms.top_k.mechanism import Distribution, PureTopK
 from pate.mechanisms.top_k.pick_distributions import peel_distribution, utilities_of
 from pate.mechanisms.top_k.sorted_counts import falling_order
@@ -128,5 +128,5 @@ class PermuteAndFlipTopK(PureTopK):
         return peel_distribution(
             utilities=utilities_of(counts, noise_scale=self.noise_scale),
             k=self.k,
-            argmax_distribution=exponential_argmax,
+            argmax_distribution=exponential_noise_argmax,
         )

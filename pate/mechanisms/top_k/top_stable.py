@@ -73,17 +73,17 @@ class TopStableTopK(DomainTopK):
 
         Returns `[Q, domain_size]`.
         """
-        ranked_indices, excesses_over_sensitivity = self._order_and_gap_excess(counts)
+        ranked_indices, votes_over_sensitivity = self._order_and_gap_excess(counts)
         noise_of_threshold = draw_noise(noise_kind="laplace", shape=(len(counts), 1), rng=rng)
         noise_of_gaps = draw_noise(
-            noise_kind="laplace", shape=excesses_over_sensitivity.shape, rng=rng
+            noise_kind="laplace", shape=votes_over_sensitivity.shape, rng=rng
         )
         weighted_noises = (
             (noise_of_threshold, -self.threshold_scale),
             (noise_of_gaps, self.gap_scale),
         )
         has_passed = are_above(
-            excesses_over_sensitivity, threshold=self.threshold, weighted_noises=weighted_noises
+            votes_over_sensitivity, threshold=self.threshold, weighted_noises=weighted_noises
         )
         set_sizes = np.where(has_passed.any(axis=1), self.k + has_passed.argmax(axis=1), 0)
         is_released = np.arange(self.domain_size) < set_sizes[:, None]
@@ -96,10 +96,10 @@ class TopStableTopK(DomainTopK):
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each outcome, a tuple of indices or -1, for one histogram `[d]`."""
-        ranked_indices, excesses_over_sensitivity = self._order_and_gap_excess(counts[None])
+        ranked_indices, votes_over_sensitivity = self._order_and_gap_excess(counts[None])
         # Nodes and weights of the integral over the noise of the threshold, [G].
         largest_threshold_noise = _LARGEST_NOISE * self.threshold_scale
-        kink_noises = excesses_over_sensitivity[0] - self.threshold
+        kink_noises = votes_over_sensitivity[0] - self.threshold
         corner_noises = np.unique(
             [
                 -largest_threshold_noise,
@@ -120,7 +120,7 @@ class TopStableTopK(DomainTopK):
         # The probability that each gap fails, and that all gaps before it fail, for each node: [ranks, G].
         noisy_thresholds = self.threshold + threshold_noise_at_nodes
         fail_probs_by_gap_and_node = laplace_kind.cdf(
-            (noisy_thresholds - excesses_over_sensitivity[0][:, None]) / self.gap_scale
+            (noisy_thresholds - votes_over_sensitivity[0][:, None]) / self.gap_scale
         )
         probs_that_all_gaps_before_fail = np.cumprod(
             np.vstack([np.ones_like(threshold_noise_at_nodes), fail_probs_by_gap_and_node]), axis=0
@@ -152,5 +152,5 @@ class TopStableTopK(DomainTopK):
         k..domain_size, `[Q, domain_size - k + 1]`.
         """
         ranked_indices, falling_counts = falling_order(counts)
-        gaps = -np.diff(falling_counts, axis=1)[:, self.k - 1 : self.domain_size]
-        return ranked_indices, np.maximum(gaps - self.adjacency.gap_sensitivity, 0)
+        gaps_after_ranks = -np.diff(falling_counts, axis=1)[:, self.k - 1 : self.domain_size]
+        return ranked_indices, np.maximum(gaps_after_ranks - self.adjacency.gap_sensitivity, 0)

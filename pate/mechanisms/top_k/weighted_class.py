@@ -27,10 +27,11 @@ def draw_class(
     Returns:
         The index of the drawn class for each histogram, `[Q]`; n or more for a class that `log_weights` leaves out.
     """
-    float_weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
+    approximate_weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
+    num_histograms = len(approximate_weights)
     return draw_index(
-        float_weights=float_weights,
-        lazy_uniforms=LazyUniforms.draw(shape=(len(float_weights),), rng=rng),
+        approximate_weights=approximate_weights,
+        lazy_uniforms=LazyUniforms.draw(shape=(num_histograms,), rng=rng),
         make_encloser=make_encloser,
         relative_error=log_rounding_error,
     )

@@ -19,7 +19,12 @@ from torch.nn import functional
 from pate.array_types import BoolArray, Float32Array
 from pate.models.hyperparameters import require_settings
 from pate.models.networks.minibatches import Minibatch, Minibatches, StackedAdamW
-from pate.models.networks.network import Network, Tensors, flip_horizontally, scale_pixels
+from pate.models.networks.network import (
+    Network,
+    Tensors,
+    flip_horizontally,
+    scale_pixels_around_zero,
+)
 from pate.models.networks.training import AdamWRecipe, KnownTargets
 from pate.validation import require
 
@@ -95,8 +100,8 @@ class ConvNet(Architecture, Network):
         return cls(
             shape=tuple(shape),
             num_labels=num_labels,
-            width=architecture.width,
-            blocks=architecture.blocks,
+            width=architecture.width,  # channels of the first layer
+            blocks=architecture.blocks,  # convolutions after the first layer
             patch=architecture.patch,
             grid=architecture.grid,
             norm=architecture.norm,
@@ -253,11 +258,12 @@ def stacked_logits(
         if layer_index > 0:
             gathered = Neighborhoods.apply(activations, network.kernel_size)  # type: ignore[no-untyped-call]
         weight = stacked_state_dict[f"layer{layer_index}.weight"]  # [T, channels, inputs]
-        flat = gathered.flatten(start_dim=1, end_dim=3)
-        products = flat @ weight.mT.to(flat.dtype)
-        outputs = products.view((*gathered.shape[:4], -1))  # [T, n, rows, columns, channels]
+        inputs_of_pixels = gathered.flatten(start_dim=1, end_dim=3)  # [T, pixels, inputs]
+        products = inputs_of_pixels @ weight.mT.to(inputs_of_pixels.dtype)
+        # [T, n, rows, columns, channels]
+        outputs_channels_last = products.view((*gathered.shape[:4], -1))
         activations = _normalize_stacked(
-            outputs,
+            outputs_channels_last,
             network=network,
             stacked_state_dict=stacked_state_dict,
             layer_index=layer_index,
@@ -281,31 +287,33 @@ class Neighborhoods(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(context: Any, activations: torch.Tensor, side: int) -> torch.Tensor:
-        """Returns the values in a square of `side` x `side` pixels around each pixel; the class states the shapes.
+    def forward(context: Any, activations: torch.Tensor, window_side: int) -> torch.Tensor:
+        """Returns the values in a square of pixels around each pixel; the class states the shapes.
 
-        `context` keeps `side` for `backward`.
+        The square has `window_side` rows and columns. `context` keeps `window_side` for `backward`.
         """
         num_networks, num_images, rows, columns, channels = activations.shape
-        context.side = side
-        edge = side // 2
+        context.window_side = window_side
+        edge = window_side // 2
         padded = functional.pad(activations, (0, 0, edge, edge, edge, edge))
         network_stride, image_stride, row_stride, column_stride, _ = padded.stride()
-        # The channels of neighboring columns lie side by side in memory, so those of `side` columns are one run.
+        # The channels of neighboring columns lie side by side in memory, so those of `window_side` columns are one run.
         windows = padded.as_strided(
-            size=(num_networks, num_images, rows, columns, side, side * channels),
+            size=(num_networks, num_images, rows, columns, window_side, window_side * channels),
             stride=(network_stride, image_stride, row_stride, column_stride, row_stride, 1),
         )
-        return windows.reshape(num_networks, num_images, rows, columns, side * side * channels)
+        return windows.reshape(
+            num_networks, num_images, rows, columns, window_side * window_side * channels
+        )
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
         """Returns the gradient for each pixel: the sum of the gradients of all neighborhoods that contain the pixel."""
         num_networks, num_images, rows, columns, _ = gradients[0].shape
-        side = context.side
-        edge = context.side // 2
+        window_side = context.window_side
+        edge = context.window_side // 2
         neighbor_gradients = gradients[0].view(
-            num_networks, num_images, rows, columns, side, side, -1
+            num_networks, num_images, rows, columns, window_side, window_side, -1
         )
         total = neighbor_gradients.new_zeros(
             num_networks,
@@ -314,8 +322,8 @@ class Neighborhoods(torch.autograd.Function):
             columns + 2 * edge,
             neighbor_gradients.shape[-1],
         )
-        for row in range(side):
-            for column in range(side):
+        for row in range(window_side):
+            for column in range(window_side):
                 total[:, :, row : row + rows, column : column + columns] += neighbor_gradients[
                     ..., row, column, :
                 ]
@@ -323,7 +331,7 @@ class Neighborhoods(torch.autograd.Function):
 
 
 def _normalize_stacked(
-    outputs: torch.Tensor,
+    outputs_channels_last: torch.Tensor,
     *,
     network: ConvNet,
     stacked_state_dict: Tensors,
@@ -334,19 +342,21 @@ def _normalize_stacked(
     """Returns the normalized outputs of a layer of T networks, `[T, n, rows, columns, channels]`, computed in float32.
 
     Args:
-        outputs: the outputs of the layer, of the same shape as the result.
+        outputs_channels_last: the outputs of the layer, of the same shape as the result.
         network: the architecture of all networks.
         stacked_state_dict: the parameters and buffers, stacked along a new first axis of length T.
         layer_index: the index of the layer, from 0.
         is_valid_image: true for images that count in the means and variances of a batch, `[T, n]`.
         is_training: true normalizes by the statistics of this batch, and updates the running statistics.
     """
-    outputs = outputs.float()
+    outputs_channels_last = outputs_channels_last.float()
     image_axis, row_axis, column_axis, member_of_group_axis = 1, 2, 3, 5
     scale = stacked_state_dict[f"layer{layer_index}.scale"][:, None, None, None]
     shift = stacked_state_dict[f"layer{layer_index}.shift"][:, None, None, None]
     if network.norm == "group":
-        grouped_outputs = outputs.view((*outputs.shape[:4], -1, CHANNELS_PER_GROUP))
+        grouped_outputs = outputs_channels_last.view(
+            (*outputs_channels_last.shape[:4], -1, CHANNELS_PER_GROUP)
+        )
         var, mean = torch.var_mean(
             grouped_outputs,
             dim=(row_axis, column_axis, member_of_group_axis),
@@ -361,12 +371,12 @@ def _normalize_stacked(
         running_mean = mean
         running_var = var
         image_mask = is_valid_image[:, :, None, None, None]
-        num_pixels = outputs.shape[2] * outputs.shape[3]
+        num_pixels = outputs_channels_last.shape[2] * outputs_channels_last.shape[3]
         num_valid_images = is_valid_image.sum(dim=1, keepdim=True)
         num_valid_pixels = (num_valid_images * num_pixels).clamp(min=1)  # [T, 1]
-        masked_outputs = outputs * image_mask
+        masked_outputs = outputs_channels_last * image_mask
         mean = masked_outputs.sum(dim=(image_axis, row_axis, column_axis)) / num_valid_pixels
-        squares = (outputs - mean[:, None, None, None]).square() * image_mask
+        squares = (outputs_channels_last - mean[:, None, None, None]).square() * image_mask
         var = squares.sum(dim=(image_axis, row_axis, column_axis)) / num_valid_pixels
         # In torch, too, the variance of a batch is the biased one, and the running variance the unbiased one.
         unbiased_var = var.detach() * num_valid_pixels / (num_valid_pixels - 1).clamp(min=1)
@@ -375,7 +385,7 @@ def _normalize_stacked(
         running_var.add_(update_share * (unbiased_var - running_var))
     center = mean[:, None, None, None]
     inverse_std = (var[:, None, None, None] + NORM_EPS).rsqrt()
-    return torch.addcmul(shift, (outputs - center) * inverse_std, scale)
+    return torch.addcmul(shift, (outputs_channels_last - center) * inverse_std, scale)
 
 
 def fit_stacked(
@@ -434,13 +444,13 @@ def fit_stacked(
         learning_rate=recipe.learning_rate,
         weight_decay=recipe.weight_decay,
     )
-    step_losses_of_networks = torch.full(
+    losses_by_step_of_networks = torch.full(
         (len(part_sizes), minibatches.num_steps), math.nan, device=device
     )
     for step, minibatch in enumerate(minibatches):
         most_records = minibatch.record_rows.shape[1]
         is_valid_image = torch.from_numpy(
-            np.arange(most_records) < minibatch.num_records[:, None]
+            np.arange(most_records) < minibatch.records_per_part[:, None]
         ).to(device)
         image_rows = first_rows[:, None] + torch.from_numpy(minibatch.record_rows).to(device)
         is_flipped = None
@@ -488,11 +498,11 @@ def fit_stacked(
         else:
             rate_factor = (1 - step / steps_of_networks).clamp(min=0)[:, None]
         optimizer.step(stacked_gradients, is_active=is_active_network, rate_factor=rate_factor)
-        step_losses_of_networks[:, step] = torch.where(
+        losses_by_step_of_networks[:, step] = torch.where(
             is_valid_image[:, 0], network_losses.detach(), math.nan
         )
     trained_state_dict = {name: tensor.detach() for name, tensor in stacked_state_dict.items()}
-    return trained_state_dict, step_losses_of_networks.cpu().numpy()
+    return trained_state_dict, losses_by_step_of_networks.cpu().numpy()
 
 
 def _batch_images(
@@ -505,7 +515,7 @@ def _batch_images(
         image_rows: the rows in `all_images` of the images of each network, `[T, n]`.
         is_flipped: true for images that are mirrored, bool `[T * n]`; None if none is.
     """
-    images = scale_pixels(all_images[image_rows.flatten()])
+    images = scale_pixels_around_zero(all_images[image_rows.flatten()])
     if is_flipped is not None:
         images = flip_horizontally(images, is_flipped=is_flipped)
     return images.contiguous().view((*image_rows.shape, *all_images.shape[1:]))
@@ -522,6 +532,6 @@ def _draw_flips(minibatch: Minibatch, *, rngs: Sequence[np.random.Generator]) ->
     """
     is_flipped = np.zeros(minibatch.record_rows.shape, np.bool_)
     for part_index, rng in enumerate(rngs):
-        num_images = minibatch.num_records[part_index]
+        num_images = minibatch.records_per_part[part_index]
         is_flipped[part_index, :num_images] = rng.random(num_images) < 0.5
     return is_flipped

@@ -17,12 +17,12 @@ class Minibatch:
 
     Attributes:
         record_rows: the indices of the step's records within each part, `[num_parts, batch_size]`. Of part i, the first
-            `num_records[i]` entries count, and the others are 0.
-        num_records: the number of records of each part in this step, `[num_parts]`.
+            `records_per_part[i]` entries count, and the others are 0.
+        records_per_part: the number of records of each part in this step, `[num_parts]`.
     """
 
     record_rows: IntArray
-    num_records: IntArray
+    records_per_part: IntArray
 
 
 class Minibatches:
@@ -66,7 +66,7 @@ class Minibatches:
         most_records = min(self._batch_size, max(self._part_sizes))
         for step in range(self.num_steps):
             record_rows = np.zeros((len(self._part_sizes), most_records), np.int64)
-            num_records = np.zeros(len(self._part_sizes), np.int64)
+            records_per_part = np.zeros(len(self._part_sizes), np.int64)
             for part_index, steps_per_epoch in enumerate(self._steps_per_epoch):
                 if step >= self.steps_by_part[part_index]:
                     continue
@@ -78,8 +78,8 @@ class Minibatches:
                 start = step_of_epoch * self._batch_size
                 batch_rows = orders_of_parts[part_index][start : start + self._batch_size]
                 record_rows[part_index, : len(batch_rows)] = batch_rows
-                num_records[part_index] = len(batch_rows)
-            yield Minibatch(record_rows=record_rows, num_records=num_records)
+                records_per_part[part_index] = len(batch_rows)
+            yield Minibatch(record_rows=record_rows, records_per_part=records_per_part)
 
 
 class StackedAdamW:

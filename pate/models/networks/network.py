@@ -70,7 +70,7 @@ def require_images(inputs: Any) -> NDArray[Any]:
     return images
 
 
-def scale_pixels(images: torch.Tensor) -> torch.Tensor:
+def scale_pixels_around_zero(images: torch.Tensor) -> torch.Tensor:
     """Returns images with values in [-1, 1], from images in [0, 1] or 0..255, with channels innermost in memory."""
     scaled = images.float().mul_(2 / 255.0) if images.dtype == torch.uint8 else images * 2
     return scaled.sub_(1).contiguous(memory_format=torch.channels_last)
@@ -88,7 +88,7 @@ def iterate_batches(
     for start in range(0, len(images), batch_size):
         row_slice = slice(start, start + batch_size)
         image_batch = torch.from_numpy(np.ascontiguousarray(images[row_slice])).to(device)
-        yield row_slice, scale_pixels(image_batch)
+        yield row_slice, scale_pixels_around_zero(image_batch)
 
 
 def predict_logits(

@@ -92,7 +92,7 @@ class ResNet50(Network):
         torchvision_models()  # raises `MissingPackage` without torchvision
         require_settings(self)
         if self.weights_file is not None:
-            _require_weights(weights_file=self.weights_file)
+            _require_weights(backbone_file=self.weights_file)
 
     @cached_property
     def _module(self) -> torch.nn.Module:
@@ -223,9 +223,9 @@ def read_weights(weights_file: str | Path) -> Tensors:
 
 
 @cache
-def _require_weights(weights_file: str) -> None:
+def _require_weights(backbone_file: str) -> None:
     """Raises `InvalidValue` if a file of weights cannot be read; called before anything is trained or paid for."""
-    read_weights(weights_file)
+    read_weights(backbone_file)
 
 
 class FrozenBackbone:

@@ -14,7 +14,12 @@ from pate.array_types import Float32Array
 from pate.device import torch
 from pate.models.hyperparameters import require_settings
 from pate.models.networks.minibatches import Minibatches, StackedAdamW
-from pate.models.networks.network import Network, Tensors, flip_horizontally, scale_pixels
+from pate.models.networks.network import (
+    Network,
+    Tensors,
+    flip_horizontally,
+    scale_pixels_around_zero,
+)
 
 # The factor that lifts gradients out of float16's denormals; a power of two, so that division by it is exact.
 _LOSS_SCALE = 1024.0
@@ -109,7 +114,7 @@ def fit_network(
     state_dict = {name: tensor.to(device) for name, tensor in network.initial(rng).items()}
     parameter_vector, gradient_vector = _store_in_one_vector(state_dict, network=network)
     optimizer = StackedAdamW(
-        parameters=[parameter_vector],
+        parameters=[parameter_vector],  # of a single network
         learning_rate=recipe.learning_rate,
         weight_decay=recipe.weight_decay,
     )
@@ -119,20 +124,22 @@ def fit_network(
     scaled_once = stored_images.numel() <= _MAX_SCALED_PIXELS
     if scaled_once:
         # [num_images, height, width, channels]
-        stored_images = scale_pixels(stored_images).permute(0, 2, 3, 1)
+        stored_images = scale_pixels_around_zero(stored_images).permute(0, 2, 3, 1)
     minibatches = Minibatches(
         part_sizes=[len(images)], batch_size=recipe.batch_size, epochs=recipe.epochs, rngs=[rng]
     )
-    step_losses = torch.zeros(minibatches.num_steps)
+    losses_by_step = torch.zeros(minibatches.num_steps)
     loss_scale = recipe.loss_scale(device)
     has_finite_gradient = None
     for step, minibatch in enumerate(minibatches):
-        image_rows = torch.from_numpy(minibatch.record_rows[0, : minibatch.num_records[0]]).to(
+        image_rows = torch.from_numpy(minibatch.record_rows[0, : minibatch.records_per_part[0]]).to(
             device
         )
         stored_batch = stored_images.index_select(dim=0, index=image_rows)
         batch_images = (
-            stored_batch.permute(0, 3, 1, 2) if scaled_once else scale_pixels(stored_batch)
+            stored_batch.permute(0, 3, 1, 2)
+            if scaled_once
+            else scale_pixels_around_zero(stored_batch)
         )
         if recipe.flip:
             is_flipped = torch.from_numpy(rng.random(len(image_rows)) < 0.5).to(device)
@@ -157,8 +164,8 @@ def fit_network(
             is_active=has_finite_gradient,
             rate_factor=1 - step / minibatches.num_steps,
         )
-        step_losses[step] = mean_loss.detach()
-    return {name: tensor.detach() for name, tensor in state_dict.items()}, step_losses.numpy()
+        losses_by_step[step] = mean_loss.detach()
+    return {name: tensor.detach() for name, tensor in state_dict.items()}, losses_by_step.numpy()
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays

@@ -45,8 +45,12 @@ def four_partitions(falling_counts: np.ndarray, k: int) -> list[CanonicalClasses
     return [
         CanonicalClasses.all(num_ranks=num_ranks, k=k),
         CanonicalClasses.by_worst(num_ranks=num_ranks, k=k),
-        CanonicalClasses.likely(falling_counts, k=k, loss_weight=0.01, share_of_smallest_count=0.0),
-        CanonicalClasses.likely(falling_counts, k=k, loss_weight=0.01, share_of_smallest_count=0.5),
+        CanonicalClasses.likely(
+            falling_counts, k=k, loss_weight=0.01, loss_share_of_smallest_count=0.0
+        ),
+        CanonicalClasses.likely(
+            falling_counts, k=k, loss_weight=0.01, loss_share_of_smallest_count=0.5
+        ),
     ]
 
 
@@ -63,7 +67,7 @@ def test_class_sizes_count_every_set_once(num_labels: int) -> None:
             assert min(sizes) >= 1
             num_sets = comb(num_labels, k)
             assert sum(sizes) == num_sets
-            np.testing.assert_allclose(classes.log_sizes, np.log(sizes), atol=1e-12)
+            np.testing.assert_allclose(classes.log_nums_of_sets, np.log(sizes), atol=1e-12)
 
 
 @pytest.mark.slow
@@ -104,14 +108,14 @@ def test_classes_that_weigh_nothing_are_left_out(loss_weight: float, gamma: floa
     falling_counts = -np.sort(-np.random.default_rng(2).integers(low=0, high=3_000, size=400))
     every = CanonicalClasses.all(num_ranks=400, k=8)
     likely = CanonicalClasses.likely(
-        falling_counts, k=8, loss_weight=loss_weight, share_of_smallest_count=gamma
+        falling_counts, k=8, loss_weight=loss_weight, loss_share_of_smallest_count=gamma
     )
 
     def log_weights_of(classes: CanonicalClasses) -> FloatArray:
-        losses = classes.losses(falling_counts=falling_counts[None], share_of_smallest_count=gamma)[
-            0
-        ]
-        return np.asarray(classes.log_sizes - loss_weight * losses)
+        losses = classes.losses(
+            falling_counts=falling_counts[None], loss_share_of_smallest_count=gamma
+        )[0]
+        return np.asarray(classes.log_nums_of_sets - loss_weight * losses)
 
     total_log_weight = np.logaddexp.reduce(log_weights_of(every))
     assert total_log_weight == pytest.approx(np.logaddexp.reduce(log_weights_of(likely)), rel=1e-12)

@@ -197,8 +197,8 @@ def test_a_stable_set_needs_a_label_outside_its_domain() -> None:
 
 
 ARGMAX_DISTRIBUTIONS = {
-    "gumbel": maxima.gumbel_argmax,
-    "exponential": maxima.exponential_argmax,
+    "gumbel": maxima.gumbel_noise_argmax,
+    "exponential": maxima.exponential_noise_argmax,
     "gaussian": maxima.gaussian_argmax,
     "laplace": maxima.laplace_argmax,
 }

@@ -51,7 +51,7 @@ def vote_blocks(teacher_of, num_teachers, labels=LABELS):
     """
     source = kernel_votes.KernelVotes(
         private_split=split_of_records(inputs=INPUTS, labels=labels),
-        num_directions=NUM_PRINCIPAL_DIRECTIONS,
+        num_public_directions=NUM_PRINCIPAL_DIRECTIONS,
         teacher_of=teacher_of,
         num_teachers=num_teachers,
         public_split=PUBLIC_SPLIT,

@@ -42,7 +42,7 @@ def test_sums_by_blocks_are_the_sums_of_all(
     expected_shares = [labels_of(teacher=teacher).mean(axis=0) for teacher in range(NUM_TEACHERS)]
     shares_of_all = TeacherShares(np.array(expected_shares), weights=teacher_weights)
     shares_by_block = RecordShares(
-        LABELS, teacher_of=TEACHER_OF, num_teachers=NUM_TEACHERS, weights=teacher_weights
+        LABELS, teacher_of=TEACHER_OF, num_teachers=NUM_TEACHERS, teacher_weights=teacher_weights
     )
     np.testing.assert_array_equal(shares_by_block.lengths(), shares_of_all.lengths())
     assert shares_by_block.lengths().sum() > 0

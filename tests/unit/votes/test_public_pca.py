@@ -58,7 +58,7 @@ def test_kernel_components_explain_nonlinear_labels() -> None:
     correlations = {}
     for multiple_of_linear_features in (None, 1.0):
         public_pca = PublicPCA.fit(
-            rows[:1000], max_directions=105, kernel_from=multiple_of_linear_features
+            rows[:1000], max_directions=105, kernel_from_multiple=multiple_of_linear_features
         )
         features = public_pca.with_constant(rows)
         assert (
@@ -106,7 +106,7 @@ def test_components_need_room_and_a_pool(
     """
     assert (
         PublicPCA.fit(
-            POOL, max_directions=max_directions, kernel_from=multiple_of_linear_features
+            POOL, max_directions=max_directions, kernel_from_multiple=multiple_of_linear_features
         ).width
         == width
     )
@@ -116,7 +116,7 @@ def test_components_need_room_and_a_pool(
 
 def test_a_pool_of_few_different_inputs_has_no_components() -> None:
     """A pool of three different inputs has no kernel components and width 3, as linear features explain it."""
-    public_pca = PublicPCA.fit(POOL[[0, 1, 2] * 100], max_directions=400, kernel_from=1.0)
+    public_pca = PublicPCA.fit(POOL[[0, 1, 2] * 100], max_directions=400, kernel_from_multiple=1.0)
     assert public_pca.kernel is None
     assert public_pca.width == 3
 
