@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class _Pool:
+class _ThreadPool:
     """The threads that `in_order` uses during a `with` block of `pool_of`."""
 
     executor: Executor
@@ -28,7 +28,7 @@ class _Pool:
 
 
 # A context variable is not inherited by the threads of a pool. So blocks within a block are computed one by one.
-_POOL: ContextVar[_Pool | None] = ContextVar("pool", default=None)
+_THREAD_POOL: ContextVar[_ThreadPool | None] = ContextVar("pool", default=None)
 
 
 @contextmanager
@@ -43,17 +43,17 @@ def pool_of(
         num_threads: the number of threads; fewer than two make no pool.
         on_thread_start: is called by each thread when it begins; None calls nothing.
     """
-    if num_threads < 2 or _POOL.get() is not None:
+    if num_threads < 2 or _THREAD_POOL.get() is not None:
         yield
         return
     with ThreadPoolExecutor(
         num_threads, thread_name_prefix="blocks", initializer=on_thread_start
     ) as executor:
-        token = _POOL.set(_Pool(executor, num_threads=num_threads))
+        token = _THREAD_POOL.set(_ThreadPool(executor, num_threads=num_threads))
         try:
             yield
         finally:
-            _POOL.reset(token)
+            _THREAD_POOL.reset(token)
 
 
 def in_order(compute: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
@@ -63,7 +63,7 @@ def in_order(compute: Callable[[Item], Result], items: Iterable[Item]) -> Iterat
     Otherwise, a result is computed in the caller's thread when it is requested. An exception of `compute` is raised in
     the caller.
     """
-    pool = _POOL.get()
+    pool = _THREAD_POOL.get()
     if pool is None:
         yield from map(compute, items)
         return

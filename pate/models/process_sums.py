@@ -71,22 +71,22 @@ class _WorkerProcess:
             )
         weakref.finalize(self, _kill, self._process)
         # The first request is the shard, which the worker only keeps.
-        self._send_request(empty_shard)
+        self._ask_worker_process(empty_shard)
 
     def append(self, record_block: RecordBlock) -> None:
         """Adds the next records of the shard's teachers, in the order of the shard."""
-        self._send_request(record_block)
+        self._ask_worker_process(record_block)
 
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in grid steps."""
-        total: IntArray = self._send_request(question)
+        total: IntArray = self._ask_worker_process(question)
         return total
 
     def end(self) -> None:
         """Kills the process. In a thread that waits for its answer, `WorkerDied` is raised."""
         _kill(self._process)
 
-    def _send_request(self, request: Any) -> Any:
+    def _ask_worker_process(self, request: Any) -> Any:
         """Sends a request to the process; returns its answer, or raises the error of its computation."""
         try:
             self._connection.send(request)
@@ -133,7 +133,7 @@ def _answer(
     """
     try:
         if isinstance(request, RoundQuestion):
-            return held_shard.total(question=request)
+            return held_shard.total(round_question=request)
         held_shard.append(record_block=request)
     except Exception as error:  # the process of the run raises it
         return _Failure(error)

@@ -189,8 +189,8 @@ def _require_answer(address: str) -> None:
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if port.isdigit():
-        host_and_port = (host.strip("[]"), int(port))
-        socket.create_connection(host_and_port, timeout=_ANSWER_SECONDS).close()
+        cluster_address = (host.strip("[]"), int(port))
+        socket.create_connection(cluster_address, timeout=_ANSWER_SECONDS).close()
 
 
 def _train_on_node(task: ChunkTask) -> dict[int, State]:

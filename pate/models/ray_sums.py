@@ -61,7 +61,7 @@ class RaySums(WorkerSums):
         return max(1, int(num_free / max(self._engine.num_cpus, 1.0)))
 
     def _start(self, empty_shard: RoundShard, *, is_replacement: bool) -> Worker:
-        # The folder of the run is on another machine.
+        # The folder of the run is on another machine, so features lie in the node's own folder of temporary files.
         empty_shard.feature_storage = replace(empty_shard.feature_storage, folder=None)
         actor_class = self._ray.remote(_Actor).options(
             num_cpus=0 if is_replacement else self._engine.num_cpus,

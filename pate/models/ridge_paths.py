@@ -93,8 +93,8 @@ class _CompleteRidgePath(RidgePath):
 
     def __init__(self, input_rows: Float32Array, *, labels: BoolArray) -> None:
         self.center = input_rows.mean(axis=0, dtype=np.float64)  # [d]
-        self.prevalence = labels.mean(axis=0)  # [num_labels]
-        self._residuals = np.asarray(labels - self.prevalence)  # [n, num_labels]
+        self.label_shares = labels.mean(axis=0)  # [num_labels]
+        self._residuals = np.asarray(labels - self.label_shares)  # [n, num_labels]
         self._left_vectors, self._singular_values, self._right_vectors = np.linalg.svd(
             input_rows - self.center, full_matrices=False
         )
@@ -104,7 +104,7 @@ class _CompleteRidgePath(RidgePath):
         self._penalty_unit = self._squared_singular_values.sum() / len(input_rows) or 1.0
 
     def left_out_scores(self, penalty: float) -> FloatArray:
-        """Returns the leave-one-out score of each row minus the prevalence of each label, `[n, num_labels]`."""
+        """Returns the leave-one-out score of each row minus the share of rows with each label, `[n, num_labels]`."""
         shrinkage = self._shrinkage(penalty)
         fitted = self._left_vectors @ (shrinkage[:, None] * self._projected)
         # The leverages are the diagonal of U diag(shrinkage) U^T + 1/n.
@@ -126,8 +126,8 @@ class _CompleteRidgePath(RidgePath):
         return np.asarray(self._right_vectors.T @ (factors[:, None] * self._projected))
 
     def intercept(self, weights: FloatArray) -> FloatArray:
-        """Returns the score of each label at the center, `[num_labels]`: its prevalence, whatever the weights are."""
-        return np.asarray(self.prevalence)
+        """Returns the score of each label at the center, `[num_labels]`: its share of rows, for any weights."""
+        return np.asarray(self.label_shares)
 
     def leading_label_directions(self, weights: FloatArray, rank: int) -> FloatArray:
         """Returns the projection on `rank` leading directions of the scores of all rows, `[num_labels, num_labels]`.
@@ -135,7 +135,7 @@ class _CompleteRidgePath(RidgePath):
         A label that no row has gets the score 0.
         """
         scores = (self._left_vectors * self._singular_values) @ (self._right_vectors @ weights)
-        return _leading_directions(scores, rank=rank, occurring_label_mask=self.prevalence > 0)
+        return _leading_directions(scores, rank=rank, occurring_label_mask=self.label_shares > 0)
 
     def _shrinkage(self, penalty: float) -> FloatArray:
         """Returns the factor s_i^2 / (s_i^2 + penalty * u) of each singular direction i, in [0, 1]."""
@@ -189,7 +189,7 @@ class _GappedRidgePath(RidgePath):
         for group_path in self._group_paths:
             label_indices = group_path.group.label_indices
             known_cells = np.ix_(np.flatnonzero(group_path.group.known_record_mask), label_indices)
-            known_scores = group_path.path.left_out_scores(penalty) + group_path.path.prevalence
+            known_scores = group_path.path.left_out_scores(penalty) + group_path.path.label_shares
             scores[known_cells] = known_scores - intercept[label_indices]
         return np.asarray(scores)
 
@@ -197,15 +197,15 @@ class _GappedRidgePath(RidgePath):
         """Returns the mean over known labels of the leave-one-out squared error, for one penalty."""
         if not self._group_paths:
             return 0.0
-        num_known_labels_of_groups = [
+        num_known_by_label_group = [
             np.count_nonzero(group_path.group.known_record_mask)
             * len(group_path.group.label_indices)
             for group_path in self._group_paths
         ]
-        errors_of_groups = [
+        squared_errors_by_label_group = [
             group_path.path.squared_error(penalty) for group_path in self._group_paths
         ]
-        return float(np.average(errors_of_groups, weights=num_known_labels_of_groups))
+        return float(np.average(squared_errors_by_label_group, weights=num_known_by_label_group))
 
     def weights(self, penalty: float) -> FloatArray:
         """Returns the weights of the regressions, `[d, num_labels]`, for one penalty."""
@@ -221,7 +221,7 @@ class _GappedRidgePath(RidgePath):
             label_indices = group_path.group.label_indices
             path = group_path.path
             shift = self.center - path.center
-            intercept[label_indices] = path.prevalence + shift @ weights[:, label_indices]
+            intercept[label_indices] = path.label_shares + shift @ weights[:, label_indices]
         return intercept
 
     def leading_label_directions(self, weights: FloatArray, rank: int) -> FloatArray:
@@ -247,5 +247,5 @@ def _leading_directions(
             others 0.
     """
     directions = np.linalg.svd(scores, full_matrices=False)[2][:rank]
-    # rounding must not lift scores of 0
+    # Rounding must not lift the score of a label that no row has, which is 0.
     return np.asarray((directions.T @ directions) * occurring_label_mask)

@@ -142,21 +142,25 @@ class PaddedBatch:
         most_records = max(map(len, shards))
         num_features = int(np.prod(shards[0].inputs.shape[1:]))
         padded_inputs = np.zeros((len(shards), most_records, num_features), np.float32)
-        label_bits = np.zeros((len(shards), most_records, shards[0].labels.shape[1]), np.bool_)
+        label_bits_of_shards = np.zeros(
+            (len(shards), most_records, shards[0].labels.shape[1]), np.bool_
+        )
         for row, shard in enumerate(shards):
             padded_inputs[row, : len(shard)] = as_rows(shard.inputs)
-            label_bits[row, : len(shard)] = shard.labels
+            label_bits_of_shards[row, : len(shard)] = shard.labels
         shard_sizes = torch.tensor([len(shard) for shard in shards], device=device)
         is_record = torch.arange(most_records, device=device) < shard_sizes[:, None]
         self.inputs = torch.from_numpy(padded_inputs).to(device, dtype)
-        self.labels = torch.from_numpy(label_bits).to(device, dtype)
+        self.labels = torch.from_numpy(label_bits_of_shards).to(device, dtype)
         self.record_mask = is_record.to(dtype)[..., None]
         self.known_label_mask = None
         if any(shard.known is not None for shard in shards):
-            known_label_mask = np.zeros(label_bits.shape, np.bool_)
+            known_masks_of_shards = np.zeros(label_bits_of_shards.shape, np.bool_)
             for row, shard in enumerate(shards):
-                known_label_mask[row, : len(shard)] = True if shard.known is None else shard.known
-            self.known_label_mask = torch.from_numpy(known_label_mask).to(device, dtype)
+                known_masks_of_shards[row, : len(shard)] = (
+                    True if shard.known is None else shard.known
+                )
+            self.known_label_mask = torch.from_numpy(known_masks_of_shards).to(device, dtype)
         self.sizes = shard_sizes.to(dtype)[:, None, None]
 
     def mean_over_records(self, values: torch.Tensor) -> torch.Tensor:

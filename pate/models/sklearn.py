@@ -78,9 +78,9 @@ class SklearnTeacher(Teacher):
             estimator=self.estimator, threshold=self.threshold, form=preprocessing
         )
         test_inputs = dataset.public.inputs[: min(num_queries, _MAX_TEST_SAMPLES)]
-        test_labels = np.zeros((len(test_inputs), dataset.num_labels), np.bool_)
-        test_labels[::2] = True  # any labels, half of them present
-        test_shard = Shard(inputs=test_inputs, labels=test_labels)
+        made_up_labels = np.zeros((len(test_inputs), dataset.num_labels), np.bool_)
+        made_up_labels[::2] = True  # any labels, half of them present
+        test_shard = Shard(inputs=test_inputs, labels=made_up_labels)
         # Fitted and asked only to raise the errors of the estimator, before teachers are trained.
         try:
             states = framed_teacher.fit_many(shards=[test_shard], seeds=[0])

@@ -102,11 +102,11 @@ def most_probable(probabilities: NDArray[Any]) -> BoolArray:
 class _Card:
     """The content of `student.json`: the kind and the numbers of a published student, as in `StudentModel`."""
 
-    kind: str
+    student_kind: str
     threshold: Threshold
     input_shape: tuple[int, ...]
-    num_rows: int
-    choices: Mapping[str, float]
+    num_answered_queries: int
+    training_choices: Mapping[str, float]
 
     @classmethod
     def read(cls, card_file: Path) -> Self:
@@ -119,18 +119,18 @@ class _Card:
             rule = f"at most {_MAX_AXES} lengths"
             require(0 < len(input_shape) <= _MAX_AXES, "input_shape", input_shape, rule)
             threshold = _read_threshold(card_values["threshold"])
-            num_rows = require_count("num_rows", card_values["num_rows"], minimum=0)
-            kind = str(card_values["kind"])
-            choices = dict(card_values["choices"])
+            num_answered_queries = require_count("num_rows", card_values["num_rows"], minimum=0)
+            student_kind = str(card_values["kind"])
+            training_choices = dict(card_values["choices"])
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             fault = f"{type(error).__name__}: {error}"
             raise damaged(card_file, rule=_CARD_RULE, finding=fault, remedy=_REMEDY) from None
         return cls(
-            kind=kind,
+            student_kind=student_kind,
             threshold=threshold,
             input_shape=input_shape,
-            num_rows=num_rows,
-            choices=choices,
+            num_answered_queries=num_answered_queries,
+            training_choices=training_choices,
         )
 
 
@@ -230,26 +230,26 @@ class StudentModel(ABC):
                 unknown. The module of a kind of your own must be imported before.
         """
         card = _Card.read(Path(folder, _CARD_FILE))
-        if card.kind in KINDS:
-            import_module(f"pate.models.{KINDS[card.kind]}")
+        if card.student_kind in KINDS:
+            import_module(f"pate.models.{KINDS[card.student_kind]}")
         known_kinds = tuple(sorted({*StudentModel._classes, *KINDS}))
-        if card.kind not in known_kinds:
-            similar_kind = nearest(card.kind, choices=known_kinds)
+        if card.student_kind not in known_kinds:
+            similar_kind = nearest(card.student_kind, choices=known_kinds)
             advice = "import the module of a student of your own before pate.load"
             rule = f"one of {', '.join(known_kinds)}{similar_kind}; {advice}"
-            raise InvalidValue("kind", card.kind, rule=rule)
-        weights_file = Path(folder, _WEIGHTS_FILE)
-        model = StudentModel._classes[card.kind](
-            arrays=_read_arrays(weights_file),
+            raise InvalidValue("kind", card.student_kind, rule=rule)
+        student_weights_file = Path(folder, _WEIGHTS_FILE)
+        model = StudentModel._classes[card.student_kind](
+            arrays=_read_arrays(student_weights_file),
             threshold=card.threshold,
             input_shape=card.input_shape,
-            num_rows=card.num_rows,
-            choices=card.choices,
+            num_rows=card.num_answered_queries,
+            choices=card.training_choices,
         )
         fault = model._shape_fault() or model._prediction_fault()
         if fault:
             rule = f"the weights of a {model.kind} student for inputs of shape {model.input_shape}"
-            raise damaged(weights_file, rule=rule, finding=fault, remedy=_REMEDY)
+            raise damaged(student_weights_file, rule=rule, finding=fault, remedy=_REMEDY)
         return model
 
     @final
@@ -299,20 +299,20 @@ class StudentModel(ABC):
         """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
 
 
-def _read_arrays(weights_file: Path) -> dict[str, Float32Array]:
+def _read_arrays(student_weights_file: Path) -> dict[str, Float32Array]:
     """Reads the arrays of a published student.
 
     Raises `DamagedFile` if an array is not float32, or is empty, or has a NaN.
     """
     damage_errors = (SafetensorError, ValueError, KeyError, TypeError, MemoryError)
     with reading_file(
-        weights_file, rule=_WEIGHTS_RULE, remedy=_REMEDY, damage_errors=damage_errors
+        student_weights_file, rule=_WEIGHTS_RULE, remedy=_REMEDY, damage_errors=damage_errors
     ):
-        arrays: dict[str, Float32Array] = load_file(weights_file)
+        arrays: dict[str, Float32Array] = load_file(student_weights_file)
     for name, array in arrays.items():
         if array.dtype != np.float32 or not array.size or np.isnan(array).any():
             fault = f"{name[:40]!r} is not of float32 numbers"
-            raise damaged(weights_file, rule=_WEIGHTS_RULE, finding=fault, remedy=_REMEDY)
+            raise damaged(student_weights_file, rule=_WEIGHTS_RULE, finding=fault, remedy=_REMEDY)
     return arrays
 
 

@@ -132,7 +132,8 @@ def best_threshold(
         threshold_scores = 2 * true_positives / (num_predicted + num_present)
     else:
         # The number of right answers, which is TP + TN, minus a constant.
-        threshold_scores = (2 * true_positives - num_predicted).astype(float)
+        num_right_less_constant = 2 * true_positives - num_predicted
+        threshold_scores = num_right_less_constant.astype(float)
     next_probabilities = np.append(sorted_probabilities[1:], 0.0)
     # equal probabilities cannot be told apart
     threshold_scores[sorted_probabilities == next_probabilities] = -np.inf

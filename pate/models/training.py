@@ -238,8 +238,8 @@ class ChunkedTraining:
 
     def _save(self) -> None:
         """Writes the unsaved teachers to files, and then reports them to the job's `on_progress`."""
-        loss_curves = {
-            teacher_index: _loss_curve(state)
+        losses_by_step_of_teachers = {
+            teacher_index: _losses_by_step(state)
             for teacher_index, state in self._unsaved_states.items()
         }
         self._job.store.save(self._unsaved_states)
@@ -247,13 +247,13 @@ class ChunkedTraining:
         self._unsaved_bytes = 0
         self._last_save = time.monotonic()
         if self._job.on_progress is not None:
-            for teacher_index, step_losses in loss_curves.items():
-                self._job.on_progress(teacher_index, step_losses)
+            for teacher_index, losses_by_step in losses_by_step_of_teachers.items():
+                self._job.on_progress(teacher_index, losses_by_step)
 
 
-def _loss_curve(teacher_state: State) -> NDArray[Any]:
+def _losses_by_step(teacher_state: State) -> NDArray[Any]:
     """Returns the loss of each training step of a teacher; raises `InvalidValue` if its state lacks losses."""
-    has_losses = np.size(teacher_state.get("loss_curve", ())) > 0
+    has_losses_of_steps = np.size(teacher_state.get("loss_curve", ())) > 0
     rule = "a state with the array loss_curve, the losses of its steps"
-    require(has_losses, "state", ", ".join(teacher_state), rule)
+    require(has_losses_of_steps, "state", ", ".join(teacher_state), rule)
     return teacher_state["loss_curve"]

@@ -63,10 +63,10 @@ class HeldShard:
         with one_blas_thread():
             self._shard.append(record_inputs=record_block.inputs, record_labels=record_block.labels)
 
-    def total(self, question: RoundQuestion) -> IntArray:
+    def total(self, round_question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in grid steps."""
         with one_blas_thread():
-            return self._shard.total(question)
+            return self._shard.total(round_question)
 
 
 class WorkerSums(RoundSums):

@@ -59,22 +59,26 @@ def price_by(
         delta: the delta of the price.
     """
     try:
-        spent = make_accountant().compose(event)
-        epsilon = spent.get_epsilon(delta)
+        composed_accountant = make_accountant().compose(event)
+        epsilon = composed_accountant.get_epsilon(delta)
     except InvalidValue as error:
         return AccountantPrice(accountant=accountant_name, reason=str(error))
     except ImportError as error:
         reason = f"needs the package {error.name}, which is not installed"
         return AccountantPrice(accountant=accountant_name, reason=reason)
-    if isinstance(spent, RdpAccountant):
+    if isinstance(composed_accountant, RdpAccountant):
         return AccountantPrice(
-            accountant=spent.name,
+            accountant=composed_accountant.name,
             epsilon=epsilon,
-            num_orders=len(spent.orders),
-            best_order=spent.best_order(delta),
+            num_orders=len(composed_accountant.orders),
+            best_order=composed_accountant.best_order(delta),
         )
-    winner = spent.winner(delta) if isinstance(spent, AutoAccountant) else None
-    return AccountantPrice(accountant=spent.name, epsilon=epsilon, won_by=winner)
+    winner = (
+        composed_accountant.winner(delta)
+        if isinstance(composed_accountant, AutoAccountant)
+        else None
+    )
+    return AccountantPrice(accountant=composed_accountant.name, epsilon=epsilon, won_by=winner)
 
 
 def cheapest_accountant(

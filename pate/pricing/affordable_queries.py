@@ -84,13 +84,13 @@ def largest_num_queries(
     budget = QueryBudget(delta=target_delta, epsilon=max_epsilon, accountant=make_accountant)
     single_query = VoteShape(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
     first_guess = 1
-    most_queries = _MAX_QUERIES
+    query_limit = _MAX_QUERIES
     if at_most is not None:
-        most_queries = require_count("at_most", at_most)
-        first_guess = most_queries
+        query_limit = require_count("at_most", at_most)
+        first_guess = query_limit
     # `require_achievable_delta` refuses more queries than these.
-    most_queries_of_draws = math.floor(target_delta / _UNIFORM_STEP) // num_labels
-    most_queries = min(most_queries, most_queries_of_draws)
+    query_limit_of_draws = math.floor(target_delta / _UNIFORM_STEP) // num_labels
+    query_limit = min(query_limit, query_limit_of_draws)
 
     def event_of(num_queries: int) -> Event:
         """Returns the event of a number of queries, which an accountant prices."""
@@ -110,11 +110,11 @@ def largest_num_queries(
         is_affordable_by_renyi = partial(is_affordable, query_budget=budget_with_renyi_accountant)
         with suppress(InvalidValue):  # the Renyi accountant does not know every event
             first_guess = largest_count(
-                holds=is_affordable_by_renyi, guess=first_guess, maximum=most_queries
+                holds=is_affordable_by_renyi, guess=first_guess, maximum=query_limit
             )
     is_affordable_by_budget = partial(is_affordable, query_budget=budget)
     num_queries = largest_count(
-        holds=is_affordable_by_budget, guess=first_guess, maximum=most_queries
+        holds=is_affordable_by_budget, guess=first_guess, maximum=query_limit
     )
     if num_queries == 0:
         require_achievable_delta(target_delta, num_queries=1, num_labels=num_labels)

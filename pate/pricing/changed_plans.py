@@ -66,48 +66,48 @@ class ChangedPlans:
         self._plans_by_renyi: dict[Change, PricedRelease | None] = {}
         self._plans_by_budget: dict[Change, PricedRelease | None] = {}
 
-    def plan_by_renyi(self, settings_change: Change) -> PricedRelease | None:
+    def plan_by_renyi(self, tried_change: Change) -> PricedRelease | None:
         """Returns the plan after a change, by the Renyi accountant; None if nothing meets the budget.
 
         Raises `TimeIsUp` after the time limit, unless the plan is known already.
         """
-        if settings_change in self._plans_by_renyi:
-            return self._plans_by_renyi[settings_change]
+        if tried_change in self._plans_by_renyi:
+            return self._plans_by_renyi[tried_change]
         is_solved = is_solved_for_noise(self.budget)
         aggregator = self._last_solved if is_solved else self._unsolved_aggregator
         planned_release = self._plan(
-            aggregator, budget=self.budget_with_renyi_accountant, settings_change=settings_change
+            aggregator, budget=self.budget_with_renyi_accountant, tried_change=tried_change
         )
         if planned_release is not None and is_solved:
             self._last_solved = planned_release.aggregator
-        self._plans_by_renyi[settings_change] = planned_release
+        self._plans_by_renyi[tried_change] = planned_release
         return planned_release
 
-    def plan_by_budget(self, settings_change: Change) -> PricedRelease | None:
+    def plan_by_budget(self, tried_change: Change) -> PricedRelease | None:
         """Returns the plan after a change, by the budget's own accountant; None if nothing meets the budget.
 
         Raises `TimeIsUp` after the time limit, unless the plan is known already.
         """
-        if settings_change not in self._plans_by_budget:
+        if tried_change not in self._plans_by_budget:
             planned_release = self._plan(
-                self._unsolved_aggregator, budget=self.budget, settings_change=settings_change
+                self._unsolved_aggregator, budget=self.budget, tried_change=tried_change
             )
-            self._plans_by_budget[settings_change] = planned_release
-        return self._plans_by_budget[settings_change]
+            self._plans_by_budget[tried_change] = planned_release
+        return self._plans_by_budget[tried_change]
 
-    def is_confirmed(self, settings_change: Change) -> bool:
+    def is_confirmed(self, tried_change: Change) -> bool:
         """Returns True if `plan_by_budget` has computed the plan after this change."""
-        return settings_change in self._plans_by_budget
+        return tried_change in self._plans_by_budget
 
     def _plan(
-        self, unsolved_aggregator: Aggregator, budget: Budget, settings_change: Change
+        self, unsolved_aggregator: Aggregator, budget: Budget, tried_change: Change
     ) -> PricedRelease | None:
         """Returns the plan of a release after a change; None if no noise or no query meets the budget.
 
         Args:
             unsolved_aggregator: the aggregator, with noise to start from or to be taken as it is.
             budget: the budget of the plan.
-            settings_change: the changed settings. Changed noise is not read.
+            tried_change: the changed settings. Changed noise is not read.
 
         Raises:
             TimeIsUp: the time of the search is up.
@@ -115,10 +115,10 @@ class ChangedPlans:
         if self._clock() >= self._end:
             raise TimeIsUp
         vote_shape = self.shape
-        if settings_change.num_teachers is not None:
-            vote_shape = replace(vote_shape, num_teachers=settings_change.num_teachers)
-        if settings_change.num_queries is not None:
-            vote_shape = replace(vote_shape, num_queries=settings_change.num_queries)
-        if settings_change.target_epsilon is not None:
-            budget = replace(budget, epsilon=settings_change.target_epsilon)
+        if tried_change.num_teachers is not None:
+            vote_shape = replace(vote_shape, num_teachers=tried_change.num_teachers)
+        if tried_change.num_queries is not None:
+            vote_shape = replace(vote_shape, num_queries=tried_change.num_queries)
+        if tried_change.target_epsilon is not None:
+            budget = replace(budget, epsilon=tried_change.target_epsilon)
         return plan_or_none(unsolved_aggregator, vote_shape=vote_shape, budget=budget)

@@ -30,8 +30,10 @@ MIN_QUERIES = 20
 # The largest epsilon that is suggested. A larger one promises nothing that is worth its noise.
 _MAX_EPSILON = 100.0
 # All numbers with two digits from 0.001 to 99000, as people write settings.
-_ROUND_NUMBERS = [float(f"{digits}e{power}") for power in range(-4, 4) for digits in range(10, 100)]
-_ROUND_COUNTS = [int(number) for number in _ROUND_NUMBERS if number.is_integer()]
+_TWO_DIGIT_NUMBERS = [
+    float(f"{digits}e{power}") for power in range(-4, 4) for digits in range(10, 100)
+]
+_TWO_DIGIT_COUNTS = [int(number) for number in _TWO_DIGIT_NUMBERS if number.is_integer()]
 # Factors of less noise, each smaller by 0.7%, down to 2**-48.
 _FALLING_NOISE_FACTORS = [2 ** (-step / 100) for step in range(1, 4800)]
 
@@ -142,7 +144,7 @@ class MoreTeachers(ChangeKind):
         current_num_teachers = release_priced_by_renyi.shape.num_teachers
         larger_teacher_counts = [
             count
-            for count in sorted({*_ROUND_COUNTS, max_teachers})
+            for count in sorted({*_TWO_DIGIT_COUNTS, max_teachers})
             if current_num_teachers < count <= max_teachers
         ]
         return cls(
@@ -209,7 +211,9 @@ class LargerEpsilon(ChangeKind):
             budget_with_renyi_accountant: the budget of the refused release, with the Renyi accountant.
         """
         epsilon = budget_with_renyi_accountant.required_epsilon()
-        larger_epsilons = [number for number in _ROUND_NUMBERS if epsilon < number <= _MAX_EPSILON]
+        larger_epsilons = [
+            number for number in _TWO_DIGIT_NUMBERS if epsilon < number <= _MAX_EPSILON
+        ]
         price = price_or_infinity(
             less_noisy_aggregator, vote_shape=vote_shape, budget=budget_with_renyi_accountant
         )
@@ -235,7 +239,8 @@ class LargerEpsilon(ChangeKind):
         """
         ratio = _renyi_ratio(priced_plan, self.budget_with_renyi_accountant)
         likely_epsilon = self.candidates[working_index] / ratio
-        return bisect_left(self.candidates, x=likely_epsilon, hi=working_index)
+        larger_epsilons = self.candidates
+        return bisect_left(larger_epsilons, x=likely_epsilon, hi=working_index)
 
 
 @dataclass(frozen=True)
@@ -275,13 +280,13 @@ class FewerQueries(ChangeKind):
             budget_with_renyi_accountant: the budget of the refused release, with the Renyi accountant.
             new_num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
         """
-        query_counts = [
+        falling_query_counts = [
             count
-            for count in reversed(_ROUND_COUNTS)
+            for count in reversed(_TWO_DIGIT_COUNTS)
             if MIN_QUERIES <= count < vote_shape.num_queries
         ]
         return cls(
-            candidates=query_counts,
+            candidates=falling_query_counts,
             less_noisy_aggregator=less_noisy_aggregator,
             vote_shape=vote_shape,
             budget_with_renyi_accountant=budget_with_renyi_accountant,
@@ -316,7 +321,8 @@ class FewerQueries(ChangeKind):
             """Returns True if a number of queries is at most `max_queries`, an estimate of what the budget pays for."""
             return num_queries <= max_queries
 
-        return bisect_left(self.candidates, x=True, hi=working_index, key=is_affordable)
+        falling_query_counts = self.candidates
+        return bisect_left(falling_query_counts, x=True, hi=working_index, key=is_affordable)
 
 
 def less_noisy_aggregator(priced_release: PricedRelease) -> Aggregator | None:

@@ -112,7 +112,7 @@ def require_useful(
         priced_release=priced_release,
         budget=budget,
         num_groups=num_groups,
-        search=search or RemedySearch(),
+        remedy_search=search or RemedySearch(),
         other_method=other_method,
     )
 
@@ -174,7 +174,7 @@ def _refusal_with_searched_remedies(
     priced_release: PricedRelease,
     budget: Budget,
     num_groups: int | None,
-    search: RemedySearch,
+    remedy_search: RemedySearch,
     other_method: Remedy | None,
 ) -> InvalidValue:
     """Searches for changes of settings that make a refused release useful, and returns the error with them as remedies.
@@ -185,17 +185,17 @@ def _refusal_with_searched_remedies(
         priced_release: the priced release.
         budget: the budget that the release was planned for.
         num_groups: the number of private groups; None if unknown.
-        search: the search for settings that work.
+        remedy_search: the search for settings that work.
         other_method: the first remedy, which is not searched for; None for none.
     """
-    if search.report_refusal is not None:
-        search.report_refusal(refusal, search.max_seconds)
+    if remedy_search.report_refusal is not None:
+        remedy_search.report_refusal(refusal, remedy_search.max_seconds)
     outcome = search_remedies(
         unsolved_aggregator,
         refused_release=priced_release,
         budget=budget,
         num_groups=num_groups,
-        search=search,
+        search=remedy_search,
     )
     remedies = [change.remedy() for change in outcome.changes]
     if other_method is not None:
@@ -205,7 +205,7 @@ def _refusal_with_searched_remedies(
         rule += f"; {_NO_REMEDY}"
     elif not remedies:
         rule += (
-            f"; a search of {search.max_seconds:g} s found nothing that works; "
+            f"; a search of {remedy_search.max_seconds:g} s found nothing that works; "
             "pate-account suggest=true searches longer"
         )
     return InvalidValue(

@@ -104,15 +104,15 @@ def plan_hits(
     @cache
     def is_session_cheaper(num_queries: int) -> bool:
         """Returns True if a session of a number of queries costs less than charging every query."""
-        candidate_shape = replace(vote_shape, num_queries=num_queries)
+        shape_with_tried_queries = replace(vote_shape, num_queries=num_queries)
         candidate_session = _session_for(
             aggregator, hit_rate=hit_rate, num_queries=num_queries, target_delta=target_delta
         )
         session_epsilon = _session_epsilon(
-            session=candidate_session, vote_shape=candidate_shape, budget=budget
+            session=candidate_session, vote_shape=shape_with_tried_queries, budget=budget
         )
         return session_epsilon < _plain_epsilon(
-            session=candidate_session, vote_shape=candidate_shape, budget=budget
+            session=candidate_session, vote_shape=shape_with_tried_queries, budget=budget
         )
 
     return HitPlan(

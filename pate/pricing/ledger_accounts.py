@@ -36,9 +36,9 @@ _SAFE_SHARE = 1 - 2e-4
 def account_values(ledger: Ledger) -> dict[str, Any]:
     """Returns the account of a ledger as plain values that JSON has: its charges, composed total, cap and unit."""
     epsilon_of = cache(ledger.price)
-    values_of_charges = []
+    json_charges = []
     for entry in ledger.entries:
-        charge_values = {
+        json_charge = {
             "time": entry.time,
             "user": entry.user,
             "command": entry.command,
@@ -46,13 +46,11 @@ def account_values(ledger: Ledger) -> dict[str, Any]:
             "draw": entry.draw,
             "epsilon": epsilon_of(entry.event),
         }
-        values_of_charges.append(charge_values)
+        json_charges.append(json_charge)
     unit_words = None
     unit_columns: list[str] = []
     if ledger.unit is not None:
-        unit_words = ledger.unit.protected_under(
-            ledger.adjacency, num_releases=len(values_of_charges)
-        )
+        unit_words = ledger.unit.protected_under(ledger.adjacency, num_releases=len(json_charges))
         unit_columns = list(ledger.unit.columns)
     return {
         "data": ledger.data,
@@ -64,7 +62,7 @@ def account_values(ledger: Ledger) -> dict[str, Any]:
         "charges_without_unit": ledger.num_without_unit,
         "accountant": ledger.accountant_name,
         "accountant_epsilon": ledger.epsilon,
-        "charges": values_of_charges,
+        "charges": json_charges,
     }
 
 
@@ -174,8 +172,10 @@ def _largest_target_epsilon(
     budget_with_renyi_accountant = replace(budget_at_cap, accountant=RdpAccountant)
     low_log = math.log(_SMALLEST_SHARE * max_epsilon)
     high_log = math.log(max_epsilon)
-    lowest_budget = replace(budget_with_renyi_accountant, epsilon=math.exp(low_log))
-    fitting_event = _event_within_cap(ledger, priced_release=priced_release, budget=lowest_budget)
+    lowest_tried_budget = replace(budget_with_renyi_accountant, epsilon=math.exp(low_log))
+    fitting_event = _event_within_cap(
+        ledger, priced_release=priced_release, budget=lowest_tried_budget
+    )
     if fitting_event is None:
         return 0.0
     for _ in range(_NUM_HALVINGS):

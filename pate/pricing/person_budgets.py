@@ -109,17 +109,13 @@ def named_budgets(budgets: Any) -> dict[str, float]:
     if isinstance(budgets, Mapping):
         epsilon_of_class = budgets
     elif isinstance(budgets, (list, tuple)):
-        epsilon_of_class = {
-            _normalized_class_name(class_name=epsilon): epsilon for epsilon in budgets
-        }
+        epsilon_of_class = {_in_one_notation(class_name=epsilon): epsilon for epsilon in budgets}
     else:
         raise InvalidValue("budgets", budgets, rule=_BUDGETS_RULE)
     rule = f"1 to {_MAX_CLASSES} classes, {_BUDGETS_RULE}"
     require(0 < len(epsilon_of_class) <= _MAX_CLASSES, "budgets", len(epsilon_of_class), rule)
     return {
-        _normalized_class_name(class_name=class_name): require_positive(
-            f"budgets.{class_name}", epsilon
-        )
+        _in_one_notation(class_name=class_name): require_positive(f"budgets.{class_name}", epsilon)
         for class_name, epsilon in epsilon_of_class.items()
     }
 
@@ -136,16 +132,19 @@ def budgets_of(class_names: Iterable[str], budgets: Any = None) -> dict[str, flo
     """
     distinct_names = sorted(set(class_names))
     if budgets is None:
-        return {class_name: _epsilon_in_name(class_name) for class_name in distinct_names}
+        return {
+            budget_class_name: _epsilon_in_name(budget_class_name)
+            for budget_class_name in distinct_names
+        }
     epsilon_of_class = named_budgets(budgets)
     epsilons: dict[str, float] = {}
-    for class_name in distinct_names:
-        normalized_name = _normalized_class_name(class_name=class_name)
+    for budget_class_name in distinct_names:
+        normalized_name = _in_one_notation(class_name=budget_class_name)
         if normalized_name not in epsilon_of_class:
-            suggestion = nearest(class_name, choices=tuple(epsilon_of_class))
+            suggestion = nearest(budget_class_name, choices=tuple(epsilon_of_class))
             rule = f"a class of budgets={{{', '.join(epsilon_of_class)}}}{suggestion}"
-            raise InvalidValue("data.budget", class_name, rule=rule)
-        epsilons[class_name] = epsilon_of_class[normalized_name]
+            raise InvalidValue("data.budget", budget_class_name, rule=rule)
+        epsilons[budget_class_name] = epsilon_of_class[normalized_name]
     return epsilons
 
 
@@ -237,26 +236,26 @@ def _fit_by_teachers(
     )
     max_teachers = min(_MAX_TEACHERS, vote_shape.num_teachers)
     # The price of a group, by the number of teachers that have records of it. The last price may be above all budgets.
-    price_by_num_teachers = {1: person_budgets.epsilon_of(fitted_aggregator.event(vote_shape))}
-    for num_teachers in range(2, max_teachers + 1):
-        if price_by_num_teachers[num_teachers - 1] > largest_epsilon:
+    price_by_num_reached = {1: person_budgets.epsilon_of(fitted_aggregator.event(vote_shape))}
+    for num_reached in range(2, max_teachers + 1):
+        if price_by_num_reached[num_reached - 1] > largest_epsilon:
             break
         reaching_aggregator = _with_teachers_reached(
-            fitted_aggregator, num_teachers_per_group=num_teachers
+            fitted_aggregator, num_teachers_per_group=num_reached
         )
-        price_by_num_teachers[num_teachers] = person_budgets.epsilon_of(
+        price_by_num_reached[num_reached] = person_budgets.epsilon_of(
             reaching_aggregator.event(vote_shape)
         )
     budget_classes = []
     for class_name, epsilon in person_budgets.classes.items():
         num_teachers_per_group = max(
-            count for count, price in price_by_num_teachers.items() if price <= epsilon
+            count for count, price in price_by_num_reached.items() if price <= epsilon
         )
         budget_class = BudgetClass(
             name=class_name,
             budget=epsilon,
             weight=1.0,
-            epsilon=price_by_num_teachers[num_teachers_per_group],
+            epsilon=price_by_num_reached[num_teachers_per_group],
             teachers=num_teachers_per_group,
         )
         budget_classes.append(budget_class)
@@ -279,7 +278,7 @@ def _budget_for_all(person_budgets: PersonBudgets, *, epsilon: float) -> Budget:
     return Budget(delta=person_budgets.delta, epsilon=epsilon, accountant=make_accountant)
 
 
-def _normalized_class_name(class_name: object) -> str:
+def _in_one_notation(class_name: object) -> str:
     """Returns the name of a class as text; 1, 1.0 and "1.0" all become "1", because they are one class."""
     try:
         return f"{float(str(class_name)):.12g}"

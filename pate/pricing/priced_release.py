@@ -62,12 +62,15 @@ class PricedRelease:
     @property
     def identity(self) -> str:
         """Returns a digest of all public inputs of the release, without votes and drawn noise."""
-        identifying_values: list[Any] = [self.aggregator.identity(self.shape), asdict(self.shape)]
+        public_inputs_of_release: list[Any] = [
+            self.aggregator.identity(self.shape),
+            asdict(self.shape),
+        ]
         for budget_class in self.classes:
-            identifying_values.append(
+            public_inputs_of_release.append(
                 [budget_class.name, budget_class.weight, budget_class.teachers]
             )
-        return digest(identifying_values)
+        return digest(public_inputs_of_release)
 
 
 def plan_release(
@@ -285,10 +288,10 @@ def certify_stability_test(release: PricedRelease, budget: Budget) -> CertifiedT
         raise InvalidValue(
             "aggregator", type(aggregator).__name__, rule="one with a stability test"
         )
-    table = getattr(aggregator, "table", None)
+    stability_table = getattr(aggregator, "table", None)
     renyi_order = getattr(aggregator, "table_order", None)
-    if table is not None:
-        renyi_order = table.order
+    if stability_table is not None:
+        renyi_order = stability_table.order
     elif renyi_order is None:
         renyi_order = RdpAccountant().compose(release.event).best_order(budget.delta)
     return CertifiedTable.from_test(stability_test, order=renyi_order)
