@@ -148,22 +148,22 @@ class Spelling:
         advice = self.advice.get(f"{error.owner}.{error.name}", self.advice.get(error.name))
         if advice is not None:
             line += f"; {advice}"
-        settings = [self.remedy(remedy) for remedy in error.remedies]
+        settings = [self.settings_of(remedy) for remedy in error.remedies]
         remedies = ", or ".join(setting for setting in settings if setting)
         if remedies:
             line += f"; what works: {remedies}"
         if error.waiver is not None:
-            line += f"; {self.remedy(error.waiver)} goes on as it is"
+            line += f"; {self.settings_of(error.waiver)} goes on as it is"
         return printable(line)
 
     def doubt_line(self, doubt: Doubt) -> str:
         """Returns the message of a warning in one line: the setting, the reason, and the waiver if there is one."""
         line = f"{self.setting(doubt.name, doubt.value) or doubt.name}: {doubt.text}"
         if doubt.waiver is not None:
-            line += f"; allowed by {self.remedy(doubt.waiver)}"
+            line += f"; allowed by {self.settings_of(doubt.waiver)}"
         return printable(line)
 
-    def remedy(self, remedy: Remedy) -> str:
+    def settings_of(self, remedy: Remedy) -> str:
         """Returns the settings of a remedy as a user writes them, separated by blanks; "" if users cannot set one."""
         settings = [
             self.setting(change.name, _in_few_digits(change.value), owner=change.owner)

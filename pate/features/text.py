@@ -76,7 +76,8 @@ class Text(Features):
         Raises:
             InvalidValue: the data have no texts.
         """
-        if not isinstance(data_reader, TextReader) or not getattr(data_reader, "text", True):
+        text_columns = getattr(data_reader, "text", True)  # True: a reader that always has texts
+        if not isinstance(data_reader, TextReader) or not text_columns:
             rule = "a column of texts, 'data.text=[NAME]'; or data=wordnet"
             raise InvalidValue("features", "text", rule=rule)
         return data_reader.with_text(partial(self.fit_texts, Path(cache_folder).expanduser()))

@@ -303,13 +303,15 @@ class Table(TextReader):
         cell_notation = source.public_file.spelling(default_spelling=schema.spelling)
         # The cells are read in the notation of these files; the published preprocessing keeps that of the schema.
         spelled_schema = replace(schema, spelling=cell_notation)
-        cell_hasher = CellDigest(cells_are_text=source.table_of_split["private"].is_text)
+        digest_of_private_cells = CellDigest(
+            cells_are_text=source.table_of_split["private"].is_text
+        )
         encoded_rows_of_splits = {
             split: source.read_rows(
                 split,
                 spelled_schema,
                 open_stage=open_stage,
-                cell_hasher=cell_hasher if split == "private" else None,
+                cell_hasher=digest_of_private_cells if split == "private" else None,
             )
             for split in SPLITS
         }
@@ -328,7 +330,7 @@ class Table(TextReader):
             seed=self.seed,
             notes=self._notes(),
             preprocessing=schema,
-            private_cell_digest=cell_hasher.hexdigest(),
+            private_cell_digest=digest_of_private_cells.hexdigest(),
             compute_fingerprints=compute_fingerprints,
         )
 
@@ -343,9 +345,11 @@ class Table(TextReader):
         schema = TableSchema.load(str(self.schema)).without(source.columns_without_features)
         file = source.table_of_split["private"]
         cell_notation = file.spelling(default_spelling=schema.spelling)
-        cell_hasher = CellDigest(cells_are_text=file.is_text)
+        digest_of_private_cells = CellDigest(cells_are_text=file.is_text)
         rows = source.read_rows(
-            "private", schema=replace(schema, spelling=cell_notation), cell_hasher=cell_hasher
+            "private",
+            schema=replace(schema, spelling=cell_notation),
+            cell_hasher=digest_of_private_cells,
         )
         record_ids = rows.row_numbers
         if self.id is not None:
@@ -379,7 +383,7 @@ class Table(TextReader):
             label_names=label_names,
             records=private,
             preprocessing=schema,
-            private_cells=cell_hasher.hexdigest(),
+            private_cells=digest_of_private_cells.hexdigest(),
             notes=(*self._notes(), *remarks),
             group_unit=Roles(group=owner_columns, id=self.id).group_unit,
         )

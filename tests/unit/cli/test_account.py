@@ -109,7 +109,7 @@ def test_plain_composition_is_unpriced_if_failures_use_up_delta(quote_of: Any) -
     ) as caught:
         quote_of(arguments=[*SESSION, "num_queries=20000"])
     assert str(caught.value).endswith("what works: failure_prob=3e-11, or num_queries=6000")
-    for remedy in map(COMMAND.remedy, caught.value.remedies):
+    for remedy in map(COMMAND.settings_of, caught.value.remedies):
         assert quote_of(arguments=[*SESSION, "num_queries=20000", remedy])["epsilon"]
 
 
