@@ -134,6 +134,7 @@ class ClippedMoments:
         num_teachers, num_records, num_labels = residuals.shape
         weight_of_teacher = np.broadcast_to(teacher_weights, num_teachers)
         weighted_residuals = residuals / num_records * weight_of_teacher[:, None, None]
+        # [num_teachers, n, num_features]
         float64_features = features.astype(np.float64, copy=False)
         # |sum_i f_i r_i^T|^2 = sum_ij (f_i . f_j) (r_i . r_j)
         feature_products = float64_features @ float64_features.transpose(0, 2, 1)

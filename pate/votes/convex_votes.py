@@ -193,7 +193,10 @@ class ConvexVotes(MomentVotes):
     def _group_size_of_row(self) -> IntArray:
         """The number of records that are read of each row's group, `[num_rows]`, for the rows of `_shard_records`."""
         group_sizes = np.minimum(self._record_count_of_group, self.most_records_of_group)
-        return np.asarray(group_sizes[self.teacher_of[self._shard_records.dataset_rows]])
+        # In `RoundVotes` each group counts as a teacher.
+        group_of_record = self.teacher_of
+        group_of_row = group_of_record[self._shard_records.dataset_rows]
+        return np.asarray(group_sizes[group_of_row])
 
     @cached_property
     def _record_count_of_group(self) -> IntArray:

@@ -114,9 +114,8 @@ def _shared_covariance(noisy_matrix: FloatArray, *, prior_row_variances: FloatAr
     )
     trusted_share = 1 - min(1.0, variance_by_chance / max(float(diagonal.var()), _MIN_VARIANCE))
     shrunk_diagonal = mean_variance + trusted_share * (diagonal - mean_variance)
-    entry_variances = 1 + np.outer(
-        prior_row_variances, shrunk_diagonal.clip(0)
-    )  # [num_rows, num_columns]
+    # [num_rows, num_columns]
+    entry_variances = 1 + np.outer(prior_row_variances, shrunk_diagonal.clip(0))
     # The variance by chance of each entry of the estimate.
     variances_by_chance = (entry_variances.T * row_weights**2) @ entry_variances / total_weight**2
     is_off_diagonal = ~np.eye(len(covariance_estimate), dtype=np.bool_)

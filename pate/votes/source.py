@@ -106,7 +106,8 @@ class VoteSource(Weighted):
 
     def _type_error(self) -> InvalidValue:
         """Returns the error for an aggregator that cannot read these votes; it names the `readers` that can."""
-        return InvalidValue("aggregator", rule=self.readers)
+        aggregators_that_read_these = self.readers
+        return InvalidValue("aggregator", rule=aggregators_that_read_these)
 
 
 class CountableVotes(VoteSource):

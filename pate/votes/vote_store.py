@@ -204,6 +204,7 @@ class VoteStore:
         # The bits of the last byte that belong to no label.
         padding = (1 << (-self.num_labels % 8)) - 1
         with reading(self.path, rule=_RULE, remedy=_REMEDY) as archive:
+            # A row of the array has the votes of one teacher on all queries.
             packed_blocks = read_rows(
                 archive, array_name="packed", rows_per_block=num_teachers, dtype_kinds="u"
             )
