@@ -66,9 +66,8 @@ class MadeUpVotes(TeacherVotes):
         # Each query has an order of the labels, in which those that are present come first.
         random_numbers = np.random.default_rng(_SEED).random((num_queries, num_labels))
         label_at_rank = np.argsort(random_numbers, axis=1)
-        rank_of_label = np.argsort(
-            label_at_rank, axis=1
-        )  # the rank of each label in the order of its query
+        # The rank of each label in the order of its query.
+        rank_of_label = np.argsort(label_at_rank, axis=1)
         is_rank_present = np.broadcast_to(
             np.arange(num_labels) < num_present, label_at_rank.shape
         ).copy()
