@@ -89,7 +89,7 @@ def write_model_card(
             )
             for column_name, column_description in column_description_by_name.items()
         ],
-        stated_public=[markdown_cell(fact_name) for fact_name in stated_public],
+        stated_public=[markdown_cell(public_fact) for public_fact in stated_public],
         labels_have_gaps=labels_have_gaps,
         markdown_cell=markdown_cell,
         describe_features_origin=describe_features_origin,
@@ -196,9 +196,9 @@ def _values_text(column_description: dict[str, Any]) -> str:
     """
     if column_description["kind"] == "category":
         categories = column_description["categories"]
-        shortened_words = [_shorten_word(word) for word in categories[:_MAX_WORDS]]
+        shortened_categories = [_shorten_word(category) for category in categories[:_MAX_WORDS]]
         ending = ", …" if len(categories) > _MAX_WORDS else ""
-        return markdown_cell(", ".join(shortened_words) + ending)
+        return markdown_cell(", ".join(shortened_categories) + ending)
     if column_description["kind"] == "date":
         return "dates such as 2025-01-31"
     if column_description["kind"] == "text":

@@ -114,14 +114,14 @@ class ModelForm:
 
     def write(self, folder: Path | str) -> None:
         """Writes `schema.json` and the files of the preprocessing into the folder of a bundle."""
-        form_values = {"format": _VERSION, **vars(self)}
+        value_by_form_field = {"format": _VERSION, **vars(self)}
         if not self.one_class:
-            del form_values["one_class"]
+            del value_by_form_field["one_class"]
         if self.preprocessing is not None:
-            form_values["preprocessing"] = self.preprocessing.plain()
+            value_by_form_field["preprocessing"] = self.preprocessing.plain()
             self.preprocessing.save(folder)
         model_form_text = json.dumps(
-            plain(form_values), indent=2, ensure_ascii=False, allow_nan=False
+            plain(value_by_form_field), indent=2, ensure_ascii=False, allow_nan=False
         )
         write_text(Path(folder, SCHEMA), text=model_form_text + "\n")
 
@@ -168,12 +168,16 @@ class ModelForm:
         require_kind("features", form_values["features"], kind=list, rule="a list of names")
         # `Bundle.load` compares the threshold with that of the model, which is in (0, 1].
         threshold: float | tuple[float, ...]
-        if isinstance(form_values["threshold"], list):
-            threshold = tuple(map(float, form_values["threshold"]))
+        threshold_in_json = form_values["threshold"]
+        if isinstance(threshold_in_json, list):
+            # One number for each label.
+            threshold = tuple(map(float, threshold_in_json))
         else:
-            threshold = float(form_values["threshold"])
+            # One number for all labels, which JSON may write as an integer.
+            threshold = float(threshold_in_json)
+        data_name = require_text("name", form_values["name"])
         model_form = cls(
-            name=require_text("name", form_values["name"]),
+            name=data_name,
             kind=data_kind,
             labels=label_names,
             input_shape=tuple(map(int, form_values["input_shape"])),

@@ -49,13 +49,13 @@ def write_onnx(
         onnx_file.parent.is_dir(), "path", value=onnx_file, rule="a file in a folder that is there"
     )
     if isinstance(student_model, ImageModel):
-        probability_function = _image_function(student_model)
+        compute_probabilities = _function_of_images(student_model)
     elif isinstance(student_model, FlatModel):
-        probability_function = _flat_function(student_model)
+        compute_probabilities = _function_of_flattened_inputs(student_model)
     else:
         raise InvalidValue("model", student_model.kind, rule=f"one of {', '.join(KINDS)}")
     onnx_model = onnx.load_model_from_string(
-        _traced_graph(probability_function, input_shape=student_model.input_shape)
+        _traced_graph(compute_probabilities, input_shape=student_model.input_shape)
     )
     onnx_model.producer_name = "pate-multilabel"
     onnx_model.producer_version = VERSION
@@ -70,13 +70,13 @@ def write_onnx(
         output.write(onnx_model.SerializeToString(deterministic=True))
 
 
-def _image_function(image_model: ImageModel) -> Callable[[torch.Tensor], torch.Tensor]:
+def _function_of_images(image_student: ImageModel) -> Callable[[torch.Tensor], torch.Tensor]:
     """Returns a function from images in [0, 1] to probabilities, the mean over the networks of a student for images."""
-    tensors_by_name = _tensors_of(image_model)
+    tensors_by_name = _tensors_of(image_student)
     released_label_mask = tensors_by_name.pop("released")
-    network = image_model.network()
+    network = image_student.network()
     num_members = len(next(iter(tensors_by_name.values())))
-    logit_functions = [
+    student_logit_functions = [
         network.inference_function(
             {name: stacked_tensor[member_index] for name, stacked_tensor in tensors_by_name.items()}
         )
@@ -86,21 +86,23 @@ def _image_function(image_model: ImageModel) -> Callable[[torch.Tensor], torch.T
     def mean_probabilities(inputs: torch.Tensor) -> torch.Tensor:
         """Returns the mean of the networks' probabilities, `[n, L]`; 0 for labels that were never released."""
         images = inputs * 2 - 1
-        probabilities = torch.stack(
-            [logit_function(images).sigmoid() for logit_function in logit_functions]
+        probabilities_by_network = torch.stack(
+            [compute_logits(images).sigmoid() for compute_logits in student_logit_functions]
         )
-        return probabilities.mean(dim=0) * released_label_mask
+        return probabilities_by_network.mean(dim=0) * released_label_mask
 
     return mean_probabilities
 
 
-def _flat_function(flat_model: FlatModel) -> Callable[[torch.Tensor], torch.Tensor]:
+def _function_of_flattened_inputs(
+    student_on_flattened_inputs: FlatModel,
+) -> Callable[[torch.Tensor], torch.Tensor]:
     """Returns a function from inputs `[n, …]` to probabilities `[n, L]`, by `FlatModel.formula`."""
-    tensors_by_name = _tensors_of(flat_model)
+    tensors_by_name = _tensors_of(student_on_flattened_inputs)
 
     def probabilities(inputs: torch.Tensor) -> torch.Tensor:
         """Returns the probabilities `[n, L]` of inputs `[n, …]`, each of which is flattened first."""
-        result: torch.Tensor = flat_model.formula(
+        result: torch.Tensor = student_on_flattened_inputs.formula(
             inputs.flatten(1), arrays=tensors_by_name, xp=torch
         )
         return result
@@ -117,16 +119,16 @@ def _tensors_of(student_model: StudentModel) -> dict[str, torch.Tensor]:
 
 
 def _traced_graph(
-    probability_function: Callable[[torch.Tensor], torch.Tensor], *, input_shape: tuple[int, ...]
+    compute_probabilities: Callable[[torch.Tensor], torch.Tensor], *, input_shape: tuple[int, ...]
 ) -> bytes:
     """Returns the bytes of the ONNX graph of a function, for batches of any number of inputs.
 
     Args:
-        probability_function: returns the probabilities `[n, L]` of inputs `[n, *input_shape]`.
+        compute_probabilities: returns the probabilities `[n, L]` of inputs `[n, *input_shape]`.
         input_shape: the shape of one input.
     """
     traced_module: Any = torch.nn.Module()
-    traced_module.forward = probability_function
+    traced_module.forward = compute_probabilities
     graph_buffer = io.BytesIO()
     export: Any = torch.onnx.export
     with warnings.catch_warnings(), torch.no_grad():

@@ -8,7 +8,7 @@ estimator. The parts of the steps, in their order:
 * `fit_plan.py` prices the release and scores of the plan, lets its teachers vote and its student learn.
 * `fit_ledger.py` opens the ledger that is charged.
 * `priced_fit.py` holds what step 1 hands on to the others (`PricedFit`).
-* `fit_record.py` charges the ledger before the release is drawn (`FitRecord`).
+* `charging_record.py` charges the ledger before the release is drawn (`ChargingRecord`).
 * `publication.py` holds what may be published (`Publication`), and the price of a fit (`FitPrice`).
 """
 
@@ -42,12 +42,12 @@ from pate.accounting.rounding import format_delta, format_epsilon
 from pate.aggregators import Aggregator, Release
 from pate.array_types import FloatArray
 from pate.bundle import Bundle
+from pate.classifier.charging_record import ChargingRecord
 from pate.classifier.ensemble import shown_error
 from pate.classifier.fit_inputs import FitArguments, FitInputs, InputReader, validate_inputs
 from pate.classifier.fit_ledger import LedgerSettings, check_ledger_parameters, unit_of
 from pate.classifier.fit_plan import FitPlan
 from pate.classifier.fit_planner import FitPlanner
-from pate.classifier.fit_record import FitRecord
 from pate.classifier.fit_streams import streams_of
 from pate.classifier.fit_warnings import (
     ClassesFromLabels,
@@ -285,15 +285,17 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         # 2. The teachers learn from disjoint records, and vote on public samples. Private: `vote_source`.
         vote_source = self._train_and_vote(priced_fit)
 
-        # 3. The only way out. `release` has the stated epsilon, and may be published; `release_record` charges.
-        release_record = priced_fit.record()
-        release = self._release(priced_fit, vote_source=vote_source, release_record=release_record)
+        # 3. The only way out. `release` has the stated epsilon, and may be published; `charging_record` charges.
+        charging_record = priced_fit.record()
+        release = self._release(
+            priced_fit, vote_source=vote_source, charging_record=charging_record
+        )
 
         # 4. Post-processing of the release, which costs nothing more. The student may be published, too.
-        self._train_student(priced_fit, release=release, release_record=release_record)
+        self._train_student(priced_fit, release=release, charging_record=charging_record)
         # Scores are the one other way out: the people in the test records pay for them, at a price of their own.
         if priced_fit.priced_scores is not None:
-            with release_record.note_spent_price_on_error(
+            with charging_record.note_spent_price_on_error(
                 consequence="the student is fitted to its release"
             ):
                 self._release_scores(priced_fit.priced_scores, priced_fit=priced_fit)
@@ -670,7 +672,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
 
     def _release(
-        self, priced_fit: PricedFit, *, vote_source: VoteSource, release_record: FitRecord
+        self, priced_fit: PricedFit, *, vote_source: VoteSource, charging_record: ChargingRecord
     ) -> Release:
         """Draws noise around the votes, and sets all attributes of the release.
 
@@ -685,7 +687,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         )
         aggregator = priced_fit.priced_release.aggregator.with_prior(student_prior)
         with (
-            release_record.note_spent_price_on_error(
+            charging_record.note_spent_price_on_error(
                 consequence="its release is lost, and nobody has seen it"
             ),
             _stage(
@@ -695,13 +697,15 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             all_cores(),
         ):
             release = aggregator.release(
-                vote_source, rng=priced_fit.streams.generator("noise"), record=release_record
+                vote_source, rng=priced_fit.streams.generator("noise"), record=charging_record
             )
-        self._set_release(release, priced_fit.fit_price, spent_epsilon=release_record.spent_epsilon)
+        self._set_release(
+            release, priced_fit.fit_price, spent_epsilon=charging_record.spent_epsilon
+        )
         return release
 
     def _train_student(
-        self, priced_fit: PricedFit, *, release: Release, release_record: FitRecord
+        self, priced_fit: PricedFit, *, release: Release, charging_record: ChargingRecord
     ) -> None:
         """Trains the student of a release, and sets all its attributes; costs nothing more.
 
@@ -710,7 +714,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         answers = f"{release.num_answered} answers to {release.num_queries} queries"
         try:
             with (
-                release_record.note_spent_price_on_error(
+                charging_record.note_spent_price_on_error(
                     consequence="release_ is the release that was paid for"
                 ),
                 _stage(f"student of {answers}", verbose=self.verbose),

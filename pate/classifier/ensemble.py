@@ -72,8 +72,8 @@ class EstimatorLearner:
 
     def confidences(
         self,
-        inputs: Float32Array,
-        target_bits: BoolArray,
+        private_inputs: Float32Array,
+        private_targets: BoolArray,
         *,
         known_label_mask: BoolArray | None,
         seed: int,
@@ -84,8 +84,8 @@ class EstimatorLearner:
         The computation uses one thread, so the last bits of the result do not depend on the load of the machine.
 
         Args:
-            inputs: the private inputs of the teacher, `[num_records, num_features]`.
-            target_bits: their label bits, `[num_records, num_labels]`.
+            private_inputs: the private inputs of the teacher, `[num_records, num_features]`.
+            private_targets: their label bits, `[num_records, num_labels]`.
             known_label_mask: which of the bits are known, `[num_records, num_labels]`; None for all. The confidence in
                 a label that is known for no record is 0.
             seed: the seed of the teacher.
@@ -93,12 +93,14 @@ class EstimatorLearner:
         """
         with one_blas_thread(), fit_errors_hidden(self.estimator):
             if known_label_mask is None:
-                model = self.label_task.fit(self.estimator, inputs, target_bits, seed=seed)
+                model = self.label_task.fit(
+                    self.estimator, private_inputs, private_targets, seed=seed
+                )
                 return model.confidences(query_inputs)
             model_of_known = LabelModel.fit_known(
                 self.estimator,
-                inputs=inputs,
-                labels=target_bits,
+                inputs=private_inputs,
+                labels=private_targets,
                 known_label_mask=known_label_mask,
                 seed=seed,
             )
@@ -121,8 +123,8 @@ class EstimatorLearner:
         if len(few_query_inputs) < _MIN_REHEARSED:
             return
         num_labels = self.label_task.num_labels
-        label_indices = np.arange(len(few_query_inputs)) % min(2, num_labels)
-        made_up_labels = label_indices[:, None] == np.arange(num_labels)
+        made_up_label_indices = np.arange(len(few_query_inputs)) % min(2, num_labels)
+        made_up_labels = made_up_label_indices[:, None] == np.arange(num_labels)
         try:
             self.label_task.fit(self.estimator, few_query_inputs, made_up_labels, seed=0).predict(
                 few_query_inputs
@@ -274,8 +276,8 @@ def train_and_vote(
     fit_and_vote = delayed(learner.confidences)
     confidences_by_teacher: Iterator[Float32Array] = parallel(
         fit_and_vote(
-            inputs=rows_of(data_pools.private_inputs, row_indices),
-            target_bits=data_pools.private_targets[row_indices],
+            private_inputs=rows_of(data_pools.private_inputs, row_indices),
+            private_targets=data_pools.private_targets[row_indices],
             known_label_mask=None
             if data_pools.known_label_mask is None
             else data_pools.known_label_mask[row_indices],

@@ -20,10 +20,10 @@ from pate.array_types import BoolArray
 from pate.classifier.frames import as_pandas, fit_schema
 from pate.classifier.held_out import HeldOutArguments, HeldOutRecords
 from pate.classifier.inputs import (
+    as_series_if_one_column,
     column_labels,
     dense,
     is_frame,
-    only_column,
     require_moderate_numbers,
     require_order_of_rows,
     require_readable,
@@ -35,7 +35,7 @@ from pate.classifier.inputs import (
 )
 from pate.classifier.missing_labels import require_labels, without_gaps
 from pate.classifier.public_labels import read_public_labels
-from pate.classifier.samples import Pools, numbered_apart
+from pate.classifier.samples import Pools, disjoint_group_ids
 from pate.classifier.tasks import LabelSets, OneClass, Task, task_of
 from pate.data import TableSchema
 from pate.validation import InvalidValue, require, require_array
@@ -173,7 +173,8 @@ class InputReader:
         return FitInputs(
             label_task=label_task,
             data_pools=data_pools,
-            label_names=column_labels(only_column(fit_arguments.labels)) or label_task.label_names,
+            label_names=column_labels(as_series_if_one_column(fit_arguments.labels))
+            or label_task.label_names,
             table_schema=table_schema,
             public_labels=public_labels,
             held_out_records=self._read_test_records(fit_arguments, label_task, data_pools),
@@ -228,13 +229,13 @@ class InputReader:
         if fit_arguments.public_inputs is not None:
             require_readable("X_public", fit_arguments.public_inputs)
             require_same_kind(fit_arguments.inputs, fit_arguments.public_inputs, name="X_public")
-        filled_labels, known_label_mask = _filled_labels(only_column(fit_arguments.labels))
-        label_sets = LabelSets.from_labels(filled_labels, self.classes)
+        y_without_gaps, known_label_mask = _fill_gaps(as_series_if_one_column(fit_arguments.labels))
+        label_sets = LabelSets.from_labels(y_without_gaps, self.classes)
         if label_sets is None:
-            inputs, label_array = self._validate_records(fit_arguments, filled_labels)
+            inputs, label_array = self._validate_records(fit_arguments, y_without_gaps)
             label_task, targets = task_of(label_array, self.classes)
         else:
-            inputs, bits = self._validate_records(fit_arguments, label_sets.encode(filled_labels))
+            inputs, bits = self._validate_records(fit_arguments, label_sets.encode(y_without_gaps))
             label_task = label_sets
             targets = bits.astype(np.bool_)
         if isinstance(label_task, OneClass):
@@ -255,7 +256,7 @@ class InputReader:
         return label_task, data_pools
 
     def _validate_records(
-        self, fit_arguments: FitArguments, labels: Any
+        self, fit_arguments: FitArguments, y_without_gaps: Any
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Checks private inputs and labels as scikit-learn does, and returns both.
 
@@ -263,7 +264,7 @@ class InputReader:
 
         Args:
             fit_arguments: the arguments of the fit.
-            labels: the private labels without gaps, as numbers or classes.
+            y_without_gaps: the private labels with gaps filled, as numbers or classes.
         """
         if is_frame(fit_arguments.inputs):
             inputs = validate_inputs(self.validation_estimator, fit_arguments.inputs, reset=True)
@@ -273,7 +274,7 @@ class InputReader:
             stand_in_inputs = np.zeros((num_rows, 1))
             _, labels = check_X_y(
                 stand_in_inputs,
-                labels,
+                y_without_gaps,
                 multi_output=True,
                 estimator=self.validation_estimator,
             )
@@ -281,7 +282,7 @@ class InputReader:
             inputs, labels = validate_data(
                 self.validation_estimator,
                 fit_arguments.inputs,
-                labels,
+                y_without_gaps,
                 multi_output=True,
                 dtype=np.float32,
                 accept_sparse="csr",
@@ -336,20 +337,22 @@ class InputReader:
             name="X_test",
             consequence="whoever is in both pays for the release and for the scores",
         )
-        num_records = inputs.shape[0]
+        num_test_records = inputs.shape[0]
         targets, known_label_mask = held_out_arguments.targets(
-            label_task, num_records=num_records, has_gaps=data_pools.known_label_mask is not None
+            label_task,
+            num_records=num_test_records,
+            has_gaps=data_pools.known_label_mask is not None,
         )
-        group_ids = np.arange(num_records)
+        group_ids = np.arange(num_test_records)
         if held_out_arguments.groups is not None:
-            groups_by_argument = {"groups": fit_arguments.groups}
+            other_groups_by_argument = {"groups": fit_arguments.groups}
             if fit_arguments.public_groups is not None:
-                groups_by_argument["groups_public"] = fit_arguments.public_groups
-            group_ids = numbered_apart(
+                other_groups_by_argument["groups_public"] = fit_arguments.public_groups
+            group_ids = disjoint_group_ids(
                 "groups_test",
                 held_out_arguments.groups,
-                num_rows=num_records,
-                groups_by_argument=groups_by_argument,
+                num_rows=num_test_records,
+                other_groups_by_argument=other_groups_by_argument,
             )
         return HeldOutRecords(
             score_epsilon=held_out_arguments.score_epsilon,
@@ -387,7 +390,7 @@ def _finite_rule(estimator: BaseEstimator) -> bool | str:
     return "allow-nan" if get_tags(estimator).input_tags.allow_nan else True
 
 
-def _filled_labels(labels: Any) -> tuple[Any, BoolArray | None]:
+def _fill_gaps(y: Any) -> tuple[Any, BoolArray | None]:
     """Returns labels with 0 where they are missing, and which ones are known, bool `[n, num_labels]`.
 
     If no label is missing, the labels are unchanged, and the second result is None; see `without_gaps`.
@@ -395,12 +398,12 @@ def _filled_labels(labels: Any) -> tuple[Any, BoolArray | None]:
     Raises:
         InvalidValue: a class is missing, or the labels are a tensor or a masked array that numpy cannot read.
     """
-    filled_labels, known_label_mask = without_gaps(labels)
-    is_tensor = hasattr(type(filled_labels), "requires_grad")
-    if is_tensor or np.ma.is_masked(filled_labels):
-        require_array("y", filled_labels, dtype_kinds=None)
-    require_labels(filled_labels)
-    return filled_labels, known_label_mask
+    y_without_gaps, known_label_mask = without_gaps(y)
+    is_tensor = hasattr(type(y_without_gaps), "requires_grad")
+    if is_tensor or np.ma.is_masked(y_without_gaps):
+        require_array("y", y_without_gaps, dtype_kinds=None)
+    require_labels(y_without_gaps)
+    return y_without_gaps, known_label_mask
 
 
 def _with_column_types(data_pools: Pools, *, is_cut_from_records: bool) -> Pools:
@@ -410,8 +413,10 @@ def _with_column_types(data_pools: Pools, *, is_cut_from_records: bool) -> Pools
         data_pools: the private records and the public samples, both as DataFrames.
         is_cut_from_records: whether the public samples were cut from a DataFrame with private records.
     """
-    public_frame = with_own_types(data_pools.public_inputs, is_cut_from_records=is_cut_from_records)
-    private_frame = with_public_types(
-        private_frame=data_pools.private_inputs, public_frame=public_frame
+    typed_public_frame = with_own_types(
+        data_pools.public_inputs, is_cut_from_records=is_cut_from_records
     )
-    return replace(data_pools, public_inputs=public_frame, private_inputs=private_frame)
+    typed_private_frame = with_public_types(
+        private_frame=data_pools.private_inputs, public_frame=typed_public_frame
+    )
+    return replace(data_pools, public_inputs=typed_public_frame, private_inputs=typed_private_frame)

@@ -97,11 +97,8 @@ class LedgerSettings:
         is_new_file = self.ledger_path is not None and not os.path.lexists(self.ledger_path)
         if is_new_file and self.max_epsilon is not None:
             # The cap is tried in memory first, so that a refused fit leaves no file with its cap.
-            _require_room(
-                self._ledger_in(ledger_path=None, adjacency=adjacency),
-                priced_release,
-                score_price=score_price,
-            )
+            memory_ledger = self._ledger_in(ledger_path=None, adjacency=adjacency)
+            _require_room(memory_ledger, priced_release, score_price=score_price)
         ledger = self._open_file(adjacency)
         if any(entry.data for entry in ledger.entries):
             rule = "a ledger of fits alone: one of runs keeps the records of each run apart, and folds share records"

@@ -211,7 +211,7 @@ class GroupVotesPlan(FitPlan):
             release: the drawn release.
             fit_price: the price of the release.
         """
-        student = model.model if isinstance(model, OneClassModel) else model
+        student = model.student if isinstance(model, OneClassModel) else model
         assert isinstance(student, StudentModel)  # as LowRankStudent trains it
         has_teacher_per_group = self.num_teachers == self.data_pools.num_groups
         fit_facts = FitFacts(
@@ -307,7 +307,7 @@ class GroupVotesPlan(FitPlan):
             name: the name of the parameter that holds the inputs, for errors.
         """
         if self.schema is not None:
-            return encode_records(inputs, self.schema, name=name)
+            return encode_records(frame=inputs, schema=self.schema, name=name)
         return Encoded(
             features=np.asarray(dense(inputs), np.float32),
             wrong=np.zeros(0, np.bool_),

@@ -55,7 +55,7 @@ def column_labels(y: Any) -> tuple[str, ...]:
     return names if all(names) and len(set(names)) == len(names) else ()
 
 
-def only_column(labels: Any) -> Any:
+def as_series_if_one_column(labels: Any) -> Any:
     """Returns the column of a DataFrame that has one column, as a Series; other labels are returned unchanged."""
     return labels.iloc[:, 0] if is_frame(labels) and labels.shape[1] == 1 else labels
 
@@ -127,7 +127,7 @@ def numbers_of(inputs: Any) -> NDArray[Any]:
     The shape is `[num_rows, num_columns]`. For a sparse matrix, only the numbers that it stores are returned, `[n]`.
     """
     if sparse.issparse(inputs):
-        return np.asarray(inputs.data)
+        return np.asarray(inputs.data)  # the stored entries of the sparse matrix
     if not is_frame(inputs):
         return np.asarray(inputs)
     # pandas.NA of nullable columns, such as Int64, is a missing number, as NaN is.
@@ -148,8 +148,8 @@ def require_moderate_numbers(name: str, inputs: Any) -> None:
             column_numbers = column.to_numpy(np.float64, na_value=np.nan)
             require_moderate(f"{name}[{column_name!r}]", column_numbers, allows_missing=True)
         return
-    array_name = f"{name}.data" if sparse.issparse(inputs) else name
-    require_moderate(array_name, numbers_of(inputs), allows_missing=True)
+    shown_name = f"{name}.data" if sparse.issparse(inputs) else name
+    require_moderate(shown_name, numbers_of(inputs), allows_missing=True)
 
 
 def rows_as_bytes(inputs: Any) -> NDArray[Any]:
@@ -165,13 +165,13 @@ def rows_as_bytes(inputs: Any) -> NDArray[Any]:
     from pandas.util import hash_pandas_object
 
     try:
-        row_digests = hash_pandas_object(inputs, index=False)
+        row_hash_numbers = hash_pandas_object(inputs, index=False)
     except TypeError as error:
         rule = "cells that are numbers, dates or words, and no lists"
         raise InvalidValue("X", rule=rule) from error
     except UnicodeError:  # without the cause, which shows a cell
         raise InvalidValue("X", rule="words of whole characters, and bytes as words") from None
-    return np.ascontiguousarray(row_digests.to_numpy()[:, None])
+    return np.ascontiguousarray(row_hash_numbers.to_numpy()[:, None])
 
 
 def _sparse_rows_as_bytes(inputs: Any) -> NDArray[np.uint8]:
@@ -254,7 +254,7 @@ def warn_of_shared_rows(
         warnings.warn(line, SharedRows, stacklevel=users_stack_level())
 
 
-def is_category(column_type: Any) -> bool:
+def is_pandas_category(column_type: Any) -> bool:
     """Returns True if the type of a column of pandas is a category."""
     return hasattr(column_type, "categories")
 
@@ -275,7 +275,7 @@ def with_own_types(public_frame: Any, *, is_cut_from_records: bool) -> Any:
     )
     for column_name in public_frame.columns:
         column_type = typed_frame[column_name].dtype
-        if is_category(column_type):
+        if is_pandas_category(column_type):
             typed_frame[column_name] = typed_frame[column_name].cat.remove_unused_categories()
         elif is_cut_from_records and column_type.kind in "iu":
             typed_frame[column_name] = typed_frame[column_name].astype(np.float64)
@@ -325,7 +325,7 @@ def _with_type(column: Any, public_type: Any) -> Any:
         f"cells of the type {public_type}, which the column has in X_public, not {column.dtype}; "
         f"convert both alike, such as {name}.astype(float) and X_public[{column.name!r}].astype(float)"
     )
-    if is_category(public_type):
+    if is_pandas_category(public_type):
         cells = column.astype(object)
         return cells.where(cells.isin(list(public_type.categories))).astype(public_type)
     # Texts, spans of time and dates are not converted. The text of a number depends on the type of its column: 1 is 1.0

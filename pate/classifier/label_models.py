@@ -92,10 +92,10 @@ class OneClassModel:
     """A student that was trained on labels and predicts one class: the label of the greatest probability.
 
     Attributes:
-        model: the trained student, which predicts a probability for each label.
+        student: the trained student, which predicts a probability for each label.
     """
 
-    model: Predictor
+    student: Predictor
 
     def predict(self, inputs: Float32Array) -> BoolArray:
         """Returns True for the predicted class of each sample, bool `[num_samples, num_classes]`."""
@@ -106,7 +106,7 @@ class OneClassModel:
 
         They are those of the labels, divided by their sum; equal ones if all are 0.
         """
-        return class_probabilities(self.model.predict_proba(inputs))
+        return class_probabilities(self.student.predict_proba(inputs))
 
 
 Model = Predictor

@@ -104,7 +104,7 @@ class PastFits:
 # The key of all digests of records, which ends with the process.
 _KEY = secrets.token_bytes(16)
 # The fits of each private record that is remembered, by the digest of the record.
-_FITS = dict[bytes, PastFits]()
+_FITS_BY_RECORD_DIGEST = dict[bytes, PastFits]()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,11 +153,15 @@ class RememberedFit:
     def remember(self) -> None:
         """Records this fit in the memory of the process; called when the fit has been charged."""
         for digest_of_one_record in self.record_digests:
-            _FITS[digest_of_one_record] = self._fits_of_record(digest_of_one_record)
+            _FITS_BY_RECORD_DIGEST[digest_of_one_record] = self._fits_of_record(
+                digest_of_one_record
+            )
 
     def _fits_of_record(self, digest_of_one_record: bytes) -> PastFits:
         """Returns the earlier fits of a private record in this process, together with this fit."""
-        return _FITS.get(digest_of_one_record, PastFits()).with_fit(self.price_to_remember)
+        return _FITS_BY_RECORD_DIGEST.get(digest_of_one_record, PastFits()).with_fit(
+            self.price_to_remember
+        )
 
 
 def warn_of_past_fits(fit_history: PastFits) -> None:
@@ -193,6 +197,6 @@ def _sum_in_words(fit_history: PastFits) -> str:
         return "no sum of epsilons covers fits that share their noise, as those with one random_state do"
     # The sum is a lower bound: of large data only some records are remembered, and a record that was scaled in another
     # way looks like a new record.
-    total = total_price(fit_history.events, fit_history.deltas)
-    figures = f"epsilon {format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}"
+    price_of_all_fits = total_price(fit_history.events, fit_history.deltas)
+    figures = f"epsilon {format_epsilon(price_of_all_fits.epsilon)} at delta {format_delta(price_of_all_fits.delta)}"
     return f"their prices add up, here to at least {figures}"

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pate.accounting import Ledger
+from pate.classifier.charging_record import ChargingRecord
 from pate.classifier.fit_inputs import FitInputs
 from pate.classifier.fit_ledger import LedgerSettings
 from pate.classifier.fit_plan import FitPlan
-from pate.classifier.fit_record import FitRecord
 from pate.classifier.held_out import FitScores
 from pate.classifier.past_fits import RememberedFit, RememberedPrice
 from pate.classifier.publication import FitPrice
@@ -68,6 +68,6 @@ class PricedFit:
             self.fit_plan.data_pools.private_inputs, price_to_remember=price_to_remember
         )
 
-    def record(self) -> FitRecord:
+    def record(self) -> ChargingRecord:
         """Returns a record of the release, which charges the ledger before the first part is drawn."""
-        return FitRecord(self.ledger, self.priced_release, self.fit_to_remember)
+        return ChargingRecord(self.ledger, self.priced_release, self.fit_to_remember)

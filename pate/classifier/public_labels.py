@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pate.classifier.inputs import dense, only_column
+from pate.classifier.inputs import as_series_if_one_column, dense
 from pate.classifier.missing_labels import without_gaps
 from pate.classifier.tasks import LabelSets, OneClass, Task
 from pate.validation import InvalidValue, require, require_array, require_entries
@@ -52,18 +52,20 @@ def read_labels(name: str, y: Any, label_task: Task) -> GapLabels:
     Raises:
         InvalidValue: the labels have another form than the private ones.
     """
-    filled_labels, known_label_mask = without_gaps(only_column(y))
+    y_without_gaps, known_label_mask = without_gaps(as_series_if_one_column(y))
     require(
-        hasattr(filled_labels, "__len__"), name, type(filled_labels).__name__, "labels of samples"
+        hasattr(y_without_gaps, "__len__"), name, type(y_without_gaps).__name__, "labels of samples"
     )
-    num_samples = filled_labels.shape[0] if hasattr(filled_labels, "shape") else len(filled_labels)
+    num_samples = (
+        y_without_gaps.shape[0] if hasattr(y_without_gaps, "shape") else len(y_without_gaps)
+    )
     if isinstance(label_task, LabelSets):
         try:
-            return label_task.encode(filled_labels).astype(np.bool_)
+            return label_task.encode(y_without_gaps).astype(np.bool_)
         except InvalidValue as error:
             raise InvalidValue(name, error.value, rule=error.rule) from None
     if isinstance(label_task, OneClass):
-        class_of_sample = require_array(name, dense(filled_labels), dtype_kinds=None)
+        class_of_sample = require_array(name, dense(y_without_gaps), dtype_kinds=None)
         require(
             class_of_sample.ndim == 1,
             f"{name}.shape",
@@ -73,7 +75,7 @@ def read_labels(name: str, y: Any, label_task: Task) -> GapLabels:
         one_hot = class_of_sample[:, None] == label_task.classes
         require_entries(name, one_hot.any(axis=1), rule="classes among those of classes=")
         return np.asarray(one_hot)
-    bits = require_array(name, dense(filled_labels))
+    bits = require_array(name, dense(y_without_gaps))
     bits_shape = (num_samples, label_task.num_labels)
     require(bits.shape == bits_shape, f"{name}.shape", bits.shape, f"{bits_shape}, the labels of y")
     require_entries(name, (bits == 0) | (bits == 1), rule="0, 1 or NaN")

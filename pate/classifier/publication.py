@@ -248,20 +248,20 @@ class Publication:
             "max_epsilon": None,
             "num_queries": self.fit_price.priced_release.shape.num_queries,
             "aggregator": _published_settings(
-                package_name="pate.aggregators", published_part=aggregator
+                public_package="pate.aggregators", published_part=aggregator
             ),
             "accountant": {
-                "_target_": _target(package_name="pate.accounting", published_part=accountant),
+                "_target_": _target(public_package="pate.accounting", published_part=accountant),
                 **accountant_settings,
             },
             "teacher": {
                 **_published_settings(
-                    package_name="pate.teachers", published_part=self.fit_facts.teacher_recipe
+                    public_package="pate.teachers", published_part=self.fit_facts.teacher_recipe
                 ),
                 "num_teachers": self.fit_facts.num_teachers,
             },
             "student": _published_settings(
-                package_name="pate.student", published_part=self.fit_facts.student_recipe
+                public_package="pate.student", published_part=self.fit_facts.student_recipe
             ),
             "data": data,
         }
@@ -269,28 +269,28 @@ class Publication:
         return text
 
 
-def _published_settings(package_name: str, published_part: Any) -> Mapping[str, Any]:
+def _published_settings(public_package: str, published_part: Any) -> Mapping[str, Any]:
     """Returns the class of a part, as `_target_`, and those of its fields that may be published, by name.
 
     Args:
-        package_name: the public package of the class, by which a configuration names it.
+        public_package: the public package of the class, by which a configuration names it.
         published_part: an aggregator, the recipe of teachers, or the recipe of a student.
     """
     return {
-        "_target_": _target(package_name=package_name, published_part=published_part),
+        "_target_": _target(public_package=public_package, published_part=published_part),
         **published_fields(type(published_part), values=vars(published_part)),
     }
 
 
-def _target(package_name: str, published_part: Any) -> str:
+def _target(public_package: str, published_part: Any) -> str:
     """Returns the public name of the class of a part, such as `pate.aggregators.CenteredVotes`.
 
     Of a class outside this package, the last name alone is returned.
 
     Args:
-        package_name: the public package of the class, by which a configuration names it.
+        public_package: the public package of the class, by which a configuration names it.
         published_part: the object.
     """
     name = type(published_part).__name__
     is_ours = type(published_part).__module__.split(".")[0] == "pate"
-    return f"{package_name}.{name}" if is_ours else name
+    return f"{public_package}.{name}" if is_ours else name

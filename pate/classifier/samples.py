@@ -155,11 +155,11 @@ def _public_group_ids(public_inputs: Any, *, public_groups: Any, private_groups:
     if private_groups is None:
         rule = "None without groups, as then each row by itself is protected"
         raise InvalidValue("groups_public", "given", rule=rule)
-    return numbered_apart(
+    return disjoint_group_ids(
         "groups_public",
         public_groups,
         num_rows=num_public,
-        groups_by_argument={"groups": private_groups},
+        other_groups_by_argument={"groups": private_groups},
     )
 
 
@@ -186,8 +186,8 @@ def _group_names(name: str, groups: Any, *, num_rows: int) -> NDArray[Any]:
     return group_names
 
 
-def numbered_apart(
-    name: str, groups: Any, *, num_rows: int, groups_by_argument: Mapping[str, Any]
+def disjoint_group_ids(
+    name: str, groups: Any, *, num_rows: int, other_groups_by_argument: Mapping[str, Any]
 ) -> IntArray:
     """Returns the id of each row's group, whole numbers from 0, `[num_rows]`; refuses groups that other data have.
 
@@ -195,15 +195,15 @@ def numbered_apart(
         name: the name of the parameter that holds the groups.
         groups: the group of each row.
         num_rows: the number of rows.
-        groups_by_argument: the groups of other parts of the data, such as the private records, by their parameters'
-            names.
+        other_groups_by_argument: the groups of other parts of the data, such as the private records, by the names of
+            their parameters.
 
     Raises:
         InvalidValue: a group is also in another part of the data.
     """
     group_names = _group_names(name, groups, num_rows=num_rows)
     group_ids = _numbered_groups(group_names, name=name)
-    for other_argument, other_groups in groups_by_argument.items():
+    for other_argument, other_groups in other_groups_by_argument.items():
         other_group_names = _group_names(other_argument, other_groups, num_rows=len(other_groups))
         try:
             all_group_names = np.concatenate([other_group_names, group_names])
@@ -251,12 +251,12 @@ def _numbered_groups(group_names: NDArray[Any], name: str = "groups") -> IntArra
     canonical_words = np.array([canonical_word(word) for word in different_names.tolist()], np.str_)
     is_missing |= np.isin(canonical_words, MISSING_WORDS)[name_of_row]
     require_entries(name, ~is_missing, _GROUP_RULE)
-    person_names = np.array(
+    person_of_different_name = np.array(
         [person_name(word).casefold() for word in canonical_words.tolist()], np.str_
     )
-    person_of_name = _numbered(person_names)
+    person_number_of_name = _numbered(person_of_different_name)
     word_number_of_name = _numbered(canonical_words)
-    group_of_name = smallest_of_group(person_of_name, value_of_row=word_number_of_name)
+    group_of_name = smallest_of_group(person_number_of_name, value_of_row=word_number_of_name)
     return _numbered(group_of_name[name_of_row])
 
 
@@ -297,8 +297,8 @@ def _rows_of_last_groups(group_ids: IntArray, share_of_groups: float) -> BoolArr
     num_public = max(int(share_of_groups * num_groups), 1)
     last_group_ids = np.argsort(first_row_of_group)[-num_public:]
     is_public = np.isin(group_ids, last_group_ids)
-    num_last_rows = max(int(share_of_groups * len(group_ids)), 1)
-    unexpected_group_ids = np.setdiff1d(last_group_ids, group_ids[-num_last_rows:])
+    num_public_if_share_of_rows = max(int(share_of_groups * len(group_ids)), 1)
+    unexpected_group_ids = np.setdiff1d(last_group_ids, group_ids[-num_public_if_share_of_rows:])
     if len(unexpected_group_ids):
         line = (
             f"public_fraction={share_of_groups}: it counts groups, and {num_public} of {num_groups} groups are public; "

@@ -43,7 +43,7 @@ _SCORE_STEPS = 2**20
 # Warnings about public facts, which are alike in all fits; other warnings of fits are not shown.
 _PUBLIC_WARNINGS = (ClassesFromLabels, GapsFromLabels, PublicGroups, SharedRows)
 # The epsilon of the score of one fit, as a share of the epsilon of the fit.
-_SCORE_SHARE = 0.3
+_SCORE_EPSILON_PER_FIT_EPSILON = 0.3
 # The relative error of the price that is allowed above `epsilon`, for rounding.
 _PRICE_ROUNDING = 1e-9
 
@@ -53,22 +53,22 @@ class _SearchRecords:
     """The private records of a search, divided into groups that are fitted and groups that are scored.
 
     Attributes:
-        fitted_inputs: the private inputs that each fit learns from.
-        fitted_labels: the labels of `fitted_inputs`.
-        fitted_groups: the groups of `fitted_inputs`; None if each record is a group.
+        inputs_to_fit: the private inputs that each fit learns from.
+        labels_to_fit: the labels of `inputs_to_fit`.
+        groups_to_fit: the groups of `inputs_to_fit`; None if each record is a group.
         public_inputs: the public inputs of each fit.
-        scored_inputs: the private inputs that each fit is scored on.
-        scored_labels: the labels of `scored_inputs`.
-        scored_group_ids: the id of the group of each scored record, `[num_scored]`.
+        inputs_to_score: the private inputs that each fit is scored on.
+        labels_to_score: the labels of `inputs_to_score`.
+        group_ids_to_score: the id of the group of each scored record, `[num_scored]`.
     """
 
-    fitted_inputs: Any
-    fitted_labels: Any
-    fitted_groups: Any
+    inputs_to_fit: Any
+    labels_to_fit: Any
+    groups_to_fit: Any
     public_inputs: Any
-    scored_inputs: Any
-    scored_labels: Any
-    scored_group_ids: IntArray
+    inputs_to_score: Any
+    labels_to_score: Any
+    group_ids_to_score: IntArray
 
     @classmethod
     def divided(
@@ -78,7 +78,7 @@ class _SearchRecords:
         *,
         public_inputs: Any,
         groups: Any,
-        test_fraction: float,
+        share_of_groups_scored: float,
         rng: np.random.Generator,
     ) -> Self:
         """Divides private records: a share of the groups, drawn at random, is scored, and the others are fitted.
@@ -88,53 +88,58 @@ class _SearchRecords:
             labels: the private labels.
             public_inputs: the public inputs.
             groups: the group of each private record; None if each record is a group.
-            test_fraction: the share of the groups that is scored.
+            share_of_groups_scored: the share of the groups that is scored.
             rng: draws the groups that are scored.
         """
         group_ids = _group_ids(inputs, groups)
-        is_scored = _draw_groups(group_ids, test_fraction=test_fraction, rng=rng)[group_ids]
-        fitted_rows = np.flatnonzero(~is_scored)
-        scored_rows = np.flatnonzero(is_scored)
+        row_is_scored = _draw_groups(group_ids, test_fraction=share_of_groups_scored, rng=rng)[
+            group_ids
+        ]
+        fitted_rows = np.flatnonzero(~row_is_scored)
+        scored_rows = np.flatnonzero(row_is_scored)
         return cls(
-            fitted_inputs=rows_of(inputs, fitted_rows),
-            fitted_labels=_take(labels, fitted_rows),
-            fitted_groups=None if groups is None else _take(groups, fitted_rows),
+            inputs_to_fit=rows_of(inputs, fitted_rows),
+            labels_to_fit=_take(labels, fitted_rows),
+            groups_to_fit=None if groups is None else _take(groups, fitted_rows),
             public_inputs=public_inputs,
-            scored_inputs=rows_of(inputs, scored_rows),
-            scored_labels=_take(labels, scored_rows),
-            scored_group_ids=group_ids[scored_rows],
+            inputs_to_score=rows_of(inputs, scored_rows),
+            labels_to_score=_take(labels, scored_rows),
+            group_ids_to_score=group_ids[scored_rows],
         )
 
-    def price_of(self, model: PATEClassifier) -> PricedRelease:
+    def price_of(self, classifier: PATEClassifier) -> PricedRelease:
         """Returns the price of a fit of a classifier to the records that are fitted; nothing is fitted."""
-        return model.price_of(
-            self.fitted_inputs,
-            self.fitted_labels,
+        return classifier.price_of(
+            self.inputs_to_fit,
+            self.labels_to_fit,
             X_public=self.public_inputs,
-            groups=self.fitted_groups,
+            groups=self.groups_to_fit,
         )
 
-    def fit_silently(self, model: PATEClassifier) -> list[warnings.WarningMessage]:
+    def fit_silently(self, classifier: PATEClassifier) -> list[warnings.WarningMessage]:
         """Fits a classifier to the records that are fitted, and returns the warnings of the fit.
 
         They are not shown, as their number would tell the secret number of fits.
         """
         with warnings.catch_warnings(record=True) as caught_warnings:
             warnings.simplefilter("always")
-            model.fit(
-                self.fitted_inputs,
-                self.fitted_labels,
+            classifier.fit(
+                self.inputs_to_fit,
+                self.labels_to_fit,
                 X_public=self.public_inputs,
-                groups=self.fitted_groups,
+                groups=self.groups_to_fit,
             )
         return caught_warnings
 
-    def score_silently(self, model: PATEClassifier) -> int:
+    def score_silently(self, classifier: PATEClassifier) -> int:
         """Returns the score of a fit on the groups that were set apart, without any warning; see `total_score`."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return total_score(
-                model, self.scored_inputs, self.scored_labels, group_ids=self.scored_group_ids
+                classifier,
+                self.inputs_to_score,
+                self.labels_to_score,
+                group_ids=self.group_ids_to_score,
             )
 
 
@@ -229,7 +234,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             y,
             public_inputs=X_public,
             groups=groups,
-            test_fraction=self.test_fraction,
+            share_of_groups_scored=self.test_fraction,
             rng=streams.generator("partition"),
         )
 
@@ -257,10 +262,10 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         seeds = streams.seeds("student", num_seeds=num_fits)
         best_rank: tuple[int, int] | None = None
         for choice, seed in zip(choices, seeds, strict=True):
-            model = self._unfitted_model(candidate_parameters[choice], epsilon=fit_epsilon)
-            model.random_state = None if self.random_state is None else seed
-            model._tuned_runs = tuned_runs
-            caught_warnings = search_records.fit_silently(model)
+            candidate = self._unfitted_classifier(candidate_parameters[choice], epsilon=fit_epsilon)
+            candidate.random_state = None if self.random_state is None else seed
+            candidate._tuned_runs = tuned_runs
+            caught_warnings = search_records.fit_silently(candidate)
             if best_rank is None:  # the first fit, which every search has
                 for warning in caught_warnings:
                     if issubclass(warning.category, _PUBLIC_WARNINGS):
@@ -268,18 +273,18 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
                             warning.message, warning.category, stacklevel=users_stack_level()
                         )
             if (
-                dominating_event([model.release_.event, tuned_runs.base_event])
+                dominating_event([candidate.release_.event, tuned_runs.base_event])
                 != tuned_runs.base_event
             ):
                 rule = "a classifier whose fits have the price that was charged"
-                raise InvalidValue("estimator", type(model).__name__, rule=rule)
-            noisy_score = search_records.score_silently(model) + int(
-                score_noise.sample((1,), score_rng)[0]
-            )
+                raise InvalidValue("estimator", type(candidate).__name__, rule=rule)
+            score_in_steps = search_records.score_silently(candidate)
+            noise_in_steps = int(score_noise.sample((1,), score_rng)[0])
+            noisy_score = score_in_steps + noise_in_steps
             rank = (noisy_score, -choice)  # of equal scores, the first setting
             if best_rank is None or rank > best_rank:
                 best_rank = rank
-                self.best_estimator_ = model
+                self.best_estimator_ = candidate
                 self.best_params_ = dict(candidate_parameters[choice])
         self.best_estimator_.spent_epsilon_ = ledger.spent_epsilon
         self.epsilon_ = self.best_estimator_.epsilon_
@@ -328,16 +333,19 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             """
             score_noise_multiplier = calibrate(
                 event_for=ScoresEvent,
-                target_epsilon=_SCORE_SHARE * fit_epsilon,
+                target_epsilon=_SCORE_EPSILON_PER_FIT_EPSILON * fit_epsilon,
                 target_delta=self.target_delta,
             )
-            candidate_models = [
-                self._unfitted_model(parameters, epsilon=fit_epsilon)
+            candidate_classifiers = [
+                self._unfitted_classifier(parameters, epsilon=fit_epsilon)
                 for parameters in candidates_priced
             ]
             return TunedRuns(
                 base_event=dominating_event(
-                    [search_records.price_of(model).event for model in candidate_models]
+                    [
+                        search_records.price_of(classifier).event
+                        for classifier in candidate_classifiers
+                    ]
                 ),
                 score_event=ScoresEvent(score_noise_multiplier),
                 run_count_distribution=distribution,
@@ -356,7 +364,9 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             raise InvalidValue("epsilon", self.epsilon, rule=rule)
         return fit_epsilon, tuned_runs
 
-    def _unfitted_model(self, parameters: Mapping[str, Any], *, epsilon: float) -> PATEClassifier:
+    def _unfitted_classifier(
+        self, parameters: Mapping[str, Any], *, epsilon: float
+    ) -> PATEClassifier:
         """Returns an unfitted clone of the classifier with the parameters of one candidate.
 
         Args:
@@ -366,9 +376,9 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         Raises:
             InvalidValue: the classifier would release scores, as its `score_epsilon` is not None.
         """
-        model: PATEClassifier = clone(self.estimator)
-        model.set_params(**clone(dict(parameters), safe=False))  # as `GridSearchCV` does
-        model.set_params(
+        classifier: PATEClassifier = clone(self.estimator)
+        classifier.set_params(**clone(dict(parameters), safe=False))  # as `GridSearchCV` does
+        classifier.set_params(
             epsilon=epsilon,
             target_delta=self.target_delta,
             ledger=None,
@@ -376,32 +386,36 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             random_state=None,
             verbose=0,  # printed lines would tell the number of fits
         )
-        if model.score_epsilon is not None:
+        if classifier.score_epsilon is not None:
             rule = "None: the score by which fits are compared is no fair estimate for the best of them"
-            raise InvalidValue("score_epsilon", model.score_epsilon, rule=rule)
-        return model
+            raise InvalidValue("score_epsilon", classifier.score_epsilon, rule=rule)
+        return classifier
 
 
-def total_score(model: PATEClassifier, inputs: Any, labels: Any, *, group_ids: IntArray) -> int:
+def total_score(
+    classifier: PATEClassifier, inputs: Any, labels: Any, *, group_ids: IntArray
+) -> int:
     """Returns the sum of the scores of all groups of some records, in steps of 2^-20.
 
     The score of a group is the mean over its records and at most 1, which is 2^20 steps. So one replaced group changes
     the sum by at most 2^20 steps.
 
     Args:
-        model: the fitted classifier.
+        classifier: the fitted classifier.
         inputs: the inputs of the records.
         labels: their true labels, in the form of the labels of the fit.
         group_ids: the id of the group of each record, `[num_records]`.
     """
-    record_scores = _record_scores(model, inputs, true_labels=labels)
+    prediction_scores = _prediction_scores(classifier, inputs, true_labels=labels)
     _, index_of_group, group_sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
-    group_means = np.bincount(index_of_group, weights=record_scores) / group_sizes
-    group_steps = np.clip(np.floor(group_means * _SCORE_STEPS), 0, _SCORE_STEPS).astype(np.int64)
-    return int(group_steps.sum())
+    group_mean_scores = np.bincount(index_of_group, weights=prediction_scores) / group_sizes
+    group_scores_in_steps = np.clip(
+        np.floor(group_mean_scores * _SCORE_STEPS), 0, _SCORE_STEPS
+    ).astype(np.int64)
+    return int(group_scores_in_steps.sum())
 
 
-def _record_scores(model: PATEClassifier, inputs: Any, *, true_labels: Any) -> FloatArray:
+def _prediction_scores(classifier: PATEClassifier, inputs: Any, *, true_labels: Any) -> FloatArray:
     """Returns the score of each record in [0, 1], `[num_records]`.
 
     With one class for each record, the score is 1 if the predicted class is right, and 0 otherwise. With several
@@ -410,8 +424,8 @@ def _record_scores(model: PATEClassifier, inputs: Any, *, true_labels: Any) -> F
 
     The arguments are those of `total_score`; `true_labels` are its `labels`.
     """
-    label_task = model._task
-    predicted_labels = model.predict(inputs)
+    label_task = classifier._task
+    predicted_labels = classifier.predict(inputs)
     if isinstance(label_task, OneClass):
         is_right = np.asarray(predicted_labels) == np.asarray(true_labels)
         return np.asarray(is_right, np.float64)
@@ -424,11 +438,11 @@ def _record_scores(model: PATEClassifier, inputs: Any, *, true_labels: Any) -> F
         )
     is_predicted = np.asarray(predicted_labels) > 0
     is_true = np.asarray(np.ma.filled(true_labels, 0)) > 0
-    num_common = (is_predicted & is_true).sum(axis=1)
-    num_predicted_plus_num_true = is_predicted.sum(axis=1) + is_true.sum(axis=1)
+    num_common_by_record = (is_predicted & is_true).sum(axis=1)
+    predicted_plus_true_by_record = is_predicted.sum(axis=1) + is_true.sum(axis=1)
     # F1 of a record without true and predicted labels is 1.
-    f1 = 2 * num_common / np.maximum(num_predicted_plus_num_true, 1)
-    return np.asarray(np.where(num_predicted_plus_num_true > 0, f1, 1.0))
+    f1_by_record = 2 * num_common_by_record / np.maximum(predicted_plus_true_by_record, 1)
+    return np.asarray(np.where(predicted_plus_true_by_record > 0, f1_by_record, 1.0))
 
 
 def _group_ids(inputs: Any, groups: Any) -> IntArray:

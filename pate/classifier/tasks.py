@@ -142,12 +142,12 @@ class LabelSets(Task):
         """The names of the labels, which are the words."""
         return tuple(self.classes.tolist())
 
-    def encode(self, y: Any) -> IntArray:
+    def encode(self, word_sets: Any) -> IntArray:
         """Returns sets of words as 0 and 1, `[num_samples, num_labels]`; raises `InvalidValue` for an unknown word."""
         words = set(self.classes.tolist())
-        has_known_words = np.array([words.issuperset(label_set) for label_set in y])
+        has_known_words = np.array([words.issuperset(label_set) for label_set in word_sets])
         require_entries("y", has_known_words, rule="words among the classes that were given")
-        return np.asarray(self._binarizer.transform(y), np.int64)
+        return np.asarray(self._binarizer.transform(word_sets), np.int64)
 
     def decode(self, bits: BoolArray) -> Any:
         """Returns the predictions as a tuple of words for each sample, from bits `[num_samples, num_labels]`."""

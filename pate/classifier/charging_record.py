@@ -15,7 +15,7 @@ from pate.pricing import PricedRelease
 from pate.run.random_streams import seed_name
 
 
-class FitRecord(MemoryRecord):
+class ChargingRecord(MemoryRecord):
     """A record in memory that charges a ledger once, before the first part of the release is drawn.
 
     The charge also records the fit in the memory of the process (`past_fits.py`). If the ledger has a file, the charge
