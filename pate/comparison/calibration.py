@@ -52,7 +52,8 @@ class Calibration:
 
     def write(self, calibration_file: Path) -> None:
         """Writes the calibration to a file, unless a parameter is neither a plain value nor a tuple of plain values."""
-        if all(map(_can_be_kept, self.parameters.values())):
+        solved_values = self.parameters.values()
+        if all(map(_can_be_kept, solved_values)):
             make_folder(calibration_file.parent, existing_parent=calibration_file.parent.parent)
             write_text(calibration_file, text=to_json(self) + "\n")
 
@@ -99,7 +100,7 @@ def calibrate_method(
     stored_calibration = Calibration.read(calibration_file)
     parameters = None
     if stored_calibration is not None:
-        _require_trained(calibration=stored_calibration, allow_useless=allow_useless)
+        _require_trainable(calibration=stored_calibration, allow_useless=allow_useless)
         parameters = dict(stored_calibration.parameters)
     try:
         contender = method.at(budget, bench, parameters)
@@ -121,7 +122,7 @@ def calibrate_method(
         calibration = replace(calibration, refusal=contender.refusal())
     if calibration is not stored_calibration:
         calibration.write(calibration_file)
-    _require_trained(calibration=calibration, allow_useless=allow_useless)
+    _require_trainable(calibration=calibration, allow_useless=allow_useless)
     return contender
 
 
@@ -133,7 +134,7 @@ def _require_epsilon(contender: Contender, budget: Budget) -> None:
         raise InvalidValue("epsilon", f"{contender.epsilon:.6g}", rule=rule)
 
 
-def _require_trained(calibration: Calibration, *, allow_useless: bool) -> None:
+def _require_trainable(calibration: Calibration, *, allow_useless: bool) -> None:
     """Raises `NotTrained`, with the reason of `Calibration.skip_reason`, if there is one.
 
     Args:

@@ -65,11 +65,11 @@ def compare(
     monitor = monitor or Monitor()
     with comparison_folder.lock_for(settings=plan.settings):
         with monitor.stage("reading the data"):
-            dataset = require_dataset(plan.load_dataset())
+            loaded_dataset = require_dataset(plan.load_dataset())
         if plan.fewer_queries:
-            plan = replace(plan, num_queries=min(plan.num_queries, len(dataset.public)))
+            plan = replace(plan, num_queries=min(plan.num_queries, len(loaded_dataset.public)))
         bench = Bench.for_dataset(
-            dataset,
+            loaded_dataset,
             load_dataset=plan.load_dataset,
             num_queries=plan.num_queries,
             engine=plan.engine,
@@ -92,15 +92,15 @@ def compare(
             *constant_runs(bench),
             *run_trials(plan, trials=[*trials_without_privacy, *private_trials], monitor=monitor),
         ]
-        shares_of_the_way_to_ceiling = plan.shares
+        goals_as_shares_of_the_way = plan.shares
         frontier = Frontier(
             runs=tuple(comparison_runs),
             metric=plan.metric,
-            shares=shares_of_the_way_to_ceiling,
-            dataset=dataset.name,
-            real=dataset.real,
-            num_test=len(dataset.test),
-            unit=_unit_of(comparison_runs, dataset=dataset),
+            shares=goals_as_shares_of_the_way,
+            dataset=loaded_dataset.name,
+            real=loaded_dataset.real,
+            num_test=len(loaded_dataset.test),
+            unit=_unit_of(comparison_runs, dataset=loaded_dataset),
         )
         with monitor.stage("writing the frontier"):
             from pate.comparison.page import frontier_picture, render_page  # loads matplotlib
@@ -112,8 +112,8 @@ def compare(
             if renaming_line:
                 monitor.say(renaming_line)
             write_runs(path=comparison_folder.table, runs=comparison_runs)
-            method_titles = [method_line.title for method_line in frontier.ranked]
-            picture_of_frontier = frontier_picture(frontier, method_titles, color_for=on_paper)
+            titles_in_order = [method_line.title for method_line in frontier.ranked]
+            picture_of_frontier = frontier_picture(frontier, titles_in_order, color_for=on_paper)
             picture_of_frontier.write_png(png_path=comparison_folder.picture)
             parameter_texts_by_method = solved_parameters(plan, trials=private_trials)
             write_text(

@@ -183,7 +183,7 @@ class Frontier:
                 for epsilon, runs_at_epsilon in sorted(runs_by_epsilon.items())
             ]
             method_line = Line(
-                name=method_name.partition("@")[0],
+                name=method_name.partition("@")[0],  # of NAME@T, with T teachers
                 teacher=teacher_kind or "",
                 num_teachers=num_teachers or 0,
                 student=first_run.student or "",
@@ -196,10 +196,14 @@ class Frontier:
     def recipe_warnings(self) -> list[str]:
         """Warnings, one for each PATE method whose kinds of teacher and student are not the most frequent pair."""
         lines_with_teachers = [method_line for method_line in self.lines if method_line.teacher]
-        num_lines_by_kinds = Counter(method_line.kinds_text for method_line in lines_with_teachers)
-        if len(num_lines_by_kinds) < 2:
+        num_methods_by_kinds_text = Counter(
+            method_line.kinds_text for method_line in lines_with_teachers
+        )
+        if len(num_methods_by_kinds_text) < 2:
             return []
-        usual_kinds = max(num_lines_by_kinds, key=lambda kinds: num_lines_by_kinds[kinds])
+        usual_kinds = max(
+            num_methods_by_kinds_text, key=lambda kinds: num_methods_by_kinds_text[kinds]
+        )
         return [
             f"{line.title} has {line.kinds_text}, where most here have {usual_kinds}: it is compared with these, too"
             for line in lines_with_teachers
@@ -288,8 +292,10 @@ class Frontier:
     def mean_over_epsilons(self, line: Line) -> float:
         """Returns the mean score of a method over all epsilons; an epsilon without a score counts as the floor."""
         floor_score = self.floor()
-        scores = [floor_score if point.mean is None else point.mean for point in line.points]
-        return float(np.mean(scores))
+        scores_at_epsilons = [
+            floor_score if point.mean is None else point.mean for point in line.points
+        ]
+        return float(np.mean(scores_at_epsilons))
 
     @property
     def verdict(self) -> str:

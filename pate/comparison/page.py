@@ -51,29 +51,29 @@ def render_page(
     """
     metric_keys = dict.fromkeys([frontier.metric, *METRIC_KEYS])
     frontiers = [replace(frontier, metric=metric_key) for metric_key in metric_keys]
-    method_titles = [method_line.title for method_line in frontier.ranked]
+    titles_in_order = [method_line.title for method_line in frontier.ranked]
     pictured_frontiers = [frontier for frontier in frontiers if frontier.has_levels][:_MAX_PICTURES]
     return render_template(
         "comparison/frontier.html",
         frontier=frontier,
         pictures={
-            frontier.metric: frontier_picture(frontier, method_titles)
+            frontier.metric: frontier_picture(frontier, titles_in_order)
             for frontier in pictured_frontiers
         },
         metric_frontiers=[
-            (frontier, _lines_in_order(frontier, method_titles)) for frontier in frontiers
+            (frontier, _lines_in_order(frontier, titles_in_order)) for frontier in frontiers
         ],
         parameters=parameter_texts_by_method,
     )
 
 
-def _lines_in_order(frontier: Frontier, method_titles: list[str]) -> list[Line]:
+def _lines_in_order(frontier: Frontier, titles_in_order: list[str]) -> list[Line]:
     """Returns the methods of a frontier in the order in which a list has their titles."""
-    return sorted(frontier.lines, key=lambda method_line: method_titles.index(method_line.title))
+    return sorted(frontier.lines, key=lambda method_line: titles_in_order.index(method_line.title))
 
 
 def frontier_picture(
-    frontier: Frontier, method_titles: list[str], *, color_for: Callable[[str], Any] = str
+    frontier: Frontier, titles_in_order: list[str], *, color_for: Callable[[str], Any] = str
 ) -> Picture:
     """Returns a picture of the score of each method as a function of epsilon.
 
@@ -81,14 +81,14 @@ def frontier_picture(
 
     Args:
         frontier: the results of the comparison.
-        method_titles: the titles of the methods, in the order in which colors and markers are assigned.
+        titles_in_order: the titles of the methods, in the order in which colors and markers are assigned.
         color_for: returns the color to draw for a color of the style sheet, such as `on_paper`; by default the same.
     """
     score_of_levels = {
         MODEL_NAMES[frontier.ceiling_name]: frontier.ceiling(),
         "a constant": frontier.floor(),
     }
-    method_lines = _lines_in_order(frontier, method_titles)
+    method_lines = _lines_in_order(frontier, titles_in_order)
 
     def paint(axes: Axes) -> None:
         """Draws the floor and the ceiling as horizontal lines, and the scores of each method over epsilon."""

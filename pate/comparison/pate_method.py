@@ -65,7 +65,7 @@ class PATEMethod(Method):
 
     def columns(self, bench: Bench) -> dict[str, Any]:
         """Returns the cells of the method in comparison.csv: adjacency, teacher, num_teachers and student."""
-        cell_by_column = self._ensemble_columns(bench)
+        cell_by_column = self._kind_and_number_of_teachers(bench)
         cell_by_column["adjacency"] = str(self.aggregator.adjacency)
         cell_by_column["student"] = recipe_kind(self.student)
         return cell_by_column
@@ -215,7 +215,7 @@ class PATEMethod(Method):
         Votes can be counted if they are `CountableVotes`, which those of kernel teachers are not.
         """
         if issubclass(self.teacher.gives, CountableVotes):
-            cell_by_column = self._ensemble_columns(bench)
+            cell_by_column = self._kind_and_number_of_teachers(bench)
             cell_by_column["student"] = recipe_kind(bench.student_recipe)
             yield Reference(
                 name="majority_vote_student",
@@ -265,11 +265,11 @@ class PATEMethod(Method):
         the private groups if each group has a vote of its own, and otherwise the teachers.
         """
         num_groups = bench.dataset.private.num_groups
-        num_protected = self.teacher.num_protected(
+        num_protected_units = self.teacher.num_protected(
             priced_release.shape.num_teachers, num_groups=num_groups
         )
-        protected_vote_shape = replace(priced_release.shape, num_teachers=num_protected)
-        protected_release = replace(priced_release, shape=protected_vote_shape)
+        shape_with_protected_units = replace(priced_release.shape, num_teachers=num_protected_units)
+        protected_release = replace(priced_release, shape=shape_with_protected_units)
         try:
             require_useful(
                 self.aggregator,
@@ -304,7 +304,7 @@ class PATEMethod(Method):
         ]
         return f"{recipe_kind(self.teacher)}-{num_teachers}-{digest(ensemble_settings)}"
 
-    def _ensemble_columns(self, bench: Bench) -> dict[str, Any]:
+    def _kind_and_number_of_teachers(self, bench: Bench) -> dict[str, Any]:
         """Returns the cells of the ensemble in comparison.csv: the kind and the number of teachers."""
         num_teachers = self._vote_shape(bench).num_teachers
         return {"teacher": recipe_kind(self.teacher), "num_teachers": num_teachers}

@@ -318,11 +318,11 @@ def run_trials(comparison_plan: ComparisonPlan, trials: list[Trial], monitor: Mo
     from joblib import Parallel, cpu_count, delayed, parallel_config  # loads slowly
 
     runs_by_trial_index: dict[int, list[Run]] = {}  # by the index of the trial
-    missing_tasks = []
+    delayed_missing_trials = []
     for trial_index, trial in enumerate(trials):
         runs_on_disk = trial.stored_runs()
         if runs_on_disk is None:
-            missing_tasks.append(delayed(_run_trial)(trial_index, trial))
+            delayed_missing_trials.append(delayed(_run_trial)(trial_index, trial))
         else:
             runs_by_trial_index[trial_index] = runs_on_disk
     num_results = sum(len(trial.result_file_by_seed) for trial in trials)
@@ -343,12 +343,14 @@ def run_trials(comparison_plan: ComparisonPlan, trials: list[Trial], monitor: Mo
         warnings.filterwarnings("ignore", "A worker stopped while")
         advance(num_done_results)
         parallel = Parallel(
-            n_jobs=min(comparison_plan.num_workers or cpu_count(), max(len(missing_tasks), 1)),
+            n_jobs=min(
+                comparison_plan.num_workers or cpu_count(), max(len(delayed_missing_trials), 1)
+            ),
             max_nbytes=None,
             batch_size=1,
             return_as="generator_unordered",
         )
-        for trial_index, runs_of_trial in parallel(missing_tasks):
+        for trial_index, runs_of_trial in parallel(delayed_missing_trials):
             runs_by_trial_index[trial_index] = runs_of_trial
             num_done_results += len(trials[trial_index].result_file_by_seed)
             last_method_title = runs_of_trial[0].aggregator

@@ -21,7 +21,7 @@ from pate.comparison.alternatives.dp_ls import DpLeastSquares
 from pate.comparison.alternatives.feature_covariance import CovarianceRelease, summed_entries
 from pate.comparison.alternatives.full_batch import Multipliers
 from pate.comparison.alternatives.group_gradients import GroupGradients
-from pate.comparison.alternatives.noisy_gradient import NoisyGradient
+from pate.comparison.alternatives.noisy_gradient import NoisyClippedSum
 from pate.comparison.alternatives.sampled_groups import SampledGroups
 from tests.unit.comparison.conftest import small_bench
 
@@ -370,7 +370,7 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
     fixed_labels = rng.random(size=(30, 2)) < 0.3
     fixed_group_ids = np.arange(30) // 2
     num_groups = 16  # with the changed one
-    noisy_gradient = NoisyGradient(clip=CLIP, noise_multiplier=1.0, max_units=num_groups)
+    noisy_gradient = NoisyClippedSum(clip=CLIP, noise_per_sensitivity=1.0, max_units=num_groups)
     grid_step = noisy_gradient.grid_step(num_entries=6)
     sensitivity = noisy_gradient.sensitivity_in_steps(num_entries=6)
     weights = rng.normal(size=(3, 2))
@@ -411,7 +411,9 @@ def test_a_group_moves_the_rounded_covariance_by_at_most_the_sensitivity() -> No
         np.tile(unit_vector, (size, 1)) for unit_vector in np.eye(3) for size in (1, 40)
     ]
     num_groups = 16  # with the changed one
-    noisy_sum = NoisyGradient(clip=math.sqrt(0.5), noise_multiplier=1.0, max_units=num_groups)
+    noisy_sum = NoisyClippedSum(
+        clip=math.sqrt(0.5), noise_per_sensitivity=1.0, max_units=num_groups
+    )
     grid_step = noisy_sum.grid_step(num_entries=6)
     sums_as_one_group = []
     sums_as_single_groups = []
@@ -440,12 +442,12 @@ def test_the_covariance_is_released_at_the_tested_sensitivity(
     releases = []
 
     def release_without_noise(
-        noisy_gradient: NoisyGradient, gradient_sum: FloatArray, rng: np.random.Generator
+        noisy_gradient: NoisyClippedSum, gradient_sum: FloatArray, rng: np.random.Generator
     ) -> FloatArray:
         releases.append((noisy_gradient, gradient_sum))
         return gradient_sum
 
-    monkeypatch.setattr(NoisyGradient, "release", release_without_noise)
+    monkeypatch.setattr(NoisyClippedSum, "release", release_without_noise)
     features = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
     group_ids = np.array([0, 0, 1])
     num_groups = 2
@@ -453,8 +455,8 @@ def test_the_covariance_is_released_at_the_tested_sensitivity(
         features, group_ids, rng=np.random.default_rng(0)
     )
     [(noisy_gradient, gradient_sum)] = releases
-    assert noisy_gradient == NoisyGradient(
-        clip=math.sqrt(0.5), noise_multiplier=3.0, max_units=num_groups
+    assert noisy_gradient == NoisyClippedSum(
+        clip=math.sqrt(0.5), noise_per_sensitivity=3.0, max_units=num_groups
     )
     assert (gradient_sum == summed_entries(features, group_ids)).all()
     assert covariance == pytest.approx(np.array([[0.34, 0.12], [0.12, 0.66]]))
@@ -471,15 +473,15 @@ def test_all_releases_of_a_training_add_up_to_its_price(
     Negative control: one more gradient would cost over 5% more.
     """
     multipliers = []
-    release = NoisyGradient.release
+    release = NoisyClippedSum.release
 
     def record_and_release(
-        noisy_gradient: NoisyGradient, gradient_sum: FloatArray, rng: np.random.Generator
+        noisy_gradient: NoisyClippedSum, gradient_sum: FloatArray, rng: np.random.Generator
     ) -> FloatArray:
-        multipliers.append(noisy_gradient.noise_multiplier)
+        multipliers.append(noisy_gradient.noise_per_sensitivity)
         return release(noisy_gradient, gradient_sum, rng)
 
-    monkeypatch.setattr(NoisyGradient, "release", record_and_release)
+    monkeypatch.setattr(NoisyClippedSum, "release", record_and_release)
     rival = method(name="rival", covariance=covariance_kind)
     bench = small_bench()
     rival.train_model(noise_multiplier=2.0, training_data=TrainingData(bench), seed=0)

@@ -117,10 +117,10 @@ class Alternative(Method):
         """
         prevalence = prevalence_and_known_shares.prevalence
         known_shares = prevalence_and_known_shares.known_shares
-        label_variances = prevalence * (1 - prevalence)
+        residual_variances = prevalence * (1 - prevalence)
         if known_shares is not None:  # a gradient is 0 where the label is unknown
-            label_variances = label_variances * known_shares
-        return self.clip_factor * math.sqrt(float(label_variances.sum()))
+            residual_variances = residual_variances * known_shares
+        return self.clip_factor * math.sqrt(float(residual_variances.sum()))
 
     def schedule(
         self,
@@ -151,7 +151,7 @@ class Alternative(Method):
             training_data.public_inputs,
             prevalence=prevalence_and_known_shares.prevalence,
             noise_rate=noise_rate,
-            clip_factor=self.clip_factor,
+            clip_in_typical_lengths=self.clip_factor,
             signal_variance=self.signal_variance,
             signal_is_concentrated=signal_is_concentrated,
         )
@@ -280,14 +280,16 @@ def linear_model(
         bias: the log-odds of the prevalence of each label, `[L]`.
     """
 
-    def compute_log_odds(inputs: Any) -> FloatArray:
+    def compute_log_odds(inputs_to_predict: Any) -> FloatArray:
         """Returns the log-odds of each label for n inputs, `[n, L]`."""
-        features = training_data.public_feature_map.features(inputs, ridge=schedule.ridge)
+        features = training_data.public_feature_map.features(
+            inputs_to_predict, ridge=schedule.ridge
+        )
         return np.asarray(features @ model_weights + bias)
 
     return NoisyModel(
         compute_log_odds=compute_log_odds,
         bias=bias,
-        log_odds_noise_variance=schedule.noise_variance,
-        public_inputs=training_data.public_inputs,
+        log_odds_noise_variance=schedule.log_odds_noise_variance,
+        inputs_for_threshold=training_data.public_inputs,
     )

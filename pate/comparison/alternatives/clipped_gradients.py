@@ -63,13 +63,13 @@ def clipped_sums(
             row_slice = slice(first_row, first_row + rows_per_chunk)
             input_chunk = torch.from_numpy(inputs[row_slice])
             label_targets = KnownTargets.from_array(torch.from_numpy(labels_or_nan[row_slice]))
-            loss_sum = functional.binary_cross_entropy_with_logits(
+            loss_sum_of_records = functional.binary_cross_entropy_with_logits(
                 grad_sample_module(input_chunk),
                 label_targets.values,
                 weight=label_targets.weights,
                 reduction="sum",
             )
-            torch.autograd.backward(loss_sum)
+            torch.autograd.backward(loss_sum_of_records)
             clipping.clip_and_accumulate()
             for parameter in parameters:
                 parameter.grad_sample = parameter.grad = None

@@ -18,7 +18,7 @@ from pate.comparison.alternatives.feature_covariance import (
 )
 from pate.comparison.alternatives.full_batch import FullBatch, Multipliers
 from pate.comparison.alternatives.group_gradients import GroupGradients
-from pate.comparison.alternatives.noisy_gradient import NoisyGradient
+from pate.comparison.alternatives.noisy_gradient import NoisyClippedSum
 from pate.comparison.alternatives.public_directions import PublicDirections
 from pate.comparison.alternatives.signal_posterior import SignalPosterior
 from pate.run.random_streams import RandomStreams
@@ -54,16 +54,16 @@ class CovarianceMethod(FullBatch, ABC):
             noise_multiplier: the noise multiplier of all that is released after the prevalence.
             num_features: D, the number of features.
         """
-        mechanism = CovarianceRelease(
+        covariance_release = CovarianceRelease(
             noise_multiplier=noise_multiplier / math.sqrt(COVARIANCE_SHARE),
             num_groups=training_data.num_groups,
         )
         if self.covariance is None:
-            pool_error = 1 / len(training_data.public_inputs)
-            is_noisy = mechanism.squared_error(num_features) < pool_error
+            pool_covariance_error = 1 / len(training_data.public_inputs)
+            is_noisy = covariance_release.squared_error(num_features) < pool_covariance_error
         else:
             is_noisy = self.covariance == NOISY
-        return mechanism if is_noisy else None
+        return covariance_release if is_noisy else None
 
     def start_training(
         self, noise_multiplier: float, training_data: TrainingData, *, seed: int
@@ -100,7 +100,7 @@ class CovarianceMethod(FullBatch, ABC):
         if covariance_release is None:
             covariance = public_features.T @ public_features / len(public_features)
             feature_axes = FeatureAxes.of_covariance(covariance)
-            gradient_share = 1.0
+            share_left_by_covariance = 1.0
         else:
             covariance = covariance_release.release(
                 private_features, private_split.group_ids, rng=rng_after_prevalence
@@ -108,8 +108,8 @@ class CovarianceMethod(FullBatch, ABC):
             feature_axes = FeatureAxes.of_covariance(
                 covariance, noise_std=covariance_release.noise_std
             )
-            gradient_share = 1 - COVARIANCE_SHARE
-        prior_variances = _prior_variances(
+            share_left_by_covariance = 1 - COVARIANCE_SHARE
+        prior_weight_variances = _prior_weight_variances(
             training_data.public_feature_map,
             public_features,
             feature_axes,
@@ -128,9 +128,9 @@ class CovarianceMethod(FullBatch, ABC):
             num_groups=training_data.num_groups,
             feature_axes=feature_axes,
             weight_prior=SignalPosterior.before_observations(
-                prior_variances, num_labels=len(prevalence_and_known_shares.prevalence)
+                prior_weight_variances, num_labels=len(prevalence_and_known_shares.prevalence)
             ),
-            noise_multiplier=noise_multipliers.steps / math.sqrt(gradient_share),
+            noise_multiplier=noise_multipliers.steps / math.sqrt(share_left_by_covariance),
             clip_in_typical_lengths=self.clip_factor,
             rng=rng_after_prevalence,
         )
@@ -193,9 +193,9 @@ class CovarianceState:
         clip = self.clip_in_typical_lengths * math.sqrt(
             float((curvature_of_labels * known_share_of_labels).sum())
         )
-        noisy_gradient = NoisyGradient(
+        noisy_gradient = NoisyClippedSum(
             clip=clip,
-            noise_multiplier=self.noise_multiplier * math.sqrt(num_steps),
+            noise_per_sensitivity=self.noise_multiplier * math.sqrt(num_steps),
             max_units=self.num_groups,
         )
         gradient_sum = self.group_gradients.clipped_sum(
@@ -212,7 +212,11 @@ class CovarianceState:
             clipped_gradient_share * curvature_of_labels * self.feature_axes.variances[:, None]
         )  # [D, L]
         noise_std = (
-            2 * clip * noisy_gradient.noise_multiplier / self.num_groups / known_share_of_labels
+            2
+            * clip
+            * noisy_gradient.noise_per_sensitivity
+            / self.num_groups
+            / known_share_of_labels
         )
         # Gradients of N groups are also a sample, the same one in all steps.
         sampling_variance = num_steps * clipped_gradient_share * gradient_slopes / self.num_groups
@@ -224,7 +228,7 @@ class CovarianceState:
         )
 
 
-def _prior_variances(
+def _prior_weight_variances(
     public_feature_map: PublicDirections,
     public_features: FloatArray,
     feature_axes: FeatureAxes,

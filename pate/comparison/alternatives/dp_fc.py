@@ -64,14 +64,16 @@ class DpFeatureCovariance(CovarianceMethod):
             )
             model_weights = state.feature_axes.axes @ weight_posterior.mean
 
-        def compute_log_odds(inputs: Any) -> FloatArray:
+        def compute_log_odds(inputs_to_predict: Any) -> FloatArray:
             """Returns the log-odds of each label for n inputs, `[n, L]`."""
-            features = training_data.public_feature_map.features(inputs, ridge=state.ridge)
+            features = training_data.public_feature_map.features(
+                inputs_to_predict, ridge=state.ridge
+            )
             return np.asarray(features @ model_weights + bias)
 
         return NoisyModel(
             compute_log_odds=compute_log_odds,
             bias=bias,
             log_odds_noise_variance=state.feature_axes.variances @ weight_posterior.variances,
-            public_inputs=training_data.public_inputs,
+            inputs_for_threshold=training_data.public_inputs,
         )

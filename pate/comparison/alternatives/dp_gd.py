@@ -9,7 +9,7 @@ import scipy
 from pate.comparison.alternatives.alternative import TrainingData, linear_model
 from pate.comparison.alternatives.full_batch import FullBatch, Multipliers
 from pate.comparison.alternatives.group_gradients import GroupGradients
-from pate.comparison.alternatives.noisy_gradient import NoisyGradient
+from pate.comparison.alternatives.noisy_gradient import NoisyClippedSum
 from pate.comparison.alternatives.noisy_model import NoisyModel
 from pate.run.random_streams import RandomStreams
 
@@ -63,9 +63,9 @@ class DpGradientDescent(FullBatch):
         bias = scipy.special.logit(prevalence_and_known_shares.prevalence)
         # The values 1 / multiplier^2 of all steps add up to that of the steps together.
         multiplier_of_one_step = noise_multipliers.steps * math.sqrt(schedule.num_steps)
-        noisy_gradient = NoisyGradient(
+        noisy_gradient = NoisyClippedSum(
             clip=clip,
-            noise_multiplier=multiplier_of_one_step,
+            noise_per_sensitivity=multiplier_of_one_step,
             max_units=num_groups,
         )
         model_weights = np.zeros((private_features.shape[1], len(bias)))

@@ -56,9 +56,11 @@ class DpLeastSquares(CovarianceMethod):
         # The posterior is of weights of log-odds. Times the curvature they are weights of probabilities.
         model_weights = state.feature_axes.axes @ weight_posterior.mean * curvature_of_labels
 
-        def compute_log_odds(inputs: Any) -> FloatArray:
+        def compute_log_odds(inputs_to_predict: Any) -> FloatArray:
             """Returns the log-odds of each label for n inputs, `[n, L]`."""
-            features = training_data.public_feature_map.features(inputs, ridge=state.ridge)
+            features = training_data.public_feature_map.features(
+                inputs_to_predict, ridge=state.ridge
+            )
             probabilities = prevalence + features @ model_weights
             return np.asarray(
                 scipy.special.logit(probabilities.clip(_MIN_PROBABILITY, 1 - _MIN_PROBABILITY))
@@ -68,5 +70,5 @@ class DpLeastSquares(CovarianceMethod):
             compute_log_odds=compute_log_odds,
             bias=bias,
             log_odds_noise_variance=np.zeros(len(bias)),
-            public_inputs=training_data.public_inputs,
+            inputs_for_threshold=training_data.public_inputs,
         )

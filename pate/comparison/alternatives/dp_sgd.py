@@ -21,7 +21,7 @@ from pate.comparison.alternatives.alternative import (
     linear_model,
 )
 from pate.comparison.alternatives.clipped_gradients import clipped_sums
-from pate.comparison.alternatives.noisy_gradient import NoisyGradient
+from pate.comparison.alternatives.noisy_gradient import NoisyClippedSum
 from pate.comparison.alternatives.noisy_model import NoisyModel
 from pate.comparison.alternatives.sampled_groups import SampledGroups
 from pate.comparison.bench import Bench
@@ -170,7 +170,7 @@ class DpSgd(Alternative):
             # The mean gradient is over the records that know a label.
             learning_rate_of_labels = learning_rate_of_labels / known_shares
 
-        def scaled_inputs(inputs: Any) -> FloatArray:
+        def features_or_scaled_images(inputs: Any) -> FloatArray:
             """Returns inputs as the network reads them.
 
             A `cnn` reads images in [-1, 1]. A `linear` network reads k features of l2 length 1, an `mlp` of sqrt(k).
@@ -182,14 +182,16 @@ class DpSgd(Alternative):
                 return features * math.sqrt(features.shape[1])
             return features
 
-        def compute_log_odds(inputs: Any) -> FloatArray:
+        def compute_log_odds(inputs_to_predict: Any) -> FloatArray:
             """Returns the log-odds of each label for n inputs, `[n, L]`."""
             with torch.no_grad(), one_thread():
-                network_inputs = torch.from_numpy(np.ascontiguousarray(scaled_inputs(inputs)))
+                network_inputs = torch.from_numpy(
+                    np.ascontiguousarray(features_or_scaled_images(inputs_to_predict))
+                )
                 return np.asarray(network(network_inputs).numpy())
 
         private_groups = SampledGroups.from_records(
-            inputs=scaled_inputs(private_split.inputs),
+            inputs=features_or_scaled_images(private_split.inputs),
             labels=private_split.labels,
             group_ids=private_split.group_ids,
             known=private_split.known,
@@ -199,9 +201,9 @@ class DpSgd(Alternative):
             warnings.simplefilter("ignore")
             torch.manual_seed(RandomStreams(seed).seed("student"))
             network = self._network(private_groups.inputs.shape[1:], bias).double()
-            gradient_mechanism = NoisyGradient(
+            gradient_mechanism = NoisyClippedSum(
                 clip=self.gradient_clip(prevalence_and_known_shares),
-                noise_multiplier=noise_multiplier,
+                noise_per_sensitivity=noise_multiplier,
                 max_units=len(private_groups.first_rows),
             )
             self._descend(
@@ -224,7 +226,7 @@ class DpSgd(Alternative):
             compute_log_odds=compute_log_odds,
             bias=bias,
             log_odds_noise_variance=np.zeros(len(bias)),
-            public_inputs=training_data.public_inputs,
+            inputs_for_threshold=training_data.public_inputs,
         )
 
     def _descend(
@@ -232,7 +234,7 @@ class DpSgd(Alternative):
         network: nn.Module,
         private_groups: SampledGroups,
         *,
-        gradient_mechanism: NoisyGradient,
+        gradient_mechanism: NoisyClippedSum,
         learning_rate_of_labels: FloatArray,
         rng: np.random.Generator,
     ) -> None:
@@ -252,10 +254,10 @@ class DpSgd(Alternative):
         """
         is_linear = self.network == "linear"
         sampling_prob = self.sampling_prob(len(private_groups.first_rows))
-        parameters = list(network.parameters())
-        parameter_sizes = [parameter.numel() for parameter in parameters]
-        adam = torch.optim.Adam(parameters, lr=self.learning_rate)
-        optimizer = torch.optim.SGD(parameters, lr=1.0) if is_linear else adam
+        network_parameters = list(network.parameters())
+        parameter_sizes = [parameter.numel() for parameter in network_parameters]
+        adam = torch.optim.Adam(network_parameters, lr=self.learning_rate)
+        optimizer = torch.optim.SGD(network_parameters, lr=1.0) if is_linear else adam
         num_averaged = 0
         sum_of_parameter_vectors = torch.zeros(sum(parameter_sizes), dtype=torch.float64)
         with clipped_sums(network, clip=gradient_mechanism.clip) as clipped_sum:
@@ -264,18 +266,21 @@ class DpSgd(Alternative):
                 gradient_sum = clipped_sum(
                     private_groups.inputs[sampled_rows], private_groups.labels[sampled_rows]
                 )
-                noisy_gradient_mean = gradient_mechanism.release(gradient_sum, rng=rng)
-                noisy_gradient_mean /= sampling_prob * len(private_groups.first_rows)
+                noisy_gradient_sum = gradient_mechanism.release(gradient_sum, rng=rng)
+                expected_groups = sampling_prob * len(private_groups.first_rows)
+                noisy_gradient_mean = noisy_gradient_sum / expected_groups
                 if is_linear:  # its only parameter has a row for each label
                     noisy_gradient_mean *= np.repeat(
                         learning_rate_of_labels,
                         len(noisy_gradient_mean) // len(learning_rate_of_labels),
                     )
                 gradient_parts = torch.split(torch.from_numpy(noisy_gradient_mean), parameter_sizes)
-                for parameter, gradient_part in zip(parameters, gradient_parts, strict=True):
+                for parameter, gradient_part in zip(
+                    network_parameters, gradient_parts, strict=True
+                ):
                     parameter.grad = gradient_part.view_as(parameter)
                 optimizer.step()
-                parameter_vector = nn.utils.parameters_to_vector(parameters).detach()
+                parameter_vector = nn.utils.parameters_to_vector(network_parameters).detach()
                 if not float(parameter_vector.abs().max()) < _LARGEST_WEIGHT:
                     rule = "a smaller one, weights diverged"
                     raise InvalidValue("method.learning_rate", self.learning_rate, rule=rule)
@@ -283,7 +288,9 @@ class DpSgd(Alternative):
                     sum_of_parameter_vectors = sum_of_parameter_vectors + parameter_vector
                     num_averaged += 1
         if num_averaged:
-            nn.utils.vector_to_parameters(sum_of_parameter_vectors / num_averaged, parameters)
+            nn.utils.vector_to_parameters(
+                sum_of_parameter_vectors / num_averaged, network_parameters
+            )
 
     def _network(self, input_shape: tuple[int, ...], bias: FloatArray) -> nn.Module:
         """Returns an untrained network, whose log-odds for every input are equal to the bias.

@@ -8,7 +8,7 @@ import numpy as np
 
 from pate.array_types import FloatArray, IntArray
 from pate.comparison.alternatives.group_gradients import ROWS_AT_ONCE
-from pate.comparison.alternatives.noisy_gradient import NoisyGradient
+from pate.comparison.alternatives.noisy_gradient import NoisyClippedSum
 
 PUBLIC = "public"
 NOISY = "noisy"
@@ -17,7 +17,7 @@ COVARIANCE_SHARE = 0.2
 # The largest distance of the sums of two neighbors, which differ in one group. A group's mean of products x x^T of
 # features of length 1 is positive semidefinite with trace 1. Two such matrices are at most sqrt(2) apart, as their
 # inner product is >= 0.
-_SENSITIVITY = math.sqrt(2)
+_COVARIANCE_SUM_SENSITIVITY = math.sqrt(2)
 # The smallest variance along an axis, as a share of the largest variance.
 _SMALLEST_VARIANCE = 1e-9
 
@@ -75,7 +75,9 @@ class CovarianceRelease:
 
         On the diagonal it is larger by a factor of sqrt(2).
         """
-        return self.noise_multiplier * _SENSITIVITY / (self.num_groups * math.sqrt(2))
+        return (
+            self.noise_multiplier * _COVARIANCE_SUM_SENSITIVITY / (self.num_groups * math.sqrt(2))
+        )
 
     def squared_error(self, num_features: int) -> float:
         """Returns an upper bound on the expected squared Frobenius error of the released mean of x x^T.
@@ -99,13 +101,13 @@ class CovarianceRelease:
             group_ids: the group of each record, `[n]`.
             rng: draws the noise.
         """
-        # `NoisyGradient` takes half of the sensitivity: a replaced unit moves its sums by up to two clips.
-        noisy_gradient = NoisyGradient(
-            clip=_SENSITIVITY / 2,
-            noise_multiplier=self.noise_multiplier,
+        # `NoisyClippedSum` takes half of the sensitivity: a replaced unit moves its sums by up to two clips.
+        noisy_entry_sum = NoisyClippedSum(
+            clip=_COVARIANCE_SUM_SENSITIVITY / 2,
+            noise_per_sensitivity=self.noise_multiplier,
             max_units=self.num_groups,
         )
-        noisy_entries = noisy_gradient.release(summed_entries(features, group_ids), rng=rng)
+        noisy_entries = noisy_entry_sum.release(summed_entries(features, group_ids), rng=rng)
         num_features = features.shape[1]
         upper_triangle = np.triu_indices(num_features)
         covariance = np.empty((num_features, num_features))

@@ -45,7 +45,7 @@ class GroupGradients:
     @classmethod
     def from_records(
         cls,
-        features: FloatArray,
+        private_features: FloatArray,
         labels: BoolArray,
         group_ids: IntArray,
         known: BoolArray | None = None,
@@ -53,7 +53,7 @@ class GroupGradients:
         """Returns the records in the required order, by the size of their group and by group.
 
         Args:
-            features: `[n, k]`, each row of length 1.
+            private_features: `[n, k]`, each row of length 1.
             labels: `[n, L]`.
             group_ids: the group of each record, `[n]`.
             known: which labels are known, `[n, L]`; None where all are. A gradient is 0 where a label is unknown.
@@ -63,7 +63,7 @@ class GroupGradients:
         )
         rows_by_group = np.lexsort((group_of_records, group_sizes[group_of_records]))
         return cls(
-            features=features[rows_by_group],
+            features=private_features[rows_by_group],
             labels=labels[rows_by_group].astype(np.float64),
             group_sizes=np.sort(group_sizes),
             known=None if known is None else known[rows_by_group],
@@ -84,21 +84,21 @@ class GroupGradients:
         num_small_records = int(self.group_sizes[:num_small_groups].sum())
         record_weights = self._weights_in_small_groups(residuals, clip)
         residuals[:num_small_records] *= record_weights[:, None]
-        gradient_total = np.zeros((self.features.shape[1], residuals.shape[1]))
+        clipped_sum_over_groups = np.zeros((self.features.shape[1], residuals.shape[1]))
         for first_row in range(0, num_small_records, ROWS_AT_ONCE):
             row_slice = slice(first_row, min(first_row + ROWS_AT_ONCE, num_small_records))
-            gradient_total += self.features[row_slice].T @ residuals[row_slice]
-        max_records = max(1, _BLOCK_ENTRIES // gradient_total.size)
+            clipped_sum_over_groups += self.features[row_slice].T @ residuals[row_slice]
+        max_records = max(1, _BLOCK_ENTRIES // clipped_sum_over_groups.size)
         for first_group_index, end_group_index in self._blocks(
             first_group_index=num_small_groups, max_records=max_records
         ):
-            gradient_total += self._clipped_sum_of_block(
+            clipped_sum_over_groups += self._clipped_sum_of_block(
                 residuals,
                 clip=clip,
                 first_group_index=first_group_index,
                 end_group_index=end_group_index,
             )
-        return np.asarray(gradient_total)
+        return np.asarray(clipped_sum_over_groups)
 
     def _clipped_sum_of_block(
         self, residuals: FloatArray, *, clip: float, first_group_index: int, end_group_index: int

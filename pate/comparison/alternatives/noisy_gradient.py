@@ -18,23 +18,23 @@ _DOUBLE_SPACING = 2.0**-52
 
 
 @dataclass(frozen=True)
-class NoisyGradient:
+class NoisyClippedSum:
     """A mechanism that releases the sum of contributions of units (groups or records) with rounded Gaussian noise.
 
     Formal guarantees:
         * An added or removed unit moves the sum by at most one clip in l2 norm, a replaced unit by at most two clips.
           The sensitivity includes the rounding errors of floats and of the grid. The noise is drawn exactly, in whole
-          steps of the grid. So a release costs `GaussianEvent(noise_multiplier)`, or
-          `SampledGaussianEvent(noise_multiplier, …)` if units are sampled.
+          steps of the grid. So a release costs `GaussianEvent(noise_per_sensitivity)`, or
+          `SampledGaussianEvent(noise_per_sensitivity, …)` if units are sampled.
 
     Attributes:
         clip: the largest l2 length of the contribution of a unit, > 0.
-        noise_multiplier: the standard deviation of the noise divided by the sensitivity, > 0.
+        noise_per_sensitivity: the standard deviation of the noise divided by the sensitivity, > 0.
         max_units: the largest number of units N, public.
     """
 
     clip: float
-    noise_multiplier: float
+    noise_per_sensitivity: float
     max_units: int
 
     def grid_step(self, num_entries: int) -> float:
@@ -53,7 +53,8 @@ class NoisyGradient:
             ROWS_AT_ONCE + FEW_RECORDS * self.max_units / ROWS_AT_ONCE
         )
         num_terms = self.max_units + 8 + num_terms_of_few
-        float_error = 2 * _DOUBLE_SPACING * num_terms * self.max_units * max(self.clip, 1.0)
+        max_contribution_length = max(self.clip, 1.0)  # of a unit, taken as at least 1
+        float_error = 2 * _DOUBLE_SPACING * num_terms * self.max_units * max_contribution_length
         max_distance = self.clip * (1 + _LENGTH_ERROR) + float_error
         return 2 * (max_distance / self.grid_step(num_entries=num_entries) + math.sqrt(num_entries))
 
@@ -65,7 +66,7 @@ class NoisyGradient:
             rng: draws the noise.
         """
         grid_step = self.grid_step(num_entries=gradient_sum.size)
-        noise_std_in_steps = self.noise_multiplier * self.sensitivity_in_steps(
+        noise_std_in_steps = self.noise_per_sensitivity * self.sensitivity_in_steps(
             num_entries=gradient_sum.size
         )
         noise_in_steps = RoundedGaussian(std=noise_std_in_steps).sample(gradient_sum.shape, rng=rng)

@@ -25,13 +25,13 @@ class NoisyModel:
         compute_log_odds: returns the log-odds of each label, `[n, L]`, for inputs `[n, …]`.
         bias: the log-odds of the prevalence of each label, `[L]`.
         log_odds_noise_variance: the variance of the noise in the log-odds of each label, `[L]`.
-        public_inputs: the inputs of the public pool, `[m, …]`.
+        inputs_for_threshold: the inputs of the public pool, on which the threshold is best, `[m, …]`.
     """
 
     compute_log_odds: Callable[[Any], FloatArray]
     bias: FloatArray
     log_odds_noise_variance: FloatArray
-    public_inputs: Float32Array
+    inputs_for_threshold: Float32Array
 
     def predict(self, inputs: Any) -> BoolArray:
         """Returns the predicted labels, bool `[n, L]`."""
@@ -40,7 +40,7 @@ class NoisyModel:
     @cached_property
     def threshold(self) -> float:
         """The threshold of probabilities with the largest expected micro-F1 on the public pool."""
-        return expected_f1_threshold(self.predict_proba(self.public_inputs))
+        return expected_f1_threshold(self.predict_proba(self.inputs_for_threshold))
 
     def predict_proba(self, inputs: Any) -> FloatArray:
         """Returns the probability of each label, `[n, L]`, corrected for the noise in the weights."""

@@ -110,7 +110,8 @@ class PublicDirections:
             self.directions / direction_spreads
         )
         if self.has_height:
-            feature_columns = np.append(feature_columns, np.ones((len(feature_columns), 1)), axis=1)
+            heights = np.ones((len(feature_columns), 1))
+            feature_columns = np.append(feature_columns, heights, axis=1)
         row_lengths = np.linalg.norm(feature_columns, axis=1, keepdims=True)
         feature_columns *= _OTHER_LENGTH / np.where(row_lengths > 0, row_lengths, 1)
         return np.append(

@@ -27,14 +27,14 @@ class Schedule:
         ridge: the ridge of the features, see `PublicDirections.features`.
         label_learning_times: the learning time of each label, its learning rate times the number of steps, `[L]`.
         num_steps: the number of gradient steps, from 10 to 100. Times are shortened where so many would not be stable.
-        noise_variance: the approximate variance of the noise in the log-odds of each label after training, `[L]`.
+        log_odds_noise_variance: the approximate variance of the noise in each label's log-odds after training, `[L]`.
         expected_squared_error: the expected mean square error of the log-odds.
     """
 
     ridge: float
     label_learning_times: FloatArray
     num_steps: int
-    noise_variance: FloatArray
+    log_odds_noise_variance: FloatArray
     expected_squared_error: float
 
     @classmethod
@@ -45,7 +45,7 @@ class Schedule:
         prevalence: FloatArray,
         noise_rate: FloatArray | float,
         *,
-        clip_factor: float,
+        clip_in_typical_lengths: float,
         signal_variance: float,
         signal_is_concentrated: bool = False,
     ) -> Self:
@@ -60,7 +60,7 @@ class Schedule:
             prevalence: the prevalence of each label, public or released, `[L]`.
             noise_rate: the variance of the noise in an entry of a mean gradient, divided by the number of steps; one
                 number or one for each label, `[L]`.
-            clip_factor: the clip divided by the typical length of a group's gradient.
+            clip_in_typical_lengths: the clip divided by the typical length of a group's gradient.
             signal_variance: the assumed variance of the log-odds of a label, which is divided among the directions in
                 proportion to their standard deviations.
             signal_is_concentrated: whether to assume the best case: all signal lies along the widest direction.
@@ -81,7 +81,7 @@ class Schedule:
                 signal_variances=signal_variance_of_features,
                 prevalence=prevalence,
                 noise_rate=noise_rate,
-                clip_factor=clip_factor,
+                clip_factor=clip_in_typical_lengths,
             )
             # `[L]`: `learning.speeds` is `[L, k]` for k features
             speed_of_fastest_feature = learning.speeds.max(axis=1)
@@ -94,7 +94,7 @@ class Schedule:
                     ridge=ridge,
                     label_learning_times=learning.within(num_steps),
                     num_steps=num_steps,
-                    noise_variance=learning.log_odds_noise_variance,
+                    log_odds_noise_variance=learning.log_odds_noise_variance,
                     expected_squared_error=learning.error,
                 )
             )

@@ -66,16 +66,16 @@ class SignalPosterior:
     @cached_property
     def scale(self) -> float:
         """The scale of the prior variances with the largest likelihood, one of thirteen from 1/64 to 64."""
-        log_likelihoods = []
+        log_likelihoods_of_weights = []
         # The weighted mean of all observations of a weight is a sufficient statistic. It is normal with mean 0.
         observed_mean_of_weights = self.weighted_sum / self.precision
         squared_mean_of_weights = np.square(observed_mean_of_weights)
         for scale in _SCALES:
             variance_of_means = scale * self.prior_variances[:, None] + 1 / self.precision
-            log_likelihoods.append(
+            log_likelihoods_of_weights.append(
                 -np.sum(np.log(variance_of_means) + squared_mean_of_weights / variance_of_means)
             )
-        return float(_SCALES[int(np.argmax(log_likelihoods))])
+        return float(_SCALES[int(np.argmax(log_likelihoods_of_weights))])
 
     @property
     def mean(self) -> FloatArray:

@@ -29,7 +29,7 @@ def test_pages_are_replaced_if_all_their_methods_are_compared_again(tmp_path: Pa
             method_name="peeling", epsilon=1.0, micro_f1=None, seed=None, note="out of reach"
         ),
     ]
-    assert keep_earlier_pages(folder=tmp_path, comparison_runs=earlier_runs) == ""
+    assert keep_earlier_pages(comparison_folder=tmp_path, comparison_runs=earlier_runs) == ""
     write_pages(comparison_folder=tmp_path, runs=earlier_runs)
     more_runs = [
         private_run(method_name=name, epsilon=epsilon, micro_f1=0.4, seed=seed)
@@ -37,7 +37,7 @@ def test_pages_are_replaced_if_all_their_methods_are_compared_again(tmp_path: Pa
         for epsilon in (1.0, 8.0)
         for seed in (0, 1)
     ]
-    assert keep_earlier_pages(folder=tmp_path, comparison_runs=more_runs) == ""
+    assert keep_earlier_pages(comparison_folder=tmp_path, comparison_runs=more_runs) == ""
     assert names_of_files(folder=tmp_path) == set(PAGES)
 
 
@@ -52,7 +52,7 @@ def test_pages_of_another_selection_are_kept_and_named(tmp_path: Path) -> None:
             runs=[private_run(method_name=name, epsilon=1.0, micro_f1=0.4)],
         )
         message = keep_earlier_pages(
-            folder=tmp_path,
+            comparison_folder=tmp_path,
             comparison_runs=[private_run(method_name="joint", epsilon=1.0, micro_f1=0.5)],
         )
         assert (
@@ -66,7 +66,7 @@ def test_pages_of_another_selection_are_kept_and_named(tmp_path: Path) -> None:
     assert names_of_files(folder=tmp_path).isdisjoint(PAGES)
     (tmp_path / "comparison.csv").write_text("of another version")
     assert "comparison-3.csv" in keep_earlier_pages(
-        folder=tmp_path,
+        comparison_folder=tmp_path,
         comparison_runs=[private_run(method_name="joint", epsilon=1.0, micro_f1=0.5)],
     )
 

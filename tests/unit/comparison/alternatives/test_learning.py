@@ -6,7 +6,7 @@ from scipy.special import expit
 
 from pate.comparison.alternatives.feature_covariance import CovarianceRelease, FeatureAxes
 from pate.comparison.alternatives.group_gradients import GroupGradients
-from pate.comparison.alternatives.noisy_gradient import NoisyGradient
+from pate.comparison.alternatives.noisy_gradient import NoisyClippedSum
 from pate.comparison.alternatives.public_directions import PublicDirections
 from pate.comparison.alternatives.schedule import Schedule
 from pate.comparison.alternatives.signal_posterior import SignalPosterior
@@ -37,7 +37,7 @@ def best_schedule(
         public_inputs=public_pool(),
         prevalence=prevalence,
         noise_rate=gradient_noise_rate,
-        clip_factor=CLIP_FACTOR,
+        clip_in_typical_lengths=CLIP_FACTOR,
         signal_variance=SIGNAL_VARIANCE,
         signal_is_concentrated=signal_is_concentrated,
     )
@@ -79,7 +79,7 @@ def test_a_signal_in_one_direction_is_learned_better_at_large_noise() -> None:
 
 
 def test_noise_of_trained_weights_has_the_expected_variance() -> None:
-    """The log-odds of gradient descent on noise alone have the schedule's `noise_variance`, within 35%.
+    """The log-odds of gradient descent on noise alone have the schedule's `log_odds_noise_variance`, within 35%.
 
     The descent runs 400 times.
     """
@@ -102,7 +102,7 @@ def test_noise_of_trained_weights_has_the_expected_variance() -> None:
         )
     log_odds = np.einsum("nk,rkl->rnl", features[:, :-1], weights_of_descents[:, :-1])
     variance_of_labels = log_odds.var(axis=(0, 1))
-    np.testing.assert_allclose(variance_of_labels, schedule.noise_variance, rtol=0.35)
+    np.testing.assert_allclose(variance_of_labels, schedule.log_odds_noise_variance, rtol=0.35)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_group_whose_records_cancel_adds_less_than_its_clip() -> None:
 def test_the_noise_of_a_gradient_has_the_stated_standard_deviation() -> None:
     """The standard deviation of a released sum of zeros is noise multiplier times sensitivity times step, about 3."""
     max_groups = 1000
-    noisy_gradient = NoisyGradient(clip=0.5, noise_multiplier=3.0, max_units=max_groups)
+    noisy_gradient = NoisyClippedSum(clip=0.5, noise_per_sensitivity=3.0, max_units=max_groups)
     zero_gradient_sum = np.zeros((200, 50))
     noise = noisy_gradient.release(zero_gradient_sum, rng=np.random.default_rng(0))
     sensitivity_in_steps = noisy_gradient.sensitivity_in_steps(num_entries=noise.size)
