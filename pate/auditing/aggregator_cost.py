@@ -49,7 +49,7 @@ def epsilon_on(
     return cost.epsilon(target_delta)
 
 
-def has_known_cost(aggregator: Aggregator) -> bool:
+def has_data_dependent_cost(aggregator: Aggregator) -> bool:
     """Returns True if a theorem bounds the data-dependent cost of this type of aggregator."""
     return cost_on.dispatch(type(aggregator)) is not cost_on.dispatch(object)
 

@@ -24,7 +24,7 @@ from pate.config import CONFIG_FOLDER, build
 from pate.config.build import part_maker
 from pate.config.schema import names_in_config_group
 from pate.files.paths import make_folder
-from pate.pricing.remedies import search_with_progress
+from pate.pricing.remedies import remedy_search_with_progress
 from pate.pricing.suggestion import Suggestion
 from pate.progress import Monitor
 from pate.report.console import print_json, print_page, print_result
@@ -36,7 +36,7 @@ from pate.votes.shape import VoteShape
 _MIN_SHOWN_SECONDS = 2.0
 
 
-def account(config: DictConfig) -> None:
+def price_or_list_charges(config: DictConfig) -> None:
     """Prints the price of the configured release, or the plan that meets a budget.
 
     With `ledger=` and no other setting but `format=`, it prints the charges in the ledger instead.
@@ -109,7 +109,7 @@ def _quote(config: DictConfig, *, monitor: Monitor) -> pricing.Quote:
         budget=budget,
         num_groups=num_private_groups,
         allow_useless=config.allow_useless,
-        search=search_with_progress(monitor, spelling=COMMAND),
+        search=remedy_search_with_progress(monitor, spelling=COMMAND),
     )
     accountant_makers = {
         accountant_name: partial(
@@ -365,7 +365,7 @@ def _print_ledger(ledger_path: str, *, output_format: str) -> None:
             )
 
 
-main = command_of(account, command="account")
+main = command_of(price_or_list_charges, command="account")
 
 
 if __name__ == "__main__":

@@ -152,18 +152,18 @@ def _run(task: Task, *, command: str, arguments: list[str], finish: Hook | None)
         """
         hydra = HydraConfig.get()
         is_single = hydra.mode == RunMode.RUN
-        way_line = default_choices.way_line(hydra.runtime.choices)
-        if is_single and way_line is not None:
-            _say(way_line)
+        chosen_parts_line = default_choices.way_line(hydra.runtime.choices)
+        if is_single and chosen_parts_line is not None:
+            _say(chosen_parts_line)
         if is_single and default_student_name is not None:
             _say(default_choices.student_line(default_student_name, arguments=arguments))
         try:
             command_line.expand_home(config)
             checks.require_sound(config, schema=command_schema(command), command=command)
-            job_settings = _job_settings(arguments)
-            command_line.require_noise_stated(config, command_line_settings=job_settings)
+            command_line_settings = _command_line_settings(arguments)
+            command_line.require_noise_stated(config, command_line_settings=command_line_settings)
             for unused_line in _unused_lines(
-                config, command_line_settings=job_settings, command=command
+                config, command_line_settings=command_line_settings, command=command
             ):
                 _say(unused_line)
             return task(config)
@@ -178,7 +178,7 @@ def _run(task: Task, *, command: str, arguments: list[str], finish: Hook | None)
 
     try:
         setting_names = tuple(field.name for field in dataclasses.fields(command_schema(command)))
-        checks.require_words(arguments, setting_names=setting_names)
+        checks.require_safe_arguments(arguments, setting_names=setting_names)
         # The way is the part of the configuration that chooses features, teacher and aggregator for a kind of data.
         default_way_name = default_choices.default_way(arguments, command=command)
         default_student_name = default_choices.default_student(arguments, command=command)
@@ -231,7 +231,7 @@ class SweepEnds(Callback):
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Deletes the files of failed jobs of an earlier sweep in the same folder."""
-        for path in self._files(config):
+        for path in self._end_files_of_sweep(config):
             path.unlink()
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
@@ -249,17 +249,17 @@ class SweepEnds(Callback):
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Reads the files of all failed jobs, the first of which determines the exit code of the command."""
-        for end_file in self._files(config):
+        for end_file in self._end_files_of_sweep(config):
             job_end = read_json(
                 end_file, rule="the end of a job of this sweep", remedy="sweep again"
             )
             self.last.append(JobEnd(note=job_end["note"], code=job_end["code"]))
 
-    def _files(self, config: DictConfig) -> list[Path]:
+    def _end_files_of_sweep(self, config: DictConfig) -> list[Path]:
         return sorted((Path(config.hydra.sweep.dir) / _JOBS).glob(f"*{_END}"))
 
 
-def _job_settings(arguments: list[str]) -> dict[str, str]:
+def _command_line_settings(arguments: list[str]) -> dict[str, str]:
     """Returns the settings on the command line as text by name; in a sweep, each with its value in the current job."""
     settings = command_line.given_settings(arguments)
     job_settings = command_line.given_settings(HydraConfig.get().overrides.task)
@@ -284,18 +284,18 @@ def _unused_lines(
             command_line_settings=command_line_settings,
             command=command,
             build_part=part_maker(config),
-            has_data_dependent_cost=_has_known_cost,
+            has_data_dependent_cost=_has_data_dependent_cost,
         )
         return list(lines)
     except (InvalidValue, OSError, OmegaConfBaseException):
         return []
 
 
-def _has_known_cost(aggregator: Aggregator) -> bool:
+def _has_data_dependent_cost(aggregator: Aggregator) -> bool:
     """Returns True if the data-dependent cost of an aggregator (its cost on given votes) can be computed."""
-    from pate.auditing.aggregator_cost import has_known_cost  # which few commands need
+    from pate.auditing.aggregator_cost import has_data_dependent_cost  # which few commands need
 
-    return has_known_cost(aggregator)
+    return has_data_dependent_cost(aggregator)
 
 
 def _line_and_code(

@@ -40,6 +40,8 @@ _COMPARED = (
     "ensemble_seed",
     "accountant",
 )
+# What stands between the name and the number of teachers in an entry of `aggregators=`, as in NAME@T.
+_BEFORE_NUM_TEACHERS = "@"
 # The configuration groups whose members `aggregators=` lists.
 _GROUPS = ("aggregator", "experiment")
 
@@ -52,12 +54,16 @@ def compare_from_config(config: DictConfig) -> None:
     output_dir = Path(config.output_dir or default_folder("compare", data_name, settings=settings))
     build_part = part_maker(config)
     monitor = ConsoleMonitor()
-    part_overrides = _part_overrides(HydraConfig.get().overrides.task)
+    teacher_or_student_overrides = _teacher_or_student_overrides(HydraConfig.get().overrides.task)
     other_methods = _other_methods(config)
-    aggregator_entries = _entries(config.aggregators, other_methods=other_methods)
-    _require_used(part_overrides, aggregator_entries=aggregator_entries)
+    aggregator_entries = _entries(config.aggregators, may_be_empty=bool(other_methods))
+    _require_num_teachers_used(teacher_or_student_overrides, aggregator_entries=aggregator_entries)
     pate_methods = [
-        _pate_method(aggregator_entry, config=config, part_overrides=part_overrides)
+        _pate_method(
+            aggregator_entry,
+            config=config,
+            teacher_or_student_overrides=teacher_or_student_overrides,
+        )
         for aggregator_entry in aggregator_entries
     ]
     # Workers get a plain copy, without the rest of the configuration.
@@ -99,14 +105,14 @@ def compare_from_config(config: DictConfig) -> None:
     print_frontier(frontier, folder=output_dir)
 
 
-def _part_overrides(overrides: Iterable[str]) -> list[str]:
+def _teacher_or_student_overrides(overrides: Iterable[str]) -> list[str]:
     """Returns the overrides of a command line that choose or configure the teacher or the student."""
-    part_overrides = []
+    teacher_or_student_overrides = []
     for override in overrides:
         setting_name = override.lstrip("+~").partition("=")[0]
         if setting_name.partition(".")[0] in ("teacher", "student"):
-            part_overrides.append(override)
-    return part_overrides
+            teacher_or_student_overrides.append(override)
+    return teacher_or_student_overrides
 
 
 def _other_methods(config: DictConfig) -> tuple[Method, ...]:
@@ -133,24 +139,22 @@ def _other_methods(config: DictConfig) -> tuple[Method, ...]:
     )
 
 
-def _entries(
-    aggregators_setting: Any, *, other_methods: tuple[Method, ...] = ()
-) -> tuple[str, ...]:
+def _entries(aggregators_setting: Any, *, may_be_empty: bool = False) -> tuple[str, ...]:
     """Returns the entries of `aggregators=`, after checking that each names an aggregator or an experiment.
 
-    Without any entry there must be other methods. NAME@T stands for T teachers. If an aggregator and an experiment have
-    the same name, `aggregator:NAME` and `experiment:NAME` distinguish them.
+    NAME@T stands for T teachers. If an aggregator and an experiment have the same name, `aggregator:NAME` and
+    `experiment:NAME` distinguish them.
 
     Args:
         aggregators_setting: the value of the setting.
-        other_methods: the compared methods other than PATE.
+        may_be_empty: whether there may be no entry, as there are methods other than PATE to compare.
     """
     aggregator_entries: tuple[str, ...] = ()
     if isinstance(aggregators_setting, str):
         aggregator_entries = (aggregators_setting,)
     elif isinstance(aggregators_setting, ListConfig):
         aggregator_entries = tuple(map(str, aggregators_setting))
-    if not aggregator_entries and not other_methods:
+    if not aggregator_entries and not may_be_empty:
         raise InvalidValue(
             "aggregators", aggregators_setting, rule="a list of names; --help lists them"
         )
@@ -164,7 +168,7 @@ def _require_entry(aggregator_entry: str) -> None:
 
     `aggregator:` or `experiment:` may stand before the name, and @T behind it, for T teachers.
     """
-    name, at_sign, num_teachers = aggregator_entry.partition("@")
+    name, at_sign, num_teachers = aggregator_entry.partition(_BEFORE_NUM_TEACHERS)
     group, colon, member_name = name.rpartition(":")
     if colon and group not in _GROUPS:
         rule = "NAME, aggregator:NAME or experiment:NAME"
@@ -178,38 +182,41 @@ def _require_entry(aggregator_entry: str) -> None:
         raise InvalidValue("aggregators", aggregator_entry, rule="NAME, or NAME@T with T teachers")
 
 
-def _require_used(part_overrides: list[str], *, aggregator_entries: tuple[str, ...]) -> None:
+def _require_num_teachers_used(
+    teacher_or_student_overrides: list[str], *, aggregator_entries: tuple[str, ...]
+) -> None:
     """Raises `InvalidValue` for a number of teachers on the command line if no entry of `aggregators=` uses it.
 
     An entry has a number of its own if it ends in @T or is an experiment.
 
     Args:
-        part_overrides: the overrides of the command line that configure the teacher or the student.
+        teacher_or_student_overrides: the overrides of the command line that configure the teacher or the student.
         aggregator_entries: the entries of `aggregators=`.
     """
     if not all(
-        "@" in aggregator_entry or _is_experiment(aggregator_entry)
+        _BEFORE_NUM_TEACHERS in aggregator_entry or _names_experiment(aggregator_entry)
         for aggregator_entry in aggregator_entries
     ):
         return
-    for override in part_overrides:
+    for override in teacher_or_student_overrides:
         setting_name, _, setting_value = override.partition("=")
         if setting_name == "teacher.num_teachers":
             rule = "some name in aggregators= that has no @T and is no experiment's"
             raise InvalidValue(setting_name, setting_value, rule=rule)
 
 
-def _is_experiment(aggregator_entry: str) -> bool:
+def _names_experiment(aggregator_entry: str) -> bool:
     """Returns True if an entry of `aggregators=` is an experiment.
 
     An experiment has precedence over an aggregator of the same name.
     """
-    group, _, name = aggregator_entry.partition("@")[0].rpartition(":")
+    name_with_group = aggregator_entry.partition(_BEFORE_NUM_TEACHERS)[0]
+    group, _, name = name_with_group.rpartition(":")
     return group != "aggregator" and name in names_in_config_group("experiment")
 
 
 def _pate_method(
-    aggregator_entry: str, *, config: DictConfig, part_overrides: list[str]
+    aggregator_entry: str, *, config: DictConfig, teacher_or_student_overrides: list[str]
 ) -> PATEMethod:
     """Returns the compared method that an entry of `aggregators=` describes.
 
@@ -218,13 +225,15 @@ def _pate_method(
     Args:
         aggregator_entry: the entry.
         config: the composed configuration.
-        part_overrides: the overrides of the command line that configure the teacher or the student.
+        teacher_or_student_overrides: the overrides of the command line that configure the teacher or the student.
     """
-    chosen_name, _, num_teachers = aggregator_entry.partition("@")
+    chosen_name, _, num_teachers = aggregator_entry.partition(_BEFORE_NUM_TEACHERS)
     name = chosen_name.rpartition(":")[2]
-    is_experiment = _is_experiment(aggregator_entry)
+    is_experiment = _names_experiment(aggregator_entry)
     run_overrides = (
-        [f"experiment={name}"] if is_experiment else [f"aggregator={name}", *part_overrides]
+        [f"experiment={name}"]
+        if is_experiment
+        else [f"aggregator={name}", *teacher_or_student_overrides]
     )
     if num_teachers:
         teachers_setting = "teacher.num_teachers="

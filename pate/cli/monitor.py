@@ -59,7 +59,7 @@ class ConsoleMonitor(Monitor):
         self._open_stages: list[Stage] = []  # the innermost stage last
         self._lock = threading.Lock()
         self._last_line_time = clock()
-        self._all_ended = threading.Event()
+        self._all_stages_ended = threading.Event()
         self._watcher: threading.Thread | None = None
         self._bars = Progress(
             TextColumn("{task.description}"),
@@ -85,23 +85,23 @@ class ConsoleMonitor(Monitor):
             name: the name of the stage.
             total: the number of steps; None if it is unknown.
         """
-        open_stage = Stage(name, num_steps=total, start_time=self._clock())
+        opened_stage = Stage(name, num_steps=total, start_time=self._clock())
         task = self._bars.add_task(name, total=total, note="")
 
         def advance(done: int, note: str = "") -> None:
-            open_stage.advance(done, note, current_time=self._clock())
+            opened_stage.advance(done, note, current_time=self._clock())
             self._bars.update(task, completed=done, note=note)
             self.show_if_due()
 
-        self._begin(open_stage)
+        self._begin(opened_stage)
         try:
             yield advance
         finally:
             self._bars.remove_task(task)
-            self._end(open_stage)
-        seconds = self._clock() - open_stage.start_time
+            self._end(opened_stage)
+        seconds = self._clock() - opened_stage.start_time
         if seconds >= self._shown_after:
-            note = f" ({open_stage.note})" if open_stage.note else ""
+            note = f" ({opened_stage.note})" if opened_stage.note else ""
             self._print(line=f"{name}: {seconds:.1f} s{note}", style="dim")
 
     def say(self, line: str) -> None:
@@ -134,9 +134,9 @@ class ConsoleMonitor(Monitor):
         self._bars.start()
         if is_first and self._watches and not self._console.is_terminal:
             self._last_line_time = self._clock()
-            self._all_ended = threading.Event()
+            self._all_stages_ended = threading.Event()
             self._watcher = threading.Thread(
-                target=self._watch, args=(self._all_ended,), name=_WATCHER_NAME, daemon=True
+                target=self._watch, args=(self._all_stages_ended,), name=_WATCHER_NAME, daemon=True
             )
             self._watcher.start()
 
@@ -145,17 +145,17 @@ class ConsoleMonitor(Monitor):
         self._open_stages.remove(stage)
         if not self._open_stages:
             self._bars.stop()
-            self._all_ended.set()
+            self._all_stages_ended.set()
             if self._watcher is not None:
                 self._watcher.join()
                 self._watcher = None
 
-    def _watch(self, all_ended: threading.Event) -> None:
-        """Calls `show_if_due` whenever a line is due, until the event `all_ended` is set; has a thread of its own."""
+    def _watch(self, all_stages_ended: threading.Event) -> None:
+        """Calls `show_if_due` whenever a line is due, until `all_stages_ended` is set; has a thread of its own."""
         has_ended = False
         while not has_ended:
             seconds_until_due = self.show_if_due() - self._clock()
-            has_ended = all_ended.wait(timeout=max(seconds_until_due, _MIN_WAIT_S))
+            has_ended = all_stages_ended.wait(timeout=max(seconds_until_due, _MIN_WAIT_S))
 
     def _print(self, line: str, style: str) -> None:
         """Prints a line at once in a style of Rich; the next line on progress follows after 20 s at the earliest."""

@@ -65,7 +65,7 @@ def predict(config: DictConfig) -> None:
             stays.
     """
     require_named(config, rules=_RULE_OF_REQUIRED_SETTING)
-    bundle = Bundle.load(str(config.release))
+    model_bundle = Bundle.load(str(config.release))
     output_file = Path(str(config.output))
     _require_output(
         output_file, data_path=Path(str(config.data)), release_folder=Path(str(config.release))
@@ -81,19 +81,19 @@ def predict(config: DictConfig) -> None:
         first_year=config.get("first_year"),
     )
     is_picture = table_file.path.is_dir() or table_file.path.suffix.lower() in _PICTURE_ENDINGS
-    are_pictures = is_picture and not isinstance(bundle.form.preprocessing, TableSchema)
+    are_pictures = is_picture and not isinstance(model_bundle.form.preprocessing, TableSchema)
     name_column = config.id or ("file" if are_pictures else "row")
     label_columns: list[str] = []
-    for label_name in bundle.labels:
+    for label_name in model_bundle.labels:
         label_columns += [label_name, f"{label_name}_probability"]
     num_records = 0
     with atomic_write(output_file) as file:
         text_file = io.TextIOWrapper(file, encoding="utf-8", newline="")
         write_row = row_writer(text_file)
         write_row([name_column, *label_columns])
-        for record_block in blocks(bundle, table_file=table_file, id_column=config.id):
-            probabilities = bundle.probabilities(record_block.inputs)
-            predicted_labels = bundle.decide(probabilities)
+        for record_block in record_blocks(model_bundle, table_file=table_file, id_column=config.id):
+            probabilities = model_bundle.probabilities(record_block.inputs)
+            predicted_labels = model_bundle.decide(probabilities)
             for name, record_labels, record_probabilities in zip(
                 record_block.record_names,
                 predicted_labels.tolist(),
@@ -108,7 +108,7 @@ def predict(config: DictConfig) -> None:
         text_file.flush()
         text_file.detach()
     print_lines(
-        f"{output_file}: {num_records} records, {len(bundle.labels)} labels, each as 0 or 1 and as a probability",
+        f"{output_file}: {num_records} records, {len(model_bundle.labels)} labels, each as 0 or 1 and as a probability",
         stderr=True,
     )
 
@@ -136,7 +136,7 @@ def _require_output(output_file: Path, *, data_path: Path, release_folder: Path)
         raise InvalidValue("output", output_file, rule=rule)
 
 
-def blocks(
+def record_blocks(
     bundle: Bundle, *, table_file: TableFile, id_column: str | None
 ) -> Iterator[PredictedBlock]:
     """Yields records, some at a time, in the form that the bundle's model accepts.
@@ -242,15 +242,15 @@ def _picture_blocks(image_form: ImageForm, *, data_path: Path) -> Iterator[Predi
         )
 
 
-def _read_array(array_file: Path) -> NDArray[Any]:
+def _read_array(array_path: Path) -> NDArray[Any]:
     """Returns the array in an .npy file; from an .npz file, the only array, or of several the one named `inputs`."""
-    if array_file.suffix == ".npy":
-        return read_npy(array_file)
+    if array_path.suffix == ".npy":
+        return read_npy(array_path)
     remedy = "save it with numpy.savez(FILE, inputs=…)"
-    arrays = read_arrays(array_file, remedy=remedy, max_unpacked_bytes=_MAX_UNPACKED_BYTES)
+    arrays = read_arrays(array_path, remedy=remedy, max_unpacked_bytes=_MAX_UNPACKED_BYTES)
     array_name = "inputs" if len(arrays) > 1 else next(iter(arrays), "inputs")
     if array_name not in arrays:
-        raise InvalidValue("data", array_file, rule="an array `inputs`")
+        raise InvalidValue("data", array_path, rule="an array `inputs`")
     return arrays[array_name]
 
 

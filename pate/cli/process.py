@@ -30,7 +30,7 @@ _ENDING_SIGNALS = tuple(
     number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")
 )
 # The time between a signal and the end of a process that does not react to it, in seconds.
-_PATIENCE_S = 0.4
+_SECONDS_UNTIL_FORCED_END = 0.4
 # A word in the command line of Python's trackers of shared memory. A tracker cleans up after its parent, then ends.
 _TRACKER = b"resource_tracker"
 # An option -W for Python, which keeps the trackers from printing warnings after our last line.
@@ -138,10 +138,10 @@ def _start_thread(target: Callable[..., None], *arguments: Any) -> bool:
 
 
 def _end_after_signal(pipe_end: int, handled_signals: list[signal.Signals]) -> None:
-    """Waits for a signal in a thread, and ends the process and its descendants `_PATIENCE_S` seconds after it.
+    """Waits for a signal in a thread, and soon after it ends the process and its descendants.
 
-    It does so even if the `with` block of `ended_by_signals` ends meanwhile. It returns if this block ends without a
-    signal.
+    It waits `_SECONDS_UNTIL_FORCED_END` seconds, and ends the process even if the `with` block of `ended_by_signals`
+    ends meanwhile. It returns if this block ends without a signal.
 
     Args:
         pipe_end: the end of a pipe into which the interpreter writes the number of each signal.
@@ -153,7 +153,7 @@ def _end_after_signal(pipe_end: int, handled_signals: list[signal.Signals]) -> N
         while content := pipe.read(1):
             number = content[0]
             if number in handled_signals:
-                time.sleep(_PATIENCE_S)
+                time.sleep(_SECONDS_UNTIL_FORCED_END)
                 end_descendants()
                 with suppress(OSError):
                     os.write(2, f"{Stopped(number)}\n".encode())
@@ -163,36 +163,38 @@ def _end_after_signal(pipe_end: int, handled_signals: list[signal.Signals]) -> N
 def leave(code: int) -> None:
     """Ends the process with an exit code after calling the `atexit` functions. A regular exit would take seconds.
 
-    If these functions take longer than `_PATIENCE_S` seconds, the process ends without waiting for them.
+    If these functions take longer than `_SECONDS_UNTIL_FORCED_END` seconds, the process ends without waiting for them.
     """
 
-    def end_process() -> None:
-        time.sleep(_PATIENCE_S)
+    def end_without_waiting() -> None:
+        time.sleep(_SECONDS_UNTIL_FORCED_END)
         os._exit(code)
 
-    if _start_thread(end_process):
+    if _start_thread(end_without_waiting):
         atexit._run_exitfuncs()
     os._exit(code)
 
 
 def end_descendants() -> None:
     """Kills all descendants of this process but Python's trackers of shared memory, if /proc lists processes."""
-    child_ids_by_parent: dict[int, list[int]] = {}
+    child_process_ids_by_parent: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
             # The file stat has a name in parentheses, then the state of the process and the number of its parent.
             fields_behind_name = (folder / "stat").read_bytes().rpartition(b")")[2].split()
-            parent_id = int(fields_behind_name[1])
+            parent_process_id = int(fields_behind_name[1])
             if _TRACKER not in (folder / "cmdline").read_bytes():
-                child_id = int(folder.name)
-                child_ids_by_parent.setdefault(parent_id, []).append(child_id)
-    parent_ids = [os.getpid()]
-    while parent_ids:
-        parent_id = parent_ids.pop()
-        for process_id in child_ids_by_parent.get(parent_id, []):
-            parent_ids.append(process_id)
+                child_process_id = int(folder.name)
+                child_process_ids_by_parent.setdefault(parent_process_id, []).append(
+                    child_process_id
+                )
+    process_ids_to_visit = [os.getpid()]
+    while process_ids_to_visit:
+        parent_process_id = process_ids_to_visit.pop()
+        for descendant_id in child_process_ids_by_parent.get(parent_process_id, []):
+            process_ids_to_visit.append(descendant_id)
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(process_id, signal.SIGKILL)
+                os.kill(descendant_id, signal.SIGKILL)
 
 
 class _LossyStream(io.TextIOWrapper):
@@ -228,11 +230,11 @@ def plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end]
-    letters = [
+    encodable_letters = [
         _IN_ASCII.get(letter) or letter.encode("ascii", "backslashreplace").decode("ascii")
         for letter in text
     ]
-    return "".join(letters), error.end
+    return "".join(encodable_letters), error.end
 
 
 def mend_streams() -> None:
@@ -244,11 +246,11 @@ def mend_streams() -> None:
     codecs.register_error(_PLAIN_LETTERS, plain_letters)
     # The logger prints no tracebacks where nobody reads its stream, as with `| head`.
     logging.raiseExceptions = False
-    for descriptor in range(len(_STREAMS)):
+    for stream_descriptor in range(len(_STREAMS)):
         try:
-            os.fstat(descriptor)
+            os.fstat(stream_descriptor)
         except OSError:
-            _discard_output(descriptor)
+            _discard_output(stream_descriptor)
     for name, mode in _STREAMS.items():
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
@@ -295,7 +297,7 @@ def report_shortages() -> None:
             # The system lacks a package or POSIX that the command needs before it can be loaded.
             sys.stderr.write(f"{error}\n")
             sys.exit(2)
-        elif any(_is_shortage(cause) for cause in causes(error)):
+        elif any(_is_lack_of_memory_or_threads(cause) for cause in causes(error)):
             line = (
                 f"{error_class.__name__}: {error}; the same command continues once there is "
                 "more memory, and threads to start"
@@ -309,7 +311,7 @@ def report_shortages() -> None:
     sys.unraisablehook = handle_unraisable
 
 
-def _is_shortage(error: BaseException) -> bool:
+def _is_lack_of_memory_or_threads(error: BaseException) -> bool:
     """Returns True if an error was caused by a lack of memory or threads."""
     message = str(error)
     return isinstance(error, MemoryError) or any(words in message for words in _SHORTAGES)

@@ -37,6 +37,8 @@ from pate.votes.source import VoteSource
 
 # The rule for the setting `votes`.
 _RULE = "a vote file of each holder: votes='votes/*.npz', or votes=FILE, or votes=[FILE,FILE]"
+# The array in a file of experts' answers.
+_EXPERTS_MEMBER = "answers"
 # Only vote files of pate-vote, and sums of such files, have these arrays.
 _HOLDERS_MEMBERS = ("manifest", "sum_heads")
 
@@ -49,8 +51,10 @@ def release(config: DictConfig) -> None:
         if any(holds_member(vote_file, array_name=name) for name in _HOLDERS_MEMBERS):
             rule = f"the package pate-federated, which reads files of pate-vote: {how_to_install_federated()}"
             raise MissingPackage("votes", vote_file, rule=rule)
-    vote_source, cohort = read_foreign_votes(config, vote_files=vote_files)
-    release_and_print(release_plan, vote_source=vote_source, cohort=cohort, output_dir=output_dir)
+    foreign_votes, holder_cohort = read_foreign_votes(config, vote_files=vote_files)
+    release_and_print(
+        release_plan, vote_source=foreign_votes, cohort=holder_cohort, output_dir=output_dir
+    )
 
 
 def release_and_print(
@@ -64,7 +68,7 @@ def release_and_print(
         cohort: the public facts about the holders who cast the votes.
         output_dir: the folder of the release.
     """
-    stated_terms = release_votes(
+    release_terms = release_votes(
         release_plan,
         vote_source=vote_source,
         cohort=cohort,
@@ -72,20 +76,20 @@ def release_and_print(
         monitor=ConsoleMonitor(),
     )
     num_holders = 0 if cohort.places is None else cohort.places.num_holders
-    print_terms(stated_terms, output_dir=output_dir, num_holders=num_holders)
+    print_terms(release_terms, output_dir=output_dir, num_holders=num_holders)
 
 
-def print_terms(stated_terms: Terms, *, output_dir: Path, num_holders: int) -> None:
+def print_terms(release_terms: Terms, *, output_dir: Path, num_holders: int) -> None:
     """Prints the number of answers and the price of a release.
 
     Args:
-        stated_terms: the terms of the release.
+        release_terms: the terms of the release.
         output_dir: the folder of the release.
         num_holders: the number of holders; with 0, no line on holders is printed.
     """
     print_page(
         "cli/release.txt",
-        terms=stated_terms,
+        terms=release_terms,
         num_holders=num_holders,
         folder=output_dir,
         as_setting=as_setting,
@@ -138,7 +142,7 @@ def read_foreign_votes(
             raise InvalidValue("num_teachers", config.num_teachers, rule=rule)
         return expert_answers, Cohort.of_experts(expert_answers, dataset_name=config.name)
     for vote_file in vote_files:
-        if holds_member(vote_file, array_name="answers"):
+        if holds_member(vote_file, array_name=_EXPERTS_MEMBER):
             rule = (
                 f"the file of a public model's answers, beside answers of experts such as {vote_file}; votes without "
                 "public answers are an array named votes"
@@ -200,12 +204,13 @@ def plan_of(
         read_queries = partial(Queries.read, Path(config.queries), schema=table_schema_file)
     plan = ReleasePlan(
         aggregator=aggregator,
-        aggregator_name=heading_values.aggregator if heading_values.is_public else None,
+        aggregator_name=heading_values.aggregator_name if heading_values.is_public else None,
         accountant=partial(build_part, "accountant"),
         student=build_part("student"),
         queries=read_queries,
         target_epsilon=noise_settings.solved_epsilon,
-        # the fields of `ReleaseSettings`, whose names are listed in `pate/settings.py` alone
+        # The fields of `ReleaseSettings`, whose names are listed in `pate/settings.py` alone. `target_epsilon` is left
+        # out: the plan has the epsilon above, which is None where the noise is given.
         **values_of(
             settings=noise_settings,
             settings_class=ReleaseSettings,

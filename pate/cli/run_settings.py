@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from pate.config.command_line import given_settings
 from pate.config.plain import plain_values
-from pate.config.schema import PUBLIC_LABELS, shipped_folders
+from pate.config.schema import NUM_PUBLIC_LABELS_KEY, shipped_folders
 from pate.data import Dataset
 from pate.data.dataset import load_dataset
 from pate.features import Features, NoFeatures, Text
@@ -38,24 +38,26 @@ def plain_settings(config: DictConfig, *, excluded_settings: Collection[str]) ->
         config: the composed configuration.
         excluded_settings: the names of settings that are left out.
     """
-    plain_config = plain_values(config, resolve=True)
-    if plain_config.get("noise") == "given":
-        plain_config["target_epsilon"] = None
+    plain_run_config = plain_values(config, resolve=True)
+    if plain_run_config.get("noise") == "given":
+        plain_run_config["target_epsilon"] = None
     for name in ("target_mu", "score_epsilon", "score_groups", "public_answers"):
-        if plain_config.get(name) is None:
-            plain_config.pop(name, None)
-    if "target_mu" in plain_config:
-        budget = MuBudget.from_mu(plain_config["target_mu"], delta=plain_config["target_delta"])
-        plain_config["target_epsilon"] = budget.epsilon
+        if plain_run_config.get(name) is None:
+            plain_run_config.pop(name, None)
+    if "target_mu" in plain_run_config:
+        budget = MuBudget.from_mu(
+            plain_run_config["target_mu"], delta=plain_run_config["target_delta"]
+        )
+        plain_run_config["target_epsilon"] = budget.epsilon
     settings = {
-        str(key): value for key, value in plain_config.items() if key not in excluded_settings
+        str(key): value for key, value in plain_run_config.items() if key not in excluded_settings
     }
     for part_name in ("data", "features"):
         part_settings = settings.get(part_name)
         if isinstance(part_settings, dict) and "cache" in part_settings:
             part_settings["cache"] = None
-        if isinstance(part_settings, dict) and part_settings.get(PUBLIC_LABELS) is None:
-            part_settings.pop(PUBLIC_LABELS, None)
+        if isinstance(part_settings, dict) and part_settings.get(NUM_PUBLIC_LABELS_KEY) is None:
+            part_settings.pop(NUM_PUBLIC_LABELS_KEY, None)
     if str(settings.get("features", {}).get("_target_")).rpartition(".")[2] == NoFeatures.__name__:
         del settings["features"]
     return settings
@@ -118,7 +120,7 @@ def run_heading(
         compared_settings.setdefault(name, value)
     aggregator_file = Path("aggregator", f"{member_of_group['aggregator']}.yaml")
     return Heading(
-        aggregator=member_of_group["aggregator"],
+        aggregator_name=member_of_group["aggregator"],
         is_public=any((folder / aggregator_file).is_file() for folder in shipped_folders()),
         given=release_overrides,
         compared=compared_settings,
@@ -130,8 +132,8 @@ def default_folder(*name_parts: str, settings: Mapping[str, Any]) -> str:
 
     The same command finds the same folder, so that it continues its run.
     """
-    file_names = [re.sub(r"[^\w-]", "_", name) for name in name_parts]
-    return "outputs/" + "-".join([*file_names, digest(settings)[:8]])
+    clean_name_parts = [re.sub(r"[^\w-]", "_", name) for name in name_parts]
+    return "outputs/" + "-".join([*clean_name_parts, digest(settings)[:8]])
 
 
 def make_dataset_loader(

@@ -48,22 +48,22 @@ def write_schema(config: DictConfig) -> None:
         raise InvalidValue("output", schema_file, rule=rule)
     if not schema_file.parent.is_dir():
         raise InvalidValue("output", schema_file, rule="a file in a folder that is there")
-    files_of_splits: dict[str, Path] = {}
+    file_by_split: dict[str, Path] = {}
     try:
-        dealing = _dealing(config)
+        dealing = _dealing_into_splits(config)
         if dealing is not None:
-            files_of_splits = dealing.write(schema_file.parent)
-        table_settings = _table(config, files_of_splits=files_of_splits)
+            file_by_split = dealing.write(schema_file.parent)
+        table_settings = _table(config, file_by_split=file_by_split)
         schema = table_settings.public_schema()
         remark_lines = list(table_settings.public_remarks())
         if dealing is not None and (remark := dealing.largest_remark()) is not None:
             remark_lines.append(remark)
     except InvalidValue as error:
-        for split_file in files_of_splits.values():
+        for split_file in file_by_split.values():
             split_file.unlink()
-        error.name = _own_names(f"{error.name}=").removesuffix("=")
-        error.rule = _own_names(error.rule)
-        error.hint = _own_names(error.hint)
+        error.name = _with_names_of_command(f"{error.name}=").removesuffix("=")
+        error.rule = _with_names_of_command(error.rule)
+        error.hint = _with_names_of_command(error.hint)
         raise
     schema.write(schema_file, _settings_of(table_settings, table_encoding=str(config.encoding)))
 
@@ -74,19 +74,19 @@ def write_schema(config: DictConfig) -> None:
         advice_text = ways_out(column_names=[column.name], owner_columns_in_words=config.group)
         if isinstance(column, TextColumn):
             advice_text += f"; {text_remedy(column.name)}"
-        return _own_names(advice_text)
+        return _with_names_of_command(advice_text)
 
     print_page(
         "cli/schema.txt",
         remedy=advise_on_column,
         schema=schema,
         next_steps=_next_steps(
-            useless_columns, schema_file=schema_file, public_file=files_of_splits.get("public")
+            useless_columns, schema_file=schema_file, public_file=file_by_split.get("public")
         ),
         output=schema_file,
-        lines=list(map(_own_names, remark_lines)),
-        parts=files_of_splits,
-        command=_command(table_settings, schema_file=schema_file, files_of_splits=files_of_splits),
+        lines=list(map(_with_names_of_command, remark_lines)),
+        parts=file_by_split,
+        command=_command(table_settings, schema_file=schema_file, file_by_split=file_by_split),
     )
 
 
@@ -115,17 +115,17 @@ def _next_steps(
     )
 
 
-def _table(config: DictConfig, files_of_splits: Mapping[str, Path]) -> Table:
+def _table(config: DictConfig, file_by_split: Mapping[str, Path]) -> Table:
     """Returns the reader of the public records.
 
     Args:
         config: the composed configuration.
-        files_of_splits: the files into which `data` was divided, by split; empty if it was not divided. Then `data` is
+        file_by_split: the files into which `data` was divided, by split; empty if it was not divided. Then `data` is
             the public file, or has the public records among others if `split` names a column.
     """
-    has_column_of_splits = config.split is not None and not files_of_splits
+    has_column_of_splits = config.split is not None and not file_by_split
     return Table(
-        public=None if has_column_of_splits else str(files_of_splits.get("public", config.data)),
+        public=None if has_column_of_splits else str(file_by_split.get("public", config.data)),
         path=str(config.data) if has_column_of_splits else None,
         split=str(config.split) if has_column_of_splits else None,
         labels=tuple(config.labels),
@@ -160,13 +160,13 @@ def _settings_of(table_settings: Table, *, table_encoding: str) -> TableSettings
     )
 
 
-def _command(table_settings: Table, schema_file: Path, files_of_splits: Mapping[str, Path]) -> str:
+def _command(table_settings: Table, schema_file: Path, file_by_split: Mapping[str, Path]) -> str:
     """Returns the command line that trains with the schema, to paste into a shell.
 
     Args:
         table_settings: the table.
         schema_file: the schema's file.
-        files_of_splits: the files into which the data were divided, by split. If empty, the command line has
+        file_by_split: the files into which the data were divided, by split. If empty, the command line has
             placeholders, `private` and `test`, for files in the folder of the public file.
     """
     command_words = ["pate-train", "data=table", as_setting(name="data.schema", value=schema_file)]
@@ -181,7 +181,7 @@ def _command(table_settings: Table, schema_file: Path, files_of_splits: Mapping[
         num_endings = 2 if public_file.suffix == ".gz" else 1
         ending = "".join(public_file.suffixes[-num_endings:])
         for split in SPLITS:
-            split_file = files_of_splits.get(split, public_file.with_name(f"{split}{ending}"))
+            split_file = file_by_split.get(split, public_file.with_name(f"{split}{ending}"))
             if split == "public":
                 split_file = public_file
             command_words.append(as_setting(f"data.{split}", value=split_file))
@@ -190,26 +190,26 @@ def _command(table_settings: Table, schema_file: Path, files_of_splits: Mapping[
     return " ".join(command_words)
 
 
-def _dealing(config: DictConfig) -> Dealing | None:
+def _dealing_into_splits(config: DictConfig) -> Dealing | None:
     """Returns how the file `data` is divided into private, public and test files, by the two shares in `split`.
 
     Returns None if `split` names a column or is not set.
     """
-    split_setting = config.split
-    if isinstance(split_setting, str) and _SHARES.fullmatch(split_setting):
-        split_setting = split_setting.split(",")
-    elif isinstance(split_setting, float):  # one share alone, which the rule below refuses
-        split_setting = [split_setting]
-    elif not OmegaConf.is_list(split_setting):
+    shares_or_column = config.split
+    if isinstance(shares_or_column, str) and _SHARES.fullmatch(shares_or_column):
+        shares_or_column = shares_or_column.split(",")
+    elif isinstance(shares_or_column, float):  # one share alone, which the rule below refuses
+        shares_or_column = [shares_or_column]
+    elif not OmegaConf.is_list(shares_or_column):
         return None
     try:
-        shares = tuple(map(float, split_setting))
+        public_and_test_shares = tuple(map(float, shares_or_column))
     except (TypeError, ValueError):
-        shares = ()
-    if len(shares) != 2:
+        public_and_test_shares = ()
+    if len(public_and_test_shares) != 2:
         rule = "a column, or two shares, of the public and the test part: split=.1,.1"
-        raise InvalidValue("split", ",".join(map(str, split_setting)), rule=rule)
-    public_share, test_share = shares
+        raise InvalidValue("split", ",".join(map(str, shares_or_column)), rule=rule)
+    public_share, test_share = public_and_test_shares
     table_file = TableFile(
         path=Path(str(config.data)),
         setting="data",
@@ -227,7 +227,7 @@ def _dealing(config: DictConfig) -> Dealing | None:
     )
 
 
-def _own_names(message: str) -> str:
+def _with_names_of_command(message: str) -> str:
     """Returns a message of `Table` with the names that its settings have in this command.
 
     `data.public=` and `data.path=` become `data=`. Other settings lose the prefix `data.`.

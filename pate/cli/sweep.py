@@ -135,11 +135,11 @@ class SweepTable(Callback):
         values_of_jobs = _write(sweep_folder)
         if not values_of_jobs:
             return
-        paid_releases, num_unreadable = _releases(sweep_folder)
+        paid_releases, num_unreadable_ledgers = _releases(sweep_folder)
         print_page(
             "cli/sweep.txt",
-            sweep=SweepSummary(jobs=values_of_jobs, releases=paid_releases),
-            num_unreadable=num_unreadable,
+            sweep=SweepSummary(jobs=values_of_jobs, releases_of_sweep=paid_releases),
+            num_unreadable_ledgers=num_unreadable_ledgers,
             columns=_COLUMNS,
             read_number=read_number,
             folder=sweep_folder,
@@ -152,18 +152,18 @@ class CommonCeiling:
 
     Attributes:
         name: the name of the model, a key of `MODEL_NAMES`; None if no run has a value in that column.
-        other_names: the ceilings of other runs, whose cells stay empty.
+        ceilings_of_other_runs: the ceilings of other runs, whose cells stay empty.
     """
 
     name: str | None
-    other_names: tuple[str, ...]
+    ceilings_of_other_runs: tuple[str, ...]
 
     @property
     def note(self) -> str:
         """A sentence that explains the 100% and empty cells; empty if no explanation is needed."""
-        if self.name is None or not self.other_names:
+        if self.name is None or not self.ceilings_of_other_runs:
             return ""
-        others = " or ".join(f"the {MODEL_NAMES[name]}" for name in self.other_names)
+        others = " or ".join(f"the {MODEL_NAMES[name]}" for name in self.ceilings_of_other_runs)
         note = f"reached: 100% is the {MODEL_NAMES[self.name]}; empty for runs that had {others} instead"
         if self.name == "all_records_model":
             note += "; all_records=true trains one in every run"
@@ -190,7 +190,8 @@ def choose_ceiling(result_rows: Sequence[Mapping[str, Any]]) -> CommonCeiling:
         else next(iter(ceiling_names), None)
     )
     return CommonCeiling(
-        name=ceiling_name, other_names=tuple(name for name in ceiling_names if name != ceiling_name)
+        name=ceiling_name,
+        ceilings_of_other_runs=tuple(name for name in ceiling_names if name != ceiling_name),
     )
 
 
@@ -200,11 +201,11 @@ class SweepSummary:
 
     Attributes:
         jobs: the jobs of the sweep: for each, the settings on its command line ("given"), and its row ("result").
-        releases: the releases that the jobs have paid for.
+        releases_of_sweep: the releases that the jobs have paid for.
     """
 
     jobs: Sequence[Mapping[str, Any]]
-    releases: Sequence[PaidRelease]
+    releases_of_sweep: Sequence[PaidRelease]
 
     @cached_property
     def ranked(self) -> list[Mapping[str, Any]]:
@@ -249,13 +250,13 @@ class SweepSummary:
     @cached_property
     def noise_is_shared_within(self) -> bool:
         """Whether two of the releases drew their noise from one seed."""
-        return any_share_noise(self.releases)
+        return any_share_noise(self.releases_of_sweep)
 
     @cached_property
     def noise_is_shared(self) -> bool:
         """Whether one of the releases drew its noise from the seed of another release, of this sweep or earlier."""
         return self.noise_is_shared_within or any(
-            release.shares_noise_in_ledger for release in self.releases
+            release.shares_noise_in_ledger for release in self.releases_of_sweep
         )
 
     @cached_property
@@ -263,7 +264,7 @@ class SweepSummary:
         """The total prices of several releases of the same data; empty if releases share noise, so have no total."""
         if self.noise_is_shared:
             return []
-        return [total for total in totals_of(self.releases) if total.num_releases > 1]
+        return [total for total in totals_of(self.releases_of_sweep) if total.num_releases > 1]
 
     @cached_property
     def _result_rows(self) -> list[Mapping[str, Any]]:
@@ -280,14 +281,16 @@ def _releases(sweep_folder: Path) -> tuple[list[PaidRelease], int]:
         for folder_file in (sweep_folder / "jobs").glob(_FOLDER_FILE_PATTERN)
     }
     paid_releases: list[PaidRelease] = []
-    num_unreadable = 0
+    num_unreadable_ledgers = 0
     for output_dir in sorted(output_dirs):
         try:
             paid_releases += releases_of(Path(output_dir))
         except (InvalidValue, OSError):
-            num_unreadable += 1
+            num_unreadable_ledgers += 1
     # a release of two runs with one seed, which is the same, counts once
-    return list({release.charge_key: release for release in paid_releases}.values()), num_unreadable
+    return list(
+        {release.charge_key: release for release in paid_releases}.values()
+    ), num_unreadable_ledgers
 
 
 def _write(sweep_folder: Path) -> list[dict[str, Any]]:
@@ -297,14 +300,14 @@ def _write(sweep_folder: Path) -> list[dict[str, Any]]:
         for result_file in sorted((sweep_folder / "jobs").glob(_RESULT_FILE_PATTERN))
     ]
     if values_of_jobs:
-        csv_text = io.StringIO()
-        write_row = row_writer(csv_text, line_end="\n")
+        csv_of_jobs = io.StringIO()
+        write_row = row_writer(csv_of_jobs, line_end="\n")
         column_names = ["run", *_names_of_settings(values_of_jobs), *_FILE_COLUMNS]
         write_row(column_names)
         for job_values in values_of_jobs:
             job_row = job_values["given"] | job_values["result"]
             write_row(job_row.get(column, "") for column in column_names)
-        write_text(sweep_folder / "sweep.csv", text=csv_text.getvalue())
+        write_text(sweep_folder / "sweep.csv", text=csv_of_jobs.getvalue())
     return values_of_jobs
 
 

@@ -29,7 +29,7 @@ from pate.cli.sweep import enter_folder, sweep_row
 from pate.config.build import part_maker
 from pate.config.command_line import given_settings
 from pate.config.published import public_settings, without_outside_values
-from pate.config.schema import PUBLIC_LABELS
+from pate.config.schema import NUM_PUBLIC_LABELS_KEY
 from pate.data import Dataset
 from pate.errors import Remedy
 from pate.features import Features
@@ -113,10 +113,10 @@ def _configured_run(
     """Returns the run that a configuration describes."""
     # The release depends on these settings alone. They give the folder its name, and a run continues in a folder of
     # equal settings.
-    settings = plain_settings(config, excluded_settings=_CHANGEABLE_NAMES)
+    deciding_values_by_name = plain_settings(config, excluded_settings=_CHANGEABLE_NAMES)
     hydra = HydraConfig.get()
     heading_values = run_heading(
-        settings,
+        deciding_values_by_name,
         overrides=hydra.overrides.task,
         chosen_member_of_group=hydra.runtime.choices,
         changeable_names=_CHANGEABLE_NAMES,
@@ -129,11 +129,13 @@ def _configured_run(
         engine=build_part("engine"),
         aggregator=build_part("aggregator"),
         student=build_part("student"),
-        num_public_labels=config.data.get(PUBLIC_LABELS),
+        num_public_labels=config.data.get(NUM_PUBLIC_LABELS_KEY),
         num_teachers=config.teacher.num_teachers,
         accountant=partial(build_part, "accountant"),
-        settings=settings,
-        make_release_config_text=partial(public_settings, without_outside_values(config, settings)),
+        settings=deciding_values_by_name,
+        make_release_config_text=partial(
+            public_settings, without_outside_values(config, deciding_values_by_name)
+        ),
         tensorboard=logger_name == "tensorboard",
         heading=heading_values,
         centered_votes=_centered_votes_remedy(
@@ -173,7 +175,7 @@ def _train(configured_run: ConfiguredRun, *, logger_name: str, monitor: Monitor)
     heading_values = configured_run.plan.heading
     data_name = str(heading_values.compared["data"])
     usual_folder = default_folder(
-        data_name, heading_values.aggregator, settings=configured_run.plan.settings
+        data_name, heading_values.aggregator_name, settings=configured_run.plan.settings
     )
     output_dir = Path(configured_run.output_dir or usual_folder)
     if is_sweep:
@@ -239,7 +241,9 @@ def tune_candidates() -> None:
         str(number): candidate.plan.settings for number, candidate in enumerate(_CANDIDATES)
     }
     data_name = str(heading_values.compared["data"])
-    usual_folder = default_folder(data_name, heading_values.aggregator, "tuned", settings=settings)
+    usual_folder = default_folder(
+        data_name, heading_values.aggregator_name, "tuned", settings=settings
+    )
     output_dir = Path(first_run.output_dir or usual_folder)
     # The stages of single runs would show how many runs there are, which is secret.
     silent_monitor = Monitor()
@@ -274,11 +278,11 @@ def _centered_votes_remedy(
         for name in given_settings(arguments=arguments)
         if name.partition(".")[0] in conflicting_groups
     ]
-    epsilon_remedy = Remedy("target_epsilon", target_epsilon)
+    same_epsilon_remedy = Remedy("target_epsilon", target_epsilon)
     if not conflicting_settings:
-        return Remedy("experiment", "centered_votes", also=(epsilon_remedy,))
+        return Remedy("experiment", "centered_votes", also=(same_epsilon_remedy,))
     experiment_in_words = f"centered_votes in place of {' and '.join(conflicting_settings)}"
-    return replace(epsilon_remedy, also=(Remedy("experiment", experiment_in_words),))
+    return replace(same_epsilon_remedy, also=(Remedy("experiment", experiment_in_words),))
 
 
 main = command_of(

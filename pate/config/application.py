@@ -129,15 +129,15 @@ def run_application(
 
 def _arguments_of(parsed_options: Namespace) -> list[str]:
     """Returns the parsed options that Hydra itself reads, as arguments such as `--multirun` and `--cfg=job`."""
-    option_arguments = []
+    arguments_for_hydra = []
     for option_name, *_ in OPTIONS_WITHOUT_VALUE:
         if getattr(parsed_options, option_name.removeprefix("--").replace("-", "_")):
-            option_arguments.append(option_name)
+            arguments_for_hydra.append(option_name)
     for option_name in ("cfg", "package", "info"):
         option_value = getattr(parsed_options, option_name)
         if option_value is not None:
-            option_arguments.append(f"--{option_name}={option_value}")
-    return option_arguments
+            arguments_for_hydra.append(f"--{option_name}={option_value}")
+    return arguments_for_hydra
 
 
 @contextmanager

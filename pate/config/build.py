@@ -21,7 +21,7 @@ from pate.config.classes import (
     is_class_name,
     trusted_class,
 )
-from pate.config.schema import PUBLIC_LABELS
+from pate.config.schema import NUM_PUBLIC_LABELS_KEY
 from pate.validation import InvalidValue, nearest
 
 # The key of a node whose value is the name of its class.
@@ -66,10 +66,10 @@ def build(
         raise InvalidValue(slot, plain_node, rule="a node with a _target_, the name of a class")
     plain_node = {key: value for key, value in plain_node.items() if key not in left_out_keys}
     if slot == "data":
-        num_public_labels = plain_node.pop(PUBLIC_LABELS, None)
+        num_public_labels = plain_node.pop(NUM_PUBLIC_LABELS_KEY, None)
         if num_public_labels is not None:
             rule = "none but in pate-train: no other command trains on labels of public rows"
-            raise InvalidValue(f"data.{PUBLIC_LABELS}", num_public_labels, rule=rule)
+            raise InvalidValue(f"data.{NUM_PUBLIC_LABELS_KEY}", num_public_labels, rule=rule)
     make_object = _object_maker(
         plain_node,
         setting_path=slot,
@@ -125,7 +125,7 @@ def part_maker(config: DictConfig, *, takes_public_labels: bool = False) -> Call
                     raise InvalidValue("teacher", teacher_class_name, rule=rule)
                 further_arguments["nonlinear"] = True
         if group == "data" and takes_public_labels:
-            left_out_keys = (PUBLIC_LABELS,)
+            left_out_keys = (NUM_PUBLIC_LABELS_KEY,)
         if group == "aggregator":
             further_arguments["adjacency"] = Adjacency.parse(config.adjacency)
         allowed_modules = list(config.allowed_targets)

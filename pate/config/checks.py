@@ -17,7 +17,7 @@ from pate.validation import InvalidValue, nearest
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
-def require_words(arguments: Sequence[str], *, setting_names: tuple[str, ...]) -> None:
+def require_safe_arguments(arguments: Sequence[str], *, setting_names: tuple[str, ...]) -> None:
     """Refuses arguments of a command line that Hydra must not receive.
 
     Args:
@@ -94,9 +94,9 @@ def require_sound(config: DictConfig, *, schema: type, command: str) -> None:
         if is_part and not isinstance(config[field_name], DictConfig):
             rule = f"a _target_ and its settings, or {field_name}=NAME"
             raise InvalidValue(field_name, config[field_name], rule=rule)
-    for text_value in _texts_in(OmegaConf.to_container(config, resolve=False)):
-        if _NO_TEXT.search(text_value):
-            raise InvalidValue(f"{text_value!a}", rule="text in UTF-8 without a zero byte")
+    for config_text in _texts_in(OmegaConf.to_container(config, resolve=False)):
+        if _NO_TEXT.search(config_text):
+            raise InvalidValue(f"{config_text!a}", rule="text in UTF-8 without a zero byte")
 
 
 def _texts_in(nested_values: Any) -> Iterator[str]:

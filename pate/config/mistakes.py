@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pate.config import papers_words
 from pate.config.checks import require_choices
 from pate.config.quoting import NAME_SETTINGS
-from pate.config.schema import PUBLIC_LABELS, names_in_config_group
+from pate.config.schema import NUM_PUBLIC_LABELS_KEY, names_in_config_group
 from pate.errors import Spelling
 from pate.extras import how_to_install
 from pate.setting_names import COMMAND
@@ -342,7 +342,7 @@ def _key_hint(hydra_error: Exception, setting_key: str) -> str:
         for known_name in cause.parent_node
         if known_name not in ("_target_", "hydra")
     )
-    reads_no_setting = set(known_names) <= {PUBLIC_LABELS}
+    reads_no_setting = set(known_names) <= {NUM_PUBLIC_LABELS_KEY}
     if setting_key.startswith("data.") and reads_no_setting:
         return _HINT_OF_GROUP["data"]
     if not known_names:

@@ -17,7 +17,7 @@ from omegaconf import DictConfig
 from pate.aggregators import Aggregator
 from pate.config.classes import TRUSTED_PREFIXES, find_class, is_within
 from pate.config.read_elsewhere import keys_to_outside_values
-from pate.config.schema import PUBLIC_LABELS
+from pate.config.schema import NUM_PUBLIC_LABELS_KEY
 from pate.files.plain_yaml import read_yaml
 from pate.files.published_fields import is_scalar, is_seed, published_fields
 from pate.mechanisms import CertifiedTable
@@ -63,9 +63,9 @@ def public_settings(
     teacher = settings.get("teacher", {})
     if "num_teachers" in teacher:
         published_settings["teacher"]["num_teachers"] = teacher["num_teachers"]
-    num_labeled = settings.get("data", {}).get(PUBLIC_LABELS)
+    num_labeled = settings.get("data", {}).get(NUM_PUBLIC_LABELS_KEY)
     if num_labeled:
-        published_settings.setdefault("data", {})[PUBLIC_LABELS] = num_labeled
+        published_settings.setdefault("data", {})[NUM_PUBLIC_LABELS_KEY] = num_labeled
     return _yaml_text(published_settings)
 
 

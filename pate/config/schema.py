@@ -67,7 +67,7 @@ _FIELDS_WITHOUT_KEY = {
     "method": ("name", "adjacency"),
 }
 
-PUBLIC_LABELS = "public_labels"
+NUM_PUBLIC_LABELS_KEY = "public_labels"
 """A key of the data that is a setting of the run, and no field of the reader."""
 
 Field = tuple[str, Any, Any]
@@ -277,7 +277,7 @@ def member_schema(group: str, member_name: str, trusted_prefixes: tuple[str, ...
         number_type, default_number = (int | None, None) if cls is KernelTeacher else (int, 400)
         extra_fields = (("num_teachers", number_type, default_number),)
     if group == "data":
-        extra_fields = ((PUBLIC_LABELS, Any, None),)
+        extra_fields = ((NUM_PUBLIC_LABELS_KEY, Any, None),)
     return schema_of(
         cls, excluded_fields=_FIELDS_WITHOUT_KEY.get(group, ()), extra_fields=extra_fields
     )

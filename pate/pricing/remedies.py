@@ -59,7 +59,7 @@ class RemedySearch:
     clock: Callable[[], float] = time.monotonic
 
 
-def search_with_progress(monitor: Monitor, *, spelling: Spelling) -> RemedySearch:
+def remedy_search_with_progress(monitor: Monitor, *, spelling: Spelling) -> RemedySearch:
     """Returns a search whose progress a monitor displays.
 
     Args:

@@ -68,13 +68,14 @@ class Heading:
     They are for the data owner alone, except the name if `is_public` is true.
 
     Attributes:
-        aggregator: the name by which the aggregator was configured, such as `stable_top_k_table`; empty without a name.
+        aggregator_name: the name by which the aggregator was configured, such as `stable_top_k_table`; empty without
+            a name.
         is_public: whether that name ships with the package; any other name is its author's choice, and not published.
         given: the settings on the command line, as text, by name.
         compared: the terms of the run by name, settings of the command among them.
     """
 
-    aggregator: str = ""
+    aggregator_name: str = ""
     is_public: bool = False
     given: Mapping[str, str] = field(default_factory=dict)
     compared: Mapping[str, Scalar] = field(default_factory=dict)
@@ -239,7 +240,7 @@ class Report:
     @property
     def name(self) -> str:
         """The name of the aggregator in the configuration; without one, the name of its class."""
-        return self.heading.aggregator or self.privacy.mechanism
+        return self.heading.aggregator_name or self.privacy.mechanism
 
     @property
     def models(self) -> dict[str, Scores | None]:

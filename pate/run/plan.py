@@ -26,7 +26,7 @@ from pate.pricing import (
 )
 from pate.pricing.expectations import is_plan_useful
 from pate.pricing.priced_release import plan_or_none
-from pate.pricing.remedies import search_with_progress
+from pate.pricing.remedies import remedy_search_with_progress
 from pate.progress import Monitor
 from pate.report.report import Heading
 from pate.run.budget_classes import num_whole_groups, record_weights
@@ -336,7 +336,7 @@ def price_release(
         budget=plan.budget,
         num_groups=num_groups,
         allow_useless=plan.allow_useless,
-        search=search_with_progress(monitor, spelling=TRAIN),
+        search=remedy_search_with_progress(monitor, spelling=TRAIN),
         # If the plan has no number of teachers, that number follows from the data, and only epsilon can be changed.
         refused_setting=_epsilon_setting_with_value(plan) if plan.num_teachers is None else None,
         other_method=_working_centered_votes(plan, dataset=dataset, vote_shape=vote_shape),

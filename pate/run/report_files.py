@@ -124,7 +124,7 @@ def _write_published_files(
         privacy=published_privacy,
         release_folder=release_folder,
         sentences_on_people=sentences_on_people,
-        aggregator_name=report.heading.aggregator if report.heading.is_public else None,
+        aggregator_name=report.heading.aggregator_name if report.heading.is_public else None,
         data_name=dataset.name,
         is_real=dataset.real,
         feature_settings=report.data.features,

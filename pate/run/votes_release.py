@@ -17,7 +17,7 @@ from pate.files.reading import FROM_BACKUP, damaged, read_value
 from pate.files.strict_json import to_json
 from pate.models.student import Learner
 from pate.pricing import PricedRelease, plan_release, require_useful
-from pate.pricing.remedies import search_with_progress
+from pate.pricing.remedies import remedy_search_with_progress
 from pate.progress import Monitor
 from pate.report import Privacy
 from pate.report.card import PRIVACY_FILE, markdown_cell
@@ -260,7 +260,7 @@ def _price_release(
         budget=budget,
         num_groups=cohort_facts.num_groups,
         allow_useless=release_plan.allow_useless,
-        search=search_with_progress(monitor, spelling=RELEASE),
+        search=remedy_search_with_progress(monitor, spelling=RELEASE),
     )
     return replace(priced_release, doubts=doubts)
 

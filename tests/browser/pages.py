@@ -72,7 +72,7 @@ def usual_report(num_labels: int, num_queries: int, num_answered: int) -> Report
         intervals={name: dict.fromkeys(METRIC_KEYS, (0.3, 0.4)) for name in ("student", "prior")},
         data=replace(REPORT.data, num_labels=num_labels),
         heading=Heading(
-            aggregator="stable_top_k_table", given={"target_epsilon": "8", "data": LONG}
+            aggregator_name="stable_top_k_table", given={"target_epsilon": "8", "data": LONG}
         ),
     )
 
@@ -231,7 +231,7 @@ def hostile() -> str:
     report = replace(
         report,
         versions={HOSTILE: HOSTILE},
-        heading=Heading(aggregator=HOSTILE, given={HOSTILE: HOSTILE}),
+        heading=Heading(aggregator_name=HOSTILE, given={HOSTILE: HOSTILE}),
         privacy=privacy,
         data=replace(report.data, name=HOSTILE),
     )

@@ -13,7 +13,7 @@ from omegaconf.errors import MissingMandatoryValue
 
 from pate.config import build
 from pate.config.build import part_maker
-from pate.config.checks import require_choices, require_sound, require_words
+from pate.config.checks import require_choices, require_safe_arguments, require_sound
 from pate.config.mistakes import explain
 from pate.config.quoting import quote_argument
 from pate.config.schema import command_schema
@@ -271,11 +271,11 @@ def test_forbidden_arguments_are_refused_before_hydra(words: list[str], line: st
     A similar setting is suggested if there is one. Hydra's own options are accepted.
     """
     with pytest.raises(InvalidValue) as raised:
-        require_words(
+        require_safe_arguments(
             arguments=words, setting_names=("target_epsilon", "num_queries", "seed", "data")
         )
     assert str(raised.value) == line
-    require_words(
+    require_safe_arguments(
         arguments=["--help", "--cfg", "job", "--multi", "-m", "--config-dir=x", "seed=3"],
         setting_names=("seed",),
     )

@@ -16,7 +16,7 @@ from pate.accounting import RdpAccountant
 from pate.accounting.event_json import event_to_json
 from pate.aggregators import Aggregator, CenteredVotes, StableFixedTopK, StableTopK
 from pate.aggregators.record import MemoryRecord
-from pate.auditing.aggregator_cost import has_known_cost
+from pate.auditing.aggregator_cost import has_data_dependent_cost
 from pate.config.build import part_maker
 from pate.config.schema import names_in_config_group
 from pate.config.unused import (
@@ -397,7 +397,7 @@ def test_given_setting_without_effect_is_reported(
             command_line_settings=settings,
             command="train",
             build_part=part_maker(config),
-            has_data_dependent_cost=has_known_cost,
+            has_data_dependent_cost=has_data_dependent_cost,
         )
     )
     assert [line.partition(": changes nothing: ")[0] for line in lines] == told

@@ -14,7 +14,7 @@ from hydra.core.hydra_config import HydraConfig
 
 from pate.accounting import AutoAccountant, GaussianEvent, Ledger, RdpAccountant, SharedLedger
 from pate.aggregators import BoundaryTopK, GaussianVotes
-from pate.cli.account import account as account_command
+from pate.cli.account import price_or_list_charges as account_command
 from pate.cli.audit import audit
 from pate.mechanisms import CertifiedTable
 from pate.pricing.ledger_accounts import ledgers_in

@@ -18,7 +18,7 @@ from rich.console import Console
 from pate.accounting import Event, GaussianEvent, Ledger, PrivacyUnit
 from pate.accounting.ledger_entry import ChargeNote
 from pate.aggregators import CenteredVotes
-from pate.cli.compare import _entries, _numbers, _pate_method, _require_used, _seeds
+from pate.cli.compare import _entries, _numbers, _pate_method, _require_num_teachers_used, _seeds
 from pate.cli.monitor import ConsoleMonitor
 from pate.cli.run_settings import (
     default_folder,
@@ -58,7 +58,7 @@ def test_heading_names_parts_and_overrides() -> None:
         chosen_member_of_group=CHOICES,
         changeable_names=CHANGEABLE_NAMES,
     )
-    assert heading.aggregator == "stable_top_k_table"
+    assert heading.aggregator_name == "stable_top_k_table"
     assert heading.is_public
     assert heading.overrides == "target_epsilon=8 student.penalties=[1,2]"
     compared = {
@@ -74,7 +74,7 @@ def test_heading_names_parts_and_overrides() -> None:
         chosen_member_of_group=CHOICES,
         changeable_names=CHANGEABLE_NAMES,
     )
-    assert (heading.aggregator, heading.is_public) == ("StableTopK", False)
+    assert (heading.aggregator_name, heading.is_public) == ("StableTopK", False)
     assert not run_heading(
         SETTINGS,
         overrides=[],
@@ -96,7 +96,9 @@ def test_default_folder_is_stable_and_within_outputs() -> None:
             chosen_member_of_group=CHOICES | {"aggregator": aggregator},
             changeable_names=CHANGEABLE_NAMES,
         )
-        return default_folder(str(heading.compared["data"]), heading.aggregator, settings=SETTINGS)
+        return default_folder(
+            str(heading.compared["data"]), heading.aggregator_name, settings=SETTINGS
+        )
 
     name = "stable_top_k_table"
     assert folder_of(aggregator=name) == folder_of(aggregator=name, overrides=["seed=1"])
@@ -545,10 +547,14 @@ def test_invalid_entries_of_a_comparison_are_refused(
 def test_a_number_of_teachers_that_no_entry_uses_is_refused() -> None:
     """`teacher.num_teachers=` is refused if every entry has a number of its own or is an experiment."""
     part_override_words = ["teacher=mlp", "teacher.num_teachers=800"]
-    _require_used(part_override_words, aggregator_entries=("peeling@7", "gaussian_votes"))
-    _require_used(part_override_words[:1], aggregator_entries=("peeling@7",))
+    _require_num_teachers_used(
+        part_override_words, aggregator_entries=("peeling@7", "gaussian_votes")
+    )
+    _require_num_teachers_used(part_override_words[:1], aggregator_entries=("peeling@7",))
     with refused_parameter("teacher.num_teachers", value=800):
-        _require_used(part_override_words, aggregator_entries=("peeling@7", "centered_votes"))
+        _require_num_teachers_used(
+            part_override_words, aggregator_entries=("peeling@7", "centered_votes")
+        )
 
 
 def test_epsilons_in_words_are_refused() -> None:
@@ -574,7 +580,7 @@ def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any])
     """
     config = composed(command="compare")
     entrants = [
-        _pate_method(name, config=config, part_overrides=[])
+        _pate_method(name, config=config, teacher_or_student_overrides=[])
         for name in _entries(config.aggregators)
     ]
     assert len({entrant.name for entrant in entrants}) >= 10
@@ -607,21 +613,23 @@ def test_experiment_brings_its_teachers_and_aggregator_takes_given_ones(
     config = composed(arguments=["adjacency=add_remove"], command="compare")
     part_override_words = ["teacher.num_teachers=50", "teacher.penalty=2"]
     method_of_experiment, method_of_400_teachers = (
-        _pate_method(name, config=config, part_overrides=part_override_words)
+        _pate_method(name, config=config, teacher_or_student_overrides=part_override_words)
         for name in ("centered_votes", "centered_votes@400")
     )
     assert isinstance(method_of_experiment.teacher, KernelTeacher)
     assert isinstance(method_of_experiment.student, LowRankStudent)
     assert (method_of_experiment.num_teachers, method_of_400_teachers.num_teachers) == (None, 400)
     plain_method, numbered_method = (
-        _pate_method(name, config=config, part_overrides=part_override_words)
+        _pate_method(name, config=config, teacher_or_student_overrides=part_override_words)
         for name in ("peeling", "peeling@7")
     )
     assert plain_method.teacher == numbered_method.teacher == LinearTeacher(penalty=2)
     assert (plain_method.num_teachers, numbered_method.num_teachers) == (50, 7)
     assert str(plain_method.aggregator.adjacency) == "add_remove"
     prefixed_method = _pate_method(
-        "aggregator:centered_votes@50", config=config, part_overrides=part_override_words
+        "aggregator:centered_votes@50",
+        config=config,
+        teacher_or_student_overrides=part_override_words,
     )
     assert isinstance(prefixed_method.aggregator, CenteredVotes)
     assert (prefixed_method.name, prefixed_method.teacher, prefixed_method.num_teachers) == (
@@ -630,12 +638,16 @@ def test_experiment_brings_its_teachers_and_aggregator_takes_given_ones(
         50,
     )
     assert (
-        _pate_method("aggregator:peeling", config=config, part_overrides=part_override_words).name
+        _pate_method(
+            "aggregator:peeling", config=config, teacher_or_student_overrides=part_override_words
+        ).name
         == "peeling"
     )
     assert (
         _pate_method(
-            "experiment:centered_votes", config=config, part_overrides=part_override_words
+            "experiment:centered_votes",
+            config=config,
+            teacher_or_student_overrides=part_override_words,
         ).teacher
         == method_of_experiment.teacher
     )

@@ -106,7 +106,9 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(
 ) -> None:
     """A report is written as scalars of its scores, texts, and settings of the run in the tab HParams."""
     terms_of_run = {"aggregator": "stable_top_k_table", "target_epsilon": 8.0, "seed": None}
-    heading = Heading(aggregator="stable_top_k_table", given={"seed": "1"}, compared=terms_of_run)
+    heading = Heading(
+        aggregator_name="stable_top_k_table", given={"seed": "1"}, compared=terms_of_run
+    )
     report_with_heading = replace(
         report, student=replace(report.student, balanced_accuracy=None), heading=heading
     )
