@@ -378,14 +378,14 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
     gradient_sums = []
     for changed_features, changed_labels in draw_adversarial_groups(rng):
         groups = GroupGradients.from_records(
-            features=np.concatenate([fixed_features, changed_features]),
+            private_features=np.concatenate([fixed_features, changed_features]),
             labels=np.concatenate([fixed_labels, changed_labels]),
             group_ids=np.concatenate([fixed_group_ids, np.full(len(changed_features), 99)]),
         )
         assert len(groups.group_sizes) == num_groups
         gradient_sums.append(np.rint(groups.clipped_sum(weights, bias, clip=CLIP) / grid_step))
     sum_without_group = GroupGradients.from_records(
-        features=fixed_features, labels=fixed_labels, group_ids=fixed_group_ids
+        private_features=fixed_features, labels=fixed_labels, group_ids=fixed_group_ids
     ).clipped_sum(weights, bias, clip=CLIP)
     largest_contribution = max(
         float(np.linalg.norm(gradient_sum - np.rint(sum_without_group / grid_step)))
