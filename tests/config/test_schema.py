@@ -17,8 +17,8 @@ from pate.comparison import Method
 from pate.config import build, build_aggregator, schema
 from pate.config.classes import find_class
 from pate.config.schema import (
-    choices,
     command_schema,
+    describe_members,
     file_of,
     member_schema,
     names_in_config_group,
@@ -171,7 +171,7 @@ def test_each_member_is_explained_by_a_first_sentence(
 ) -> None:
     """The help of a group has a line for each member, with the first sentence of the comment in its file."""
     for group in GROUPS:
-        page = choices(group)
+        page = describe_members(group)
         assert page.startswith(f"  {group}\n")
         assert re.findall(r"^    (\w+) +\S", page, re.MULTILINE) == list(
             names_in_config_group(group)
@@ -182,7 +182,7 @@ def test_each_member_is_explained_by_a_first_sentence(
     for name, text in {"one": long, "two": "# No stop\n", "xyz": "x: 1\n"}.items():
         (tmp_path / "kind" / f"{name}.yaml").write_text(text)
     monkeypatch.setattr(schema, "folders", lambda: (tmp_path,))
-    assert choices("kind") == (
+    assert describe_members("kind") == (
         "  kind\n    one  Two lines, data.root=FOLDER, 0.5 of it\n    two  No stop\n    xyz"
     )
 
