@@ -12,7 +12,7 @@ from pate.accounting.rounding import format_delta, format_epsilon
 from pate.aggregators import MemoryRecord
 from pate.classifier.past_fits import RememberedFit
 from pate.pricing import PricedRelease
-from pate.run.random_streams import seed_name
+from pate.run.random_streams import readable_seed_name
 
 
 class ChargingRecord(MemoryRecord):
@@ -63,7 +63,7 @@ class ChargingRecord(MemoryRecord):
         aggregator = self._priced_release.aggregator
         charge_note = ChargeNote(
             description=f"a fit: {type(aggregator).__name__}",
-            seed_name=seed_name(self._fit_to_remember.price_to_remember.seed),
+            seed_name=readable_seed_name(self._fit_to_remember.price_to_remember.seed),
         )
         self._ledger.commit(
             key=self._charge_key,

@@ -14,7 +14,7 @@ from typing import Any
 from pate.accounting import Accountant, Adjacency, ComposedEvent, Ledger, PrivacyUnit
 from pate.pricing import PricedRelease
 from pate.run.ledger_record import require_room
-from pate.run.random_streams import seed_name
+from pate.run.random_streams import readable_seed_name
 from pate.run.score_release import ScorePrice
 from pate.validation import InvalidValue, printable, require, require_positive
 
@@ -103,7 +103,7 @@ class LedgerSettings:
         if any(entry.data for entry in ledger.entries):
             rule = "a ledger of fits alone: one of runs keeps the records of each run apart, and folds share records"
             raise InvalidValue("ledger", self.ledger_path, rule=rule)
-        if ledger.is_seed_used(seed_name(self.seed)):
+        if ledger.is_seed_used(readable_seed_name(self.seed)):
             rule = "None or another number: an earlier fit in this ledger drew its noise from this seed"
             raise InvalidValue("random_state", self.seed, rule=rule)
         _require_room(ledger, priced_release, score_price=score_price)

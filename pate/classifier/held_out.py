@@ -19,7 +19,7 @@ from pate.classifier.tasks import Task
 from pate.data import Dataset
 from pate.models.student_model import Predictor
 from pate.report.released_scores import ReleasedScores
-from pate.run.random_streams import seed_name
+from pate.run.random_streams import readable_seed_name
 from pate.run.score_release import ScoreCharge, ScorePrice
 from pate.validation import InvalidValue, require_positive
 from pate.votes.label_gaps import UNKNOWN
@@ -214,7 +214,7 @@ class FitScores:
         Raises:
             InvalidValue: the ledger cannot pay; nothing is charged then.
         """
-        fit_seed_name = seed_name(seed)
+        fit_seed_name = readable_seed_name(seed)
         charge_note = ChargeNote(
             description="scores of a fit on test records",
             seed_name=f"{fit_seed_name}, scores" if fit_seed_name else "",

@@ -14,7 +14,7 @@ from pate.accounting.rounding import ceil_to_digits
 from pate.accounting.shared_ledger import SharedLedger
 from pate.report import format_delta, format_epsilon
 from pate.run.ledger_place import LEDGER_NAME, AdjacencyAndDelta, OtherLedger
-from pate.run.random_streams import seed_name
+from pate.run.random_streams import readable_seed_name
 
 
 def other_ledger_lines(
@@ -46,7 +46,7 @@ def shared_noise_lines(
     *,
     account: Ledger,
     release_event: Event,
-    run_key: str,
+    run_key_prefix: str,
     seed: int | None,
     other_ledgers: Sequence[OtherLedger],
 ) -> Iterator[str]:
@@ -57,22 +57,20 @@ def shared_noise_lines(
         account: the account of the private records in the ledger.
         release_event: the price of the run's release. A release of the same records at this price may be the same
             release, so its warning says that the noise may be shared.
-        run_key: the prefix of the keys of the run's own charges, which are left out.
+        run_key_prefix: the prefix of the keys of the run's own charges, which are left out.
         seed: the seed of the run; None for noise from the operating system, which gives no warning.
         other_ledgers: the ledgers in the same folder that count for other terms.
     """
-    name_of_seed = seed_name(seed)
-    if not name_of_seed:
+    seed_text = readable_seed_name(seed)
+    if not seed_text:
         return
     consequence = "no epsilon covers both; leave seed= out, or take another one"
-    ledger_files = [
-        other.ledger_file for other in other_ledgers if name_of_seed in other.seed_names
-    ]
-    if account.is_seed_used(name_of_seed, except_release=run_key, own_price=release_event):
+    ledger_files = [other.ledger_file for other in other_ledgers if seed_text in other.seed_names]
+    if account.is_seed_used(seed_text, except_release=run_key_prefix, own_price=release_event):
         ledger_files.append(ledger_file)
     for used_file in ledger_files:
         yield f"seed={seed}: this release shares its noise with an earlier one in ledger={used_file}: {consequence}"
-    if not ledger_files and account.is_seed_used(name_of_seed, except_release=run_key):
+    if not ledger_files and account.is_seed_used(seed_text, except_release=run_key_prefix):
         yield (
             f"seed={seed}: an earlier release in ledger={ledger_file} drew its noise from this seed: "
             f"unless this one is the same to the last byte, {consequence}"
@@ -85,7 +83,7 @@ def shared_owner_lines(
     shared_ledger: SharedLedger,
     account: Ledger,
     release_event: Event,
-    run_key: str,
+    run_key_prefix: str,
     owners_by_kind: Mapping[str, Set[bytes]],
     delta: float,
 ) -> Iterator[str]:
@@ -98,7 +96,7 @@ def shared_owner_lines(
         shared_ledger: the ledger with all accounts.
         account: the account of the private records in the ledger.
         release_event: the price of the run's release, which is added unless it is charged already.
-        run_key: the prefix of the keys of the run's own charges.
+        run_key_prefix: the prefix of the keys of the run's own charges.
         owners_by_kind: the people whose records these are, by the kind of owner.
         delta: the delta of the total.
     """
@@ -112,7 +110,7 @@ def shared_owner_lines(
     for data_digest in num_shared_owners_by_account:
         charge_entries += shared_ledger.account(data_digest).entries
     composed_events = [entry.event for entry in charge_entries]
-    if not account.charges_of(run_key):
+    if not account.charges_of(run_key_prefix):
         composed_events.append(release_event)
     accountant = account.accountant()
     for composed_event in composed_events:
@@ -141,7 +139,7 @@ def accountant_remark(account: Ledger, *, make_accountant: Callable[[], Accounta
 
 
 def account_lines(
-    account: Ledger, *, release_event: Event, run_key: str, accountant_remark: str
+    account: Ledger, *, release_event: Event, run_key_prefix: str, accountant_remark: str
 ) -> Iterator[str]:
     """Yields sentences on the total cost of earlier releases of the records, and on the room that a cap leaves.
 
@@ -149,12 +147,12 @@ def account_lines(
         account: the account of the private records in the ledger.
         release_event: the price of the next release. The last sentence counts how many releases of this price fit under
             the cap.
-        run_key: the prefix of the keys of this run's own charges. Charges with this prefix are not counted as earlier
-            releases.
+        run_key_prefix: the prefix of the keys of this run's own charges. Charges with this prefix are not counted as
+            earlier releases.
         accountant_remark: the remark after the total, such as ", by accountant=rdp"; empty for no remark.
     """
     account_totals = account.statement()
-    num_earlier = account_totals.num_charges - len(account.charges_of(run_key))
+    num_earlier = account_totals.num_charges - len(account.charges_of(run_key_prefix))
     if num_earlier:
         releases = f"{num_earlier} earlier release{'s' if num_earlier > 1 else ''}"
         total = total_in_words(account, account_totals=account_totals)

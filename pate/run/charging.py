@@ -44,9 +44,9 @@ from pate.run.account_words import (
     shared_owner_lines,
     total_in_words,
 )
-from pate.run.draw_keys import DrawKeys
 from pate.run.earlier_ledgers import CHARGES_STAY, ChargeTransfer, earlier_ledgers
 from pate.run.folder import RunFolder
+from pate.run.ledger_keys import LedgerKeys
 from pate.run.ledger_place import (
     AdjacencyAndDelta,
     LedgerPlace,
@@ -56,7 +56,7 @@ from pate.run.ledger_place import (
 )
 from pate.run.ledger_record import LedgerRecord, require_room
 from pate.run.owners import Owners, OwnersOfRun
-from pate.run.random_streams import seed_name
+from pate.run.random_streams import readable_seed_name
 from pate.run.release_terms import ReleaseTerms
 from pate.run.score_release import ScoreCharge, ScorePrice
 from pate.run.tuned_runs import TunedRuns
@@ -122,9 +122,9 @@ class RunCharge:
         )
         self._place = LedgerPlace.read(run_folder)
         self._release_file = run_folder.release_file
-        # `DrawKeys.read` refuses a run that has begun and lost its keys: with new keys it would draw a second time.
+        # `LedgerKeys.read` refuses a run that has begun and lost its keys: with new keys it would draw a second time.
         has_keys = run_folder.has_begun or os.path.lexists(run_folder.run_id)
-        self._draw_keys = DrawKeys.read(run_folder) if has_keys else None
+        self._ledger_keys = LedgerKeys.read(run_folder) if has_keys else None
 
     @classmethod
     def open(
@@ -189,15 +189,15 @@ class RunCharge:
         return run_charge
 
     @property
-    def keys(self) -> DrawKeys:
+    def ledger_keys(self) -> LedgerKeys:
         """The keys under which the ledger stores the run's draws. `begin` must have been called before."""
-        assert self._draw_keys is not None
-        return self._draw_keys
+        assert self._ledger_keys is not None
+        return self._ledger_keys
 
     @property
     def num_draws(self) -> int:
         """The number of times that the release was drawn with fresh noise, the present draw included."""
-        return len(self.keys.all)
+        return len(self.ledger_keys.all)
 
     @property
     def epsilon(self) -> float:
@@ -227,15 +227,15 @@ class RunCharge:
         Args:
             score_price: the price of the scores.
         """
-        seed = seed_name(self.seed)
+        seed = readable_seed_name(self.seed)
         return ScoreCharge(
             score_price=score_price,
             account=self._ledger.account(score_price.account_name, unit=score_price.unit),
             # Each draw of a release has its own student, so its scores have their own key.
-            release_key=f"{self.keys.last_draw}:scores",
+            release_key=f"{self.ledger_keys.last_draw}:scores",
             charge_note=ChargeNote(
                 description=f"{self.run_folder.path}: scores of the student on the test records",
-                run_key=self.keys.run_key,
+                run_key=self.ledger_keys.run_key_prefix,
                 seed_name=f"{seed}, scores" if seed else "",
                 may_share_noise=self._is_usual_ledger,
             ),
@@ -246,7 +246,7 @@ class RunCharge:
         return LedgerRecord(
             self.account,
             priced_release=self.priced_release,
-            release_key=self.keys.last_draw,
+            release_key=self.ledger_keys.last_draw,
             charge_note=self._note,
         )
 
@@ -277,16 +277,16 @@ class RunCharge:
             other_ledgers=self._other_ledgers,
             monitor=monitor,
         )
-        if self._draw_keys is None:
+        if self._ledger_keys is None:
             self._write_place()  # before the keys, as the docstring of this module explains
-            self._draw_keys = DrawKeys.new()
-            self._draw_keys.write(self.run_folder)
+            self._ledger_keys = LedgerKeys.new()
+            self._ledger_keys.write(self.run_folder)
         else:
             if score_price is not None:
                 self._transfer_scores(score_price)
             self._transfer_charges()
             self._write_place()
-        digests_of_draw_parts = self.account.parts(release_key=self.keys.last_draw)
+        digests_of_draw_parts = self.account.parts(release_key=self.ledger_keys.last_draw)
         self._require_parts(digests_of_draw_parts)
         is_lost = _FILE_DIGEST_PART in digests_of_draw_parts and not os.path.lexists(
             self._release_file
@@ -298,8 +298,8 @@ class RunCharge:
             monitor.say(
                 f"redraw=true: draw {self.num_draws} of this release; together they cost epsilon {epsilon}"
             )
-        for cost_line in self._cost_lines():
-            monitor.say(cost_line)
+        for line_on_costs_so_far in self._lines_on_costs_so_far():
+            monitor.say(line_on_costs_so_far)
 
     def publish(self, release: Release, *, public_names: PublicNames, monitor: Monitor) -> None:
         """Commits the digest of the release's file to the ledger, and writes the file if it is missing.
@@ -315,7 +315,7 @@ class RunCharge:
             InvalidValue: no part of the release was committed, so nothing was paid; or the price differs from the
                 charged price; or the existing file is not the file of this draw.
         """
-        digests_of_draw_parts = self.account.parts(release_key=self.keys.last_draw)
+        digests_of_draw_parts = self.account.parts(release_key=self.ledger_keys.last_draw)
         aggregator_name = type(self.priced_release.aggregator).__name__
         if not digests_of_draw_parts:
             rule = "one that draws by its `ReleaseRecord`, which pays for it"
@@ -331,7 +331,7 @@ class RunCharge:
             make_folder(self._release_file.parent, existing_parent=self.run_folder.path)
             with atomic_write(self._release_file) as file:
                 file.write(release_file_content)
-        self._require_parts(self.account.parts(release_key=self.keys.last_draw))
+        self._require_parts(self.account.parts(release_key=self.ledger_keys.last_draw))
         account_totals = self.account.statement()
         cost = "this first release costs"
         if account_totals.num_charges > 1:
@@ -349,7 +349,7 @@ class RunCharge:
             self._ledger_file, release_terms=self._release_terms, priced_release=self.priced_release
         )
         self.account = self._ledger.account(self.account.data, unit=self.unit)
-        digests_of_draw_parts = self.account.parts(release_key=self.keys.last_draw)
+        digests_of_draw_parts = self.account.parts(release_key=self.ledger_keys.last_draw)
         if not digests_of_draw_parts:
             rule = f"the charge of this release at its price; {CHARGES_STAY}"
             raise InvalidValue("ledger", self.account.path, rule=rule)
@@ -366,8 +366,8 @@ class RunCharge:
         classes = f", epsilon {', '.join(class_prices)}" if class_prices else ""
         return ChargeNote(
             description=f"{self.run_folder.path}: {type(self.priced_release.aggregator).__name__}{classes}",
-            run_key=self.keys.run_key,
-            seed_name=seed_name(self.seed),
+            run_key=self.ledger_keys.run_key_prefix,
+            seed_name=readable_seed_name(self.seed),
             may_share_noise=self._is_usual_ledger,
         )
 
@@ -434,8 +434,8 @@ class RunCharge:
                 release_terms=self._release_terms,
                 charge_note=self._note,
             )
-            self._draw_keys = transfer.transfer(
-                earlier_ledger_file=earlier_ledger_file, draw_keys=self.keys
+            self._ledger_keys = transfer.transfer(
+                earlier_ledger_file=earlier_ledger_file, ledger_keys=self.ledger_keys
             )
 
     def _transfer_scores(self, score_price: ScorePrice) -> None:
@@ -464,10 +464,10 @@ class RunCharge:
             raise InvalidValue("redraw", "true", rule=rule)
         self._require_no_charges_elsewhere()
         require_room(self.account, priced_release=self.priced_release)
-        self._draw_keys = self.keys.with_redraw()
-        self._draw_keys.write(self.run_folder)
+        self._ledger_keys = self.ledger_keys.with_redraw()
+        self._ledger_keys.write(self.run_folder)
 
-    def _cost_lines(self) -> Iterator[str]:
+    def _lines_on_costs_so_far(self) -> Iterator[str]:
         """Yields lines for the user on what the records have cost so far.
 
         They are warnings of other ledgers and of shared noise, the total of people who are in several accounts, the
@@ -483,7 +483,7 @@ class RunCharge:
             ledger_file=self._ledger_file,
             account=self.account,
             release_event=self.priced_release.event,
-            run_key=self.keys.run_key,
+            run_key_prefix=self.ledger_keys.run_key_prefix,
             seed=self.seed,
             other_ledgers=self._other_ledgers,
         )
@@ -493,14 +493,14 @@ class RunCharge:
                 shared_ledger=self._ledger,
                 account=self.account,
                 release_event=self.priced_release.event,
-                run_key=self.keys.run_key,
+                run_key_prefix=self.ledger_keys.run_key_prefix,
                 owners_by_kind=self._owners.owners_by_kind,
                 delta=self.budget.delta,
             )
         yield from account_lines(
             self.account,
             release_event=self.priced_release.event,
-            run_key=self.keys.run_key,
+            run_key_prefix=self.ledger_keys.run_key_prefix,
             accountant_remark=accountant_remark(
                 self.account, make_accountant=self.budget.accountant
             ),
@@ -512,7 +512,7 @@ class RunCharge:
         The ledger is not gone if it is the one that the run began with, or if an earlier ledger of the run exists. It
         may also be a copy with another identity that holds charges of the run.
         """
-        if self._draw_keys is None:
+        if self._ledger_keys is None:
             return
         ledger_identity = self._ledger.identity
         is_same = self._place is not None and self._place.ledger_identity == ledger_identity
@@ -550,8 +550,8 @@ class RunCharge:
             digests_of_draw_parts: the digests of the parts of the last draw, by name; empty if it has not been charged
                 yet.
         """
-        draw_keys = self.keys.all
-        for draw_key in draw_keys if digests_of_draw_parts else draw_keys[:-1]:
+        keys_of_draws = self.ledger_keys.all
+        for draw_key in keys_of_draws if digests_of_draw_parts else keys_of_draws[:-1]:
             self.account.require_charged(
                 self.priced_release.event, release_key=draw_key, remedy=CHARGES_STAY
             )
@@ -568,8 +568,8 @@ class RunCharge:
 
     def _is_charged(self) -> bool:
         """Returns whether the ledger holds a charge of this run."""
-        return self._draw_keys is not None and bool(
-            self.account.charges_of(self._draw_keys.run_key)
+        return self._ledger_keys is not None and bool(
+            self.account.charges_of(self._ledger_keys.run_key_prefix)
         )
 
     def _require_fresh_noise(self) -> None:
@@ -582,8 +582,8 @@ class RunCharge:
         if accepts_shared_noise:
             return
         is_seed_used = self.account.is_seed_used(
-            seed_name(self.seed),
-            except_release="" if self._draw_keys is None else self._draw_keys.run_key,
+            readable_seed_name(self.seed),
+            except_release="" if self._ledger_keys is None else self._ledger_keys.run_key_prefix,
             own_price=self.priced_release.event,
         )
         if is_seed_used:
@@ -612,7 +612,7 @@ def require_entered(ledger_setting: Path | str | None, *, run_folder: RunFolder)
     ).strip()
     if ledger_file.exists():
         account = Ledger.stored(path=ledger_file, data=data_digest)
-        if account.charges_of(DrawKeys.read(run_folder).run_key):
+        if account.charges_of(LedgerKeys.read(run_folder).run_key_prefix):
             return
     ledger_place = LedgerPlace.read(run_folder)
     other_place = (

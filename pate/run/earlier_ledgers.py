@@ -18,8 +18,8 @@ from pate.accounting.ledger import Ledger
 from pate.accounting.ledger_entry import ChargeNote
 from pate.accounting.shared_ledger import SharedLedger
 from pate.pricing import PricedRelease
-from pate.run.draw_keys import DrawKeys
 from pate.run.folder import RunFolder
+from pate.run.ledger_keys import LedgerKeys
 from pate.run.ledger_place import LedgerPlace
 from pate.run.ledger_record import LedgerRecord
 from pate.run.release_terms import ReleaseTerms
@@ -66,7 +66,7 @@ class ChargeTransfer:
     release_terms: ReleaseTerms
     charge_note: ChargeNote
 
-    def transfer(self, *, earlier_ledger_file: Path, draw_keys: DrawKeys) -> DrawKeys:
+    def transfer(self, *, earlier_ledger_file: Path, ledger_keys: LedgerKeys) -> LedgerKeys:
         """Copies the run's draws and charges from an earlier ledger, and returns the keys of the draws.
 
         Two copies of a run's folder may have drawn in two ledgers. Their keys are equal but their draws differ, so the
@@ -74,42 +74,42 @@ class ChargeTransfer:
 
         Args:
             earlier_ledger_file: the file of the earlier ledger.
-            draw_keys: the keys of the run's draws.
+            ledger_keys: the keys of the run's draws.
 
         Raises:
             InvalidValue: the earlier ledger is incomplete or has other prices; or two copies drew different releases
                 from one seed, which no price covers.
         """
         earlier_account = self._open(earlier_ledger_file)
-        charges = earlier_account.charges_of(draw_keys.run_key)
+        charges = earlier_account.charges_of(ledger_keys.run_key_prefix)
         if earlier_ledger_file == self.run_folder.own_ledger and not self.account.charges_of(
-            draw_keys.run_key
+            ledger_keys.run_key_prefix
         ):
             # The last draw may not have been charged yet.
-            is_complete = len(charges) == len(earlier_account.entries) >= len(draw_keys.all) - 1
+            is_complete = len(charges) == len(earlier_account.entries) >= len(ledger_keys.all) - 1
             has_prices = all(entry.event == self.priced_release.event for entry in charges)
             if not (is_complete and has_prices):
                 rule = f"exactly the charges of this run, each at its price; {CHARGES_STAY}"
                 raise InvalidValue("ledger", earlier_ledger_file, rule=rule)
         if not charges:
-            return draw_keys
+            return ledger_keys
         part_contents_of_draws = [
-            _parts_in(earlier_account, draw_key=draw_key) for draw_key in draw_keys.all
+            _parts_in(earlier_account, draw_key=draw_key) for draw_key in ledger_keys.all
         ]
-        if self._has_other_parts(draw_keys, part_contents_of_draws=part_contents_of_draws):
+        if self._has_other_parts(ledger_keys, part_contents_of_draws=part_contents_of_draws):
             if self.release_terms.seed is not None:
                 rule = "another seed: a copy of this run drew something else from this one, and no price covers both"
                 raise InvalidValue("ledger", self.account.path, rule=rule)
             first_part_content = next(iter(part_contents_of_draws[0].values()))
-            draw_keys = draw_keys.of_copy(first_part_content)
-        for draw_key, content_by_part in zip(draw_keys.all, part_contents_of_draws, strict=True):
+            ledger_keys = ledger_keys.of_copy(first_part_content)
+        for draw_key, content_by_part in zip(ledger_keys.all, part_contents_of_draws, strict=True):
             self._enter(
                 content_by_part,
                 draw_key=draw_key,
-                charge_note=replace(self.charge_note, run_key=draw_keys.run_key),
+                charge_note=replace(self.charge_note, run_key=ledger_keys.run_key_prefix),
             )
-        draw_keys.write(self.run_folder)
-        return draw_keys
+        ledger_keys.write(self.run_folder)
+        return ledger_keys
 
     def _open(self, earlier_ledger_file: Path) -> Ledger:
         """Opens the earlier ledger at `earlier_ledger_file` and returns the account of the run's private records in it.
@@ -128,17 +128,17 @@ class ChargeTransfer:
         return earlier_ledger.account(self.account.data)
 
     def _has_other_parts(
-        self, draw_keys: DrawKeys, *, part_contents_of_draws: list[dict[str, bytes]]
+        self, ledger_keys: LedgerKeys, *, part_contents_of_draws: list[dict[str, bytes]]
     ) -> bool:
         """Returns True if the present ledger holds other content than the earlier one under the keys of the draws.
 
         That happens if a copy of the run's folder drew another release under the same keys.
 
         Args:
-            draw_keys: the keys of the run's draws.
+            ledger_keys: the keys of the run's draws.
             part_contents_of_draws: for each draw, the content of its parts in the earlier ledger, by name.
         """
-        for draw_key, content_by_part in zip(draw_keys.all, part_contents_of_draws, strict=True):
+        for draw_key, content_by_part in zip(ledger_keys.all, part_contents_of_draws, strict=True):
             part_digests = self.account.parts(release_key=draw_key)
             for part_name, part_content in content_by_part.items():
                 if part_digests.get(part_name) not in (

@@ -68,7 +68,7 @@ class RunFolder(EnsembleFolder):
         settings_file: the settings of the run.
         data_digest: the digest of the data set that the run began with.
         private_digest: the digest of the private records that the run began with.
-        release_digest: the identity of the priced release that the run began with.
+        priced_release_digest: the identity of the priced release that the run began with.
         stamps_of_sources: the sizes and times of the files that the data were read from.
         run_id: the keys of the run's draws in its ledger.
         pointer_to_ledger: the path and the identity of the run's ledger, which lies outside of the folder.
@@ -91,7 +91,7 @@ class RunFolder(EnsembleFolder):
     settings_file = OwnFile("run.json")
     data_digest = OwnFile("data.sha256")
     private_digest = OwnFile("private.sha256")
-    release_digest = OwnFile("release.sha256")
+    priced_release_digest = OwnFile("release.sha256")
     stamps_of_sources = OwnFile("sources.json")
     run_id = OwnFile("run.id")
     pointer_to_ledger = OwnFile("ledger.json")

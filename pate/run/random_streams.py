@@ -77,8 +77,10 @@ class RandomStreams:
         if not _SECRET_TEXT.fullmatch(secret_text):
             rule = f"{2 * _NUM_SECRET_BYTES} digits 0-9 and a-f and a line break; {remedy}"
             raise InvalidValue("secret", secret_file, rule=rule)
-        # The operating system draws the noise: it is not computed from the secret.
-        return cls(entropy=bytes.fromhex(secret_text.strip()), noise_is_fresh=True)
+        return cls(
+            entropy=bytes.fromhex(secret_text.strip()),
+            noise_is_fresh=True,  # drawn by the operating system, and not computed from the secret
+        )
 
     def generator(self, purpose: str) -> np.random.Generator:
         """Returns a new generator at the beginning of the stream for a purpose.
@@ -126,6 +128,6 @@ class RandomStreams:
         return np.random.SeedSequence(seed, spawn_key=(_PURPOSES.index(purpose),))
 
 
-def seed_name(seed: int | None) -> str:
+def readable_seed_name(seed: int | None) -> str:
     """Returns the name of a seed, by which a ledger recognizes releases with the same seed; "" if `seed` is None."""
     return "" if seed is None else f"seed {seed}"

@@ -17,8 +17,8 @@ from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, Privac
 from pate.accounting.ledger import Ledger
 from pate.accounting.total import total_price
 from pate.files.reading import FROM_BACKUP, read_text
-from pate.run.draw_keys import DrawKeys
 from pate.run.folder import RunFolder
+from pate.run.ledger_keys import LedgerKeys
 from pate.run.ledger_place import LedgerPlace
 
 # The number of hexadecimal digits in the name of a run, with which the keys of its charges begin.
@@ -145,7 +145,7 @@ def releases_of(folder: Path) -> list[PaidRelease]:
             make_accountant=ledger.accountant,
             ledger_total=ledger_total,
         )
-        for charge_entry in ledger.charges_of(DrawKeys.read(run_folder).run_key)
+        for charge_entry in ledger.charges_of(LedgerKeys.read(run_folder).run_key_prefix)
     ]
 
 

@@ -10,8 +10,8 @@ from pate.accounting import GaussianEvent, Ledger, RdpAccountant, SharedLedger
 from pate.accounting.ledger_entry import ChargeNote
 from pate.aggregators import GaussianVotes
 from pate.files.manifest import Manifest
-from pate.run.draw_keys import DrawKeys
 from pate.run.folder import RunFolder
+from pate.run.ledger_keys import LedgerKeys
 from pate.run.plan import Plan
 from pate.run.train import train
 from pate.validation import InvalidValue
@@ -51,7 +51,7 @@ def turn_into_earlier_run(run_folder: Path) -> Path:
     run = RunFolder(path=run_folder)
     account = Ledger.stored(ledger_beside(run_folder), data=DIGEST)
     own_account = own_ledger(run_folder)
-    for key in DrawKeys.read(run).all:
+    for key in LedgerKeys.read(run).all:
         for name in account.parts(key):
             own_account.commit(
                 key=f"{key}:{name}",
@@ -132,7 +132,7 @@ def test_a_run_that_goes_on_draws_and_pays_once(
     plan = replace(gaussian_plan(), ledger=path if is_ledger_named else None)
     report = train(plan, output_dir=folder)
     assert release in (None, release_bytes_of_run(folder))
-    run_key = DrawKeys.read(RunFolder(path=folder)).run_key
+    run_key = LedgerKeys.read(RunFolder(path=folder)).run_key_prefix
     assert entry_keys(path) == [*earlier_keys, f"{run_key}:release"]
     assert train(plan, output_dir=folder) == report
     assert RunFolder(path=folder).own_ledger.read_bytes() == before

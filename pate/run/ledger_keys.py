@@ -18,23 +18,23 @@ _KEYS_RULE = "the names of the run and of its draws, 32 hexadecimal digits a lin
 
 
 @dataclass(frozen=True)
-class DrawKeys:
+class LedgerKeys:
     """The keys of a run's draws in a ledger: one key for each time that the run's release was drawn with fresh noise.
 
     The keys are random and stored in the run's folder. A copy of the folder has the same keys, and so the same release.
 
     Attributes:
-        run_key: the name of the run, which is the key of its first draw: 32 hexadecimal digits.
+        run_key_prefix: the name of the run, 32 hexadecimal digits: the key of its first draw, which begins all keys.
         later_draw_names: a name for each later draw: 32 hexadecimal digits.
     """
 
-    run_key: str
+    run_key_prefix: str
     later_draw_names: tuple[str, ...] = ()
 
     @classmethod
     def new(cls) -> Self:
         """Returns the keys of a run that has not drawn yet: one random key."""
-        return cls(run_key=secrets.token_hex(nbytes=16))
+        return cls(run_key_prefix=secrets.token_hex(nbytes=16))
 
     @classmethod
     def read(cls, run_folder: RunFolder) -> Self:
@@ -43,38 +43,42 @@ class DrawKeys:
         keys_text = read_text(keys_file, rule=_KEYS_RULE, remedy=FROM_BACKUP)
         if _KEY_LINES.fullmatch(keys_text) is None:
             raise damaged(keys_file, rule=_KEYS_RULE, finding="others", remedy=FROM_BACKUP)
-        run_key, *later_draw_names = keys_text.split()
-        return cls(run_key=run_key, later_draw_names=tuple(later_draw_names))
+        run_key_prefix, *later_draw_names = keys_text.split()
+        return cls(run_key_prefix=run_key_prefix, later_draw_names=tuple(later_draw_names))
 
     def write(self, run_folder: RunFolder) -> None:
         """Writes the keys into a run's folder."""
-        key_lines = [f"{name}\n" for name in (self.run_key, *self.later_draw_names)]
+        key_lines = [f"{name}\n" for name in (self.run_key_prefix, *self.later_draw_names)]
         write_text(run_folder.run_id, text="".join(key_lines))
 
     @property
     def all(self) -> tuple[str, ...]:
         """The keys of all draws, the first draw first."""
-        return (self.run_key, *(f"{self.run_key}-{name}" for name in self.later_draw_names))
+        return (
+            self.run_key_prefix,
+            *(f"{self.run_key_prefix}-{name}" for name in self.later_draw_names),
+        )
 
     @property
     def last_draw(self) -> str:
         """The key of the last draw, which is the run's present release."""
         return self.all[-1]
 
-    def with_redraw(self) -> DrawKeys:
+    def with_redraw(self) -> LedgerKeys:
         """Returns these keys and a new random key for one more draw."""
-        return DrawKeys(
-            run_key=self.run_key,
+        return LedgerKeys(
+            run_key_prefix=self.run_key_prefix,
             later_draw_names=(*self.later_draw_names, secrets.token_hex(nbytes=16)),
         )
 
-    def of_copy(self, release_content: bytes) -> DrawKeys:
+    def of_copy(self, release_content: bytes) -> LedgerKeys:
         """Returns new keys for a copy of the run that drew another release under the same keys.
 
         Args:
             release_content: the bytes that the copy drew; equal bytes give equal keys.
         """
-        copy_digest = hashlib.sha256(self.run_key.encode() + release_content).hexdigest()
-        return DrawKeys(
-            run_key=copy_digest[: len(self.run_key)], later_draw_names=self.later_draw_names
+        copy_digest = hashlib.sha256(self.run_key_prefix.encode() + release_content).hexdigest()
+        return LedgerKeys(
+            run_key_prefix=copy_digest[: len(self.run_key_prefix)],
+            later_draw_names=self.later_draw_names,
         )
