@@ -39,8 +39,8 @@ def pate_replay() -> Callable[..., Replay[Any]]:
         hidden: Callable[[str], bool] | None = None,
     ) -> Replay[Any]:
         """Returns the result of `replay`, with the same arguments; raises `Leaked` if the two runs have leaks."""
-        is_hidden = hidden
-        result = replay(run, data, neighbor, hidden=is_hidden)
+        is_line_left_out = hidden
+        result = replay(run, data, neighbor, hidden=is_line_left_out)
         result.require_sound()
         return result
 

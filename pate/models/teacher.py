@@ -82,7 +82,7 @@ class Teacher(Voter, ABC):
 
     Attributes:
         stays_together: whether fitting teachers one by one takes far too long. Then they are fitted together, even if
-            rounding could reveal the size of one shard in the state of another teacher (`isolate`).
+            rounding could reveal the size of one shard in the state of another teacher (`isolate_shard_sizes`).
     """
 
     stays_together: ClassVar[bool] = False
@@ -162,7 +162,7 @@ class IsolatedTeacher(Teacher):
         return self.teacher.predict_many(states, inputs)
 
 
-def isolate(teacher: Teacher, group_ids: IntArray) -> Teacher:
+def isolate_shard_sizes(teacher: Teacher, group_ids: IntArray) -> Teacher:
     """Returns a recipe under which the private size of a shard does not influence other teachers, if that is feasible.
 
     The recipe itself is returned if each group has one record, so that the sizes of shards are public; if it trains

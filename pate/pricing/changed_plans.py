@@ -95,7 +95,7 @@ class ChangedPlans:
             self._plans_by_budget[tried_change] = planned_release
         return self._plans_by_budget[tried_change]
 
-    def is_confirmed(self, tried_change: Change) -> bool:
+    def is_priced_by_budget(self, tried_change: Change) -> bool:
         """Returns True if `plan_by_budget` has computed the plan after this change."""
         return tried_change in self._plans_by_budget
 

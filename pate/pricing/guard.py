@@ -192,7 +192,7 @@ def _refusal_with_searched_remedies(
         remedy_search.report_refusal(refusal, remedy_search.max_seconds)
     outcome = search_remedies(
         unsolved_aggregator,
-        refused_release=priced_release,
+        useless_release=priced_release,
         budget=budget,
         num_groups=num_groups,
         search=remedy_search,

@@ -100,7 +100,7 @@ def remedies(
     """Returns the smallest changes that make a refused release useful, as `search_remedies` without a time limit."""
     result = search_remedies(
         unsolved_aggregator,
-        refused_release=priced_release,
+        useless_release=priced_release,
         budget=budget,
         num_groups=num_groups,
         search=RemedySearch(max_seconds=math.inf),
@@ -110,7 +110,7 @@ def remedies(
 
 def search_remedies(
     unsolved_aggregator: Aggregator,
-    refused_release: PricedRelease,
+    useless_release: PricedRelease,
     budget: Budget,
     *,
     num_groups: int | None,
@@ -122,14 +122,14 @@ def search_remedies(
 
     Args:
         unsolved_aggregator: the aggregator before its noise was solved for.
-        refused_release: the refused release, with its price.
+        useless_release: the refused release, with its price.
         budget: the budget that the release was planned for.
         num_groups: the number of private groups, of which every teacher keeps ten; None if unknown.
         search: the time limit and the callbacks of the search.
     """
     planner = ChangedPlans(
         unsolved_aggregator,
-        refused_release,
+        useless_release,
         budget,
         max_seconds=search.max_seconds,
         clock=search.clock,
@@ -140,7 +140,7 @@ def search_remedies(
     with open_stage(_STAGE, unknown_num_steps) as report_progress:
         running = _RunningSearch(
             planner,
-            refused_release=refused_release,
+            useless_release=useless_release,
             num_groups=num_groups,
             report_progress=report_progress,
         )
@@ -174,7 +174,7 @@ class _RunningSearch:
         self,
         planner: ChangedPlans,
         *,
-        refused_release: PricedRelease,
+        useless_release: PricedRelease,
         num_groups: int | None,
         report_progress: Callable[..., None],
     ) -> None:
@@ -182,13 +182,13 @@ class _RunningSearch:
 
         Args:
             planner: plans the release after changes, within a time limit.
-            refused_release: the refused release.
+            useless_release: the refused release.
             num_groups: the number of private groups; None if unknown.
             report_progress: shows the number of plans that were tried, and a note.
         """
         self.changes: dict[str, Change] = {}
         self._planner = planner
-        self._refused_release = refused_release
+        self._useless_release = useless_release
         self._num_groups = num_groups
         self._report_progress = report_progress
         self._kind_of_name: dict[str, ChangeKind] = {}
@@ -203,7 +203,7 @@ class _RunningSearch:
         """
         planner = self._planner
         release_priced_by_renyi = (
-            self._refused_release if planner.is_renyi else planner.plan_by_renyi(Change())
+            self._useless_release if planner.is_renyi else planner.plan_by_renyi(Change())
         )
         if release_priced_by_renyi is None:
             return
@@ -231,7 +231,7 @@ class _RunningSearch:
         self.changes = {
             name: change
             for name, change in self.changes.items()
-            if self._planner.is_confirmed(change)
+            if self._planner.is_priced_by_budget(change)
         }
 
     def _search_epsilon_and_queries(self, release_priced_by_renyi: PricedRelease) -> None:
@@ -288,7 +288,7 @@ class _RunningSearch:
 
         Enough are 20 queries, or all queries of a release with fewer.
         """
-        aggregator_of_useful_noise = less_noisy_aggregator(self._refused_release)
+        aggregator_of_useful_noise = less_noisy_aggregator(self._useless_release)
         if aggregator_of_useful_noise is None:
             return
         shape = self._planner.shape
@@ -301,7 +301,7 @@ class _RunningSearch:
             return
         if planned_release.shape.num_queries >= min(MIN_QUERIES, shape.num_queries):
             changed_noise_fields = changed_fields(
-                aggregator_before=self._refused_release.aggregator,
+                aggregator_before=self._useless_release.aggregator,
                 aggregator_after=planned_release.aggregator,
             )
             self.changes["noise"] = Change(noise=tuple(changed_noise_fields.items()))

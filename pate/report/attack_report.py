@@ -68,7 +68,7 @@ class AttackReport:
             delta=value_by_field["delta"],
             lower_bound=value_by_field["lower_bound"],
             confidence=value_by_field["confidence"],
-            num_canaries=value_by_field["num_canaries"],
+            num_canaries=value_by_field["num_canaries"],  # teachers or records, by `unit`
             num_guesses=value_by_field["num_guesses"],
             num_correct=value_by_field["num_correct"],
             unit=value_by_field["unit"],

@@ -290,14 +290,14 @@ class Report:
 
     def to_json(self) -> str:
         """Returns the report as strict JSON, in which infinity is the text `"inf"` and an undefined number is null."""
-        value_by_field = plain(self)
+        report_fields = plain(self)
         # Reports without these parts keep the form that they had before there were such parts.
         for field_name in ("scores", "start", "tuning"):
-            if value_by_field["privacy"][field_name] is None:
-                del value_by_field["privacy"][field_name]
+            if report_fields["privacy"][field_name] is None:
+                del report_fields["privacy"][field_name]
         if self.baselines.start_alone is None:
-            del value_by_field["baselines"]["start_alone"]
-        return to_json(value_by_field)
+            del report_fields["baselines"]["start_alone"]
+        return to_json(report_fields)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -319,4 +319,5 @@ class Report:
 
     def write(self, path: Path | str) -> None:
         """Writes the report to a file, which appears only when it is complete."""
-        write_text(path, text=self.to_json() + "\n")
+        report_json = self.to_json()
+        write_text(path, text=report_json + "\n")

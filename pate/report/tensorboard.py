@@ -61,13 +61,13 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             with owners_umask():
                 self._writer = SummaryWriter(log_dir=str(folder), flush_secs=10)
 
-    def add_teacher_losses(self, losses_of_epochs: ArrayLike) -> None:
+    def add_teacher_losses(self, losses_of_one_teacher: ArrayLike) -> None:
         """Adds the losses of one trained teacher to the means that `write_teacher_curves` will write.
 
         Args:
-            losses_of_epochs: the mean loss of the teacher in each epoch, `[num_epochs]`.
+            losses_of_one_teacher: the mean loss of the teacher in each epoch, `[num_epochs]`.
         """
-        teacher_losses = np.asarray(losses_of_epochs, dtype=np.float64)
+        teacher_losses = np.asarray(losses_of_one_teacher, dtype=np.float64)
         num_epochs = len(teacher_losses)
         if num_epochs == 0:
             return
@@ -133,7 +133,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         *,
         num_charged_hits: int,
         num_remaining_hits: int,
-        session_epsilon: float,
+        whole_session_epsilon: float,
     ) -> None:
         """Writes the progress of a session.
 
@@ -141,11 +141,11 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             num_asked: the number of queries so far.
             num_charged_hits: the number of hits among them.
             num_remaining_hits: the number of hits until the session ends.
-            session_epsilon: the epsilon of the session.
+            whole_session_epsilon: the epsilon of the session.
         """
         self._scalar(tag="session/hits", value=num_charged_hits, step=num_asked)
         self._scalar(tag="session/remaining_hits", value=num_remaining_hits, step=num_asked)
-        self._scalar(tag="session/epsilon", value=session_epsilon, step=num_asked)
+        self._scalar(tag="session/epsilon", value=whole_session_epsilon, step=num_asked)
         self.flush()
 
     def write_epoch(

@@ -18,7 +18,7 @@ from pate.data import Dataset, Partition, Split
 from pate.files.paths import make_folder
 from pate.models import CheckpointStore, Engine, Teacher, TrainingJob, Voter, cast_votes
 from pate.models.shards import PartitionedRecords
-from pate.models.teacher import isolate
+from pate.models.teacher import isolate_shard_sizes
 from pate.progress import Advance, Monitor
 from pate.run.folder import EnsembleFolder
 from pate.run.trained_votes import TrainedVotes
@@ -147,7 +147,7 @@ class Ensemble:
             )
             advance(count_trained_teacher.num_done)
             training_job = TrainingJob(
-                teacher=isolate(teacher_recipe, group_ids=private_records.group_ids),
+                teacher=isolate_shard_sizes(teacher_recipe, group_ids=private_records.group_ids),
                 shards=PartitionedRecords(
                     private_records.inputs,
                     labels=private_records.labels,
@@ -251,7 +251,7 @@ class Ensemble:
             self.dataset,
             private=self.dataset.private.take(row_indices),
             budgets=None if budgets is None else budgets[row_indices],
-            shared=None,
+            shared=None,  # the rule for several owners is one for all records
         )
         return replace(
             self,

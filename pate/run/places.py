@@ -53,14 +53,14 @@ def group_epsilon(event: Event, group_size: int, budget: Budget) -> float:
     # Every accountant gives a bound, and the Renyi accountant is quick.
     composed_accountant = RdpAccountant().compose(event)
     least_epsilon = math.inf
-    for delta in np.geomspace(budget.delta, _SMALLEST_DELTA, _NUM_DELTAS).tolist():
+    for tried_delta in np.geomspace(budget.delta, _SMALLEST_DELTA, _NUM_DELTAS).tolist():
         try:
-            epsilon_of_one_unit = composed_accountant.get_epsilon(delta)
+            epsilon_of_one_unit = composed_accountant.get_epsilon(tried_delta)
         except InvalidValue:  # the failure probability of the mechanism exceeds this delta
             continue
         # at least the log of (exp(k e) - 1) / (exp(e) - 1), a sum of k terms
         log_growth = (group_size - 1) * epsilon_of_one_unit + math.log(group_size)
-        if math.isfinite(epsilon_of_one_unit) and math.log(delta) + log_growth <= math.log(
+        if math.isfinite(epsilon_of_one_unit) and math.log(tried_delta) + log_growth <= math.log(
             budget.delta
         ):
             least_epsilon = min(least_epsilon, group_size * epsilon_of_one_unit)

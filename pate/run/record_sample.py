@@ -35,8 +35,9 @@ def sampled_rows(group_ids: IntArray, *, most_rows: int) -> IntArray:
         group_ids: the group of each private record, `[num_records]`.
         most_rows: the largest number of records that are taken, unless the first group has more.
     """
-    if len(group_ids) <= most_rows:
-        return np.arange(len(group_ids))  # the numbers of all rows
+    num_records = len(group_ids)
+    if num_records <= most_rows:
+        return np.arange(num_records)
     _, group_of, group_sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
     group_order = np.random.default_rng(_SEED).permutation(len(group_sizes))
     num_groups = max(

@@ -75,25 +75,29 @@ class ReferenceModels:
         """
         if dependencies_digest is None or not self._is_closed_to_others():
             return train_model()
-        folder_name = f"{model_name}-{dependencies_digest[:_NAME_DIGITS]}"
+        model_folder_name = f"{model_name}-{dependencies_digest[:_NAME_DIGITS]}"
         kept_models = KeptModels(self.reference_folder)
-        trained_reference = kept_models.read(folder_name, dependencies_digest=dependencies_digest)
+        trained_reference = kept_models.read(
+            model_folder_name, dependencies_digest=dependencies_digest
+        )
         if trained_reference is None:
             with ExitStack() as stack:
-                if not self._lock(folder_name, model_words=model_words, exit_stack=stack):
+                if not self._lock(model_folder_name, model_words=model_words, exit_stack=stack):
                     return train_model()
                 # Another run may have trained the model while this run waited for the lock.
                 trained_reference = kept_models.read(
-                    folder_name, dependencies_digest=dependencies_digest
+                    model_folder_name, dependencies_digest=dependencies_digest
                 )
                 if trained_reference is None:
-                    _remove(self.reference_folder / folder_name)
+                    _remove(self.reference_folder / model_folder_name)
                     trained_reference = train_model()
                     kept_models.write(
-                        folder_name, trained_reference, dependencies_digest=dependencies_digest
+                        model_folder_name,
+                        trained_reference,
+                        dependencies_digest=dependencies_digest,
                     )
                     return trained_reference
-        # The line does not show `folder_name`, which would confirm a guess of the records.
+        # The line does not show `model_folder_name`, which would confirm a guess of the records.
         self.monitor.say(
             f"the {model_words} was trained before, on the same records: {self.reference_folder} (private)"
         )
@@ -125,17 +129,17 @@ class ReferenceModels:
         )
         return False
 
-    def _lock(self, folder_name: str, *, model_words: str, exit_stack: ExitStack) -> bool:
+    def _lock(self, model_folder_name: str, *, model_words: str, exit_stack: ExitStack) -> bool:
         """Takes the lock of a model until `exit_stack` is closed; returns False if the folder cannot be written.
 
         If another run holds the lock, the method waits, and the monitor shows that it does.
 
         Args:
-            folder_name: the name of the model's folder.
+            model_folder_name: the name of the model's folder.
             model_words: the name of the model in words, for the monitor.
             exit_stack: releases the lock when it is closed.
         """
-        lock_file = self.reference_folder / f"{folder_name}.lock"
+        lock_file = self.reference_folder / f"{model_folder_name}.lock"
         try:
             make_folder(self.reference_folder)
             try:

@@ -94,7 +94,7 @@ class ReleasedStart(StartSource):
                 release_folder,
                 rule=f"{rule}; this one is of kind {released_model.kind}",
             )
-        _require_labels(
+        _require_same_label_set(
             release_folder, released_names=bundle.labels, label_names=dataset.label_names
         )
         _require_inputs(release_folder, bundle=bundle, dataset=dataset)
@@ -134,7 +134,8 @@ class ReleasedStart(StartSource):
         It is the root of 2, as if the earlier release told as much as the new one. An earlier release of far fewer
         records tells less.
         """
-        return math.sqrt(2)  # as of two releases that tell equally much
+        num_equal_releases = 2
+        return math.sqrt(num_equal_releases)
 
     def public_start(self, votes: RoundVotes) -> PublicStart:
         """Returns the start of the new rounds: the student that the earlier moments give, in the new features.
@@ -166,7 +167,7 @@ class ReleasedStart(StartSource):
         return moment_student.as_start(converted_moments, prevalence=predicted_prevalence)
 
 
-def _require_labels(
+def _require_same_label_set(
     release_folder: str | PathLike[str],
     *,
     released_names: tuple[str, ...],

@@ -116,7 +116,7 @@ class RoundForecast:
         """
         from joblib import cpu_count  # which knows a container's share; loads slowly
 
-        moment_votes = rounds.round_votes
+        moment_votes = rounds.votes_summed_anew
         if type(moment_votes) is not MomentVotes or moment_votes.ask_teachers is not None:
             return None
         num_rows = len(moment_votes.labels)

@@ -92,11 +92,11 @@ class Rounds:
     """The rounds of a release of centered votes: all teachers vote once in each, and the noisy sums improve a student.
 
     Attributes:
-        round_votes: the private votes, which each round sums anew.
+        votes_summed_anew: the private votes, which each round sums anew.
         num_rounds: the number of rounds.
     """
 
-    round_votes: RoundVotes
+    votes_summed_anew: RoundVotes
     num_rounds: int
 
     @classmethod
@@ -109,11 +109,11 @@ class Rounds:
         """
         if not (isinstance(aggregator, CenteredVotes) and isinstance(vote_source, CenterableVotes)):
             return None
-        round_votes = aggregator.votes_in_rounds(vote_source)
+        votes_summed_anew = aggregator.votes_in_rounds(vote_source)
         return (
             None
-            if round_votes is None
-            else cls(round_votes=round_votes, num_rounds=aggregator.num_rounds)
+            if votes_summed_anew is None
+            else cls(votes_summed_anew=votes_summed_anew, num_rounds=aggregator.num_rounds)
         )
 
     @contextmanager
@@ -125,11 +125,11 @@ class Rounds:
         Args:
             report_num_rows: is called with a number of records, each time that the features of so many were computed.
         """
-        if not isinstance(self.round_votes, MomentVotes):
+        if not isinstance(self.votes_summed_anew, MomentVotes):
             yield
             return
-        self.round_votes.report_num_rows = report_num_rows
+        self.votes_summed_anew.report_num_rows = report_num_rows
         try:
             yield
         finally:
-            self.round_votes.report_num_rows = no_report
+            self.votes_summed_anew.report_num_rows = no_report

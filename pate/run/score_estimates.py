@@ -62,7 +62,7 @@ class ScoreEstimates:
         macro_f1, mean_average_precision = map(self._influenced_score, INFLUENCE_BLOCKS)
         return {
             "micro_f1": self._micro_f1(
-                self._total_hits_and_errors, covariance=self._noise_and_sampling_covariance
+                self._pooled_hits_and_errors, covariance=self._noise_and_sampling_covariance
             ),
             "accuracy": self._accuracy(),
             "macro_f1": macro_f1,
@@ -145,7 +145,7 @@ class ScoreEstimates:
         return self._num_test_records * self.score_design.num_labels
 
     @cached_property
-    def _total_hits_and_errors(self) -> FloatArray:
+    def _pooled_hits_and_errors(self) -> FloatArray:
         """The noisy numbers of hits and of errors over all test records and labels, at least 0, `[2]`."""
         return np.maximum(self._noisy_block(block_name="totals"), 0.0)
 
@@ -176,7 +176,7 @@ class ScoreEstimates:
         gradient = self._micro_f1_gradient
         variance = gradient @ self._sampling_covariance @ gradient
         variance_if_independent = (
-            gradient @ _covariance_of_independent_labels(self._total_hits_and_errors) @ gradient
+            gradient @ _covariance_of_independent_labels(self._pooled_hits_and_errors) @ gradient
         )
         if variance_if_independent <= 0:
             return 1.0
@@ -185,9 +185,11 @@ class ScoreEstimates:
     @property
     def _micro_f1_gradient(self) -> FloatArray:
         """The gradient of micro-F1 by the numbers of hits and errors, up to a positive factor, `[2]`."""
-        hits, errors = self._total_hits_and_errors
-        # The derivatives of 2 h / (2 h + e) by h and by e, without a common factor.
-        return np.array([errors, -hits])
+        hits, errors = self._pooled_hits_and_errors
+        # The derivatives of 2 h / (2 h + e) by h and by e, without the factor 2 / (2 h + e)**2.
+        derivative_by_hits = errors
+        derivative_by_errors = -hits
+        return np.array([derivative_by_hits, derivative_by_errors])
 
     @property
     def _noise_and_sampling_covariance(self) -> FloatArray:
@@ -197,7 +199,7 @@ class ScoreEstimates:
         """
         noise_covariance = np.eye(2) * self._variance_of_hits_and_errors
         covariance_if_independent = (
-            _covariance_of_independent_labels(self._total_hits_and_errors)
+            _covariance_of_independent_labels(self._pooled_hits_and_errors)
             * self._variance_inflation
         )
         gradient = self._micro_f1_gradient
@@ -274,7 +276,7 @@ class ScoreEstimates:
 
     def _accuracy(self) -> ReleasedScore:
         """Returns the share of known labels of test records that are predicted rightly, with its 95% interval."""
-        num_errors = self._total_hits_and_errors[1]
+        num_errors = self._pooled_hits_and_errors[1]
         num_labels = self._num_known_labels
         # the variance of a sum over groups; noise may make it too small, so it is at least that of independent labels
         sampling_variance = max(
@@ -287,10 +289,8 @@ class ScoreEstimates:
         )
         drawn_num_labels = np.full(_NUM_DRAWS, num_labels)
         if "sizes" in self.sums_by_block:
-            # The block has numbers of records.
-            noise_std_of_num_labels = (
-                self._noise_std(block_name="sizes") * self.score_design.num_labels
-            )
+            noise_std_of_num_records = self._noise_std(block_name="sizes")
+            noise_std_of_num_labels = noise_std_of_num_records * self.score_design.num_labels
             standard_normal_draws = rng.standard_normal(_NUM_DRAWS)
             # the floor keeps a denominator that noise made tiny from dividing
             drawn_num_labels = np.maximum(
@@ -331,11 +331,11 @@ class ScoreEstimates:
             mean_squared_influence * self._variance_inflation / self._num_test_records
         )
         clipping_bias = self._clipping_bias(block_name=block_name) / self._num_test_records
-        std_of_score = math.hypot(
+        total_std_of_score = math.hypot(
             noise_std, sampling_std, clipping_bias, second_order_term, model_error
         )
         estimated_score = public_value + mean_influence + second_order_term
-        interval_ends = estimated_score + np.array([-1, 1]) * _NORMAL_QUANTILE * std_of_score
+        interval_ends = estimated_score + np.array([-1, 1]) * _NORMAL_QUANTILE * total_std_of_score
         return _released_score(estimated_score, interval_ends=interval_ends)
 
     def _calibration_error(self) -> ReleasedScore:
@@ -369,21 +369,21 @@ class ScoreEstimates:
         return _released_score(calibration_error, interval_ends=interval_ends)
 
     def _subgroup_score(
-        self, subgroup_hits_and_errors: FloatArray, *, share_of_column_sums: float
+        self, pooled_hits_and_errors: FloatArray, *, share_of_column_sums: float
     ) -> ReleasedScore:
         """Returns micro-F1 of a subgroup, with its 95% interval.
 
         Args:
-            subgroup_hits_and_errors: the noisy numbers of hits and errors of the subgroup, `[2]`.
+            pooled_hits_and_errors: the noisy numbers of hits and errors of the subgroup, `[2]`.
             share_of_column_sums: the subgroup's share of the hits and errors of all values of its column together.
         """
         clipping_bias = self._clipping_bias(block_name="subgroups") * share_of_column_sums
         noise_variance = self._noise_std(block_name="subgroups") ** 2 + clipping_bias**2
         sampling_covariance = (
-            _covariance_of_independent_labels(subgroup_hits_and_errors) * self._variance_inflation
+            _covariance_of_independent_labels(pooled_hits_and_errors) * self._variance_inflation
         )
         return self._micro_f1(
-            subgroup_hits_and_errors, covariance=np.eye(2) * noise_variance + sampling_covariance
+            pooled_hits_and_errors, covariance=np.eye(2) * noise_variance + sampling_covariance
         )
 
 

@@ -108,7 +108,7 @@ class SessionProgress:
             num_asked_so_far,
             num_charged_hits=num_hits,
             num_remaining_hits=num_remaining,
-            session_epsilon=self.epsilon,
+            whole_session_epsilon=self.epsilon,
         )
         cost_in_words = f"epsilon {format_epsilon(self.epsilon)}"
         self.advance(

@@ -17,7 +17,7 @@ from pate.files.digests import file_digest
 from pate.files.paths import make_folder
 from pate.files.reading import FROM_BACKUP, read_text
 from pate.models import Engine, Teacher, Voter
-from pate.models.teacher import isolate
+from pate.models.teacher import isolate_shard_sizes
 from pate.progress import Monitor
 from pate.run.ensemble import Ensemble, training_progress
 from pate.run.folder import EnsembleFolder, RunFolder
@@ -251,7 +251,7 @@ class HolderShare:
         last = first + num_teachers
         teacher = plan.teacher
         if isinstance(teacher, Teacher):  # isolated as in the whole ensemble
-            teacher = isolate(teacher, dataset.private.group_ids)
+            teacher = isolate_shard_sizes(teacher, dataset.private.group_ids)
         partition_of_all = Partition.draw(
             dataset.private.group_ids, num_teachers=num_teachers * plan.holders, rng=rng
         )

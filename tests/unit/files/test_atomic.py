@@ -98,7 +98,7 @@ def test_tensorboard_files_are_the_owners_alone_under_umask_0(tmp_path: Path) ->
     previous_umask = os.umask(0)
     try:
         with RunWriter(folder=tmp_path / "tensorboard") as events:
-            events.add_teacher_losses(losses_of_epochs=[0.5])
+            events.add_teacher_losses(losses_of_one_teacher=[0.5])
             events.write_teacher_curves()
     finally:
         os.umask(previous_umask)

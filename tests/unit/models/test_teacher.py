@@ -16,7 +16,7 @@ from pate.models import (
     Shard,
     SklearnTeacher,
 )
-from pate.models.teacher import IsolatedTeacher, isolate
+from pate.models.teacher import IsolatedTeacher, isolate_shard_sizes
 from pate.run.train import train
 from tests.e2e.small_run import small_dataset, small_plan
 from tests.refusals import refused_parameter
@@ -154,17 +154,19 @@ def test_isolated_states_do_not_depend_on_the_sizes_of_other_shards(teacher, mak
 
 
 def test_teachers_are_isolated_if_groups_have_several_records():
-    """`isolate` wraps stacked teachers if a group has several records; networks for images stay as they are."""
+    """`isolate_shard_sizes` wraps stacked teachers if a group has several records, but no networks for images."""
     linear_teacher = TEACHERS[0]
     distinct_group_ids = np.arange(6)
     group_ids_with_a_pair = np.array([0, 1, 2, 2, 3, 4])
-    assert isolate(linear_teacher, group_ids=distinct_group_ids) is linear_teacher
-    assert isolate(linear_teacher, group_ids=group_ids_with_a_pair) == IsolatedTeacher(
+    assert isolate_shard_sizes(linear_teacher, group_ids=distinct_group_ids) is linear_teacher
+    assert isolate_shard_sizes(linear_teacher, group_ids=group_ids_with_a_pair) == IsolatedTeacher(
         linear_teacher
     )
     for stacked in (None, True):
         network_teacher = CNNTeacher(device="cpu", stacked=stacked)
-        assert isolate(network_teacher, group_ids=group_ids_with_a_pair) == network_teacher
+        assert (
+            isolate_shard_sizes(network_teacher, group_ids=group_ids_with_a_pair) == network_teacher
+        )
 
 
 @dataclass(frozen=True)

@@ -457,7 +457,7 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
     plan = Plan(aggregator=GaussianVotes(noise_std=1.0), shape=SHAPE, budget=budget())
     result = search_remedies(
         plan.aggregator,
-        refused_release=plan.priced(),
+        useless_release=plan.priced(),
         budget=plan.budget,
         num_groups=None,
         search=search_without_time,

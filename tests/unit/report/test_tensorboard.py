@@ -72,12 +72,12 @@ def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_epoch(
     """
     with RunWriter(folder=tmp_path / "solved") as writer:
         for loss in (0.5, 0.25):
-            writer.add_teacher_losses(losses_of_epochs=[loss])
+            writer.add_teacher_losses(losses_of_one_teacher=[loss])
         writer.write_teacher_curves()
     assert not events_in(folder=tmp_path / "solved").Tags()["scalars"]
     with RunWriter(folder=tmp_path / "short") as writer:
-        writer.add_teacher_losses(losses_of_epochs=[1.0, 0.5, 0.25])
-        writer.add_teacher_losses(losses_of_epochs=[3.0])
+        writer.add_teacher_losses(losses_of_one_teacher=[1.0, 0.5, 0.25])
+        writer.add_teacher_losses(losses_of_one_teacher=[3.0])
         writer.write_teacher_curves()
     assert scalars(folder=tmp_path / "short", tag=LOSS) == [(0, 2.0), (1, 0.5), (2, 0.25)]
 
@@ -150,7 +150,7 @@ def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) 
     def write_events(writer: RunWriter, num_teachers: int) -> None:
         """Writes the events of all stages of a run with a number of teachers."""
         for teacher in range(num_teachers):
-            writer.add_teacher_losses(losses_of_epochs=[teacher / 8, teacher / 4])
+            writer.add_teacher_losses(losses_of_one_teacher=[teacher / 8, teacher / 4])
         writer.write_teacher_curves()
         writer.write_histogram("gap", values=np.arange(5))
         writer.write_guarantee_and_scores_of(replace(report, heading=Heading(compared={"seed": 1})))
@@ -186,10 +186,10 @@ def test_a_writer_without_a_folder_writes_nothing(
     """A writer whose folder is None accepts all events and writes no file."""
     monkeypatch.chdir(tmp_path)
     with RunWriter(folder=None) as writer:
-        writer.add_teacher_losses(losses_of_epochs=[1.0, 0.5])
+        writer.add_teacher_losses(losses_of_one_teacher=[1.0, 0.5])
         writer.write_teacher_curves()
         writer.write_hits(
-            num_asked=20, num_charged_hits=2, num_remaining_hits=3, session_epsilon=8.0
+            num_asked=20, num_charged_hits=2, num_remaining_hits=3, whole_session_epsilon=8.0
         )
         writer.write_guarantee_and_scores_of(report)
     assert not list(tmp_path.iterdir())
