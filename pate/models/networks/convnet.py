@@ -173,9 +173,14 @@ class ConvNet(Architecture, Network):
             side = self.patch if layer_index == 0 else self.kernel_size
             kernel = weight.view(len(weight), side, side, -1).permute(0, 3, 1, 2)
             stride, padding = (self.patch, 0) if layer_index == 0 else (1, side // 2)
-            outputs = functional.conv2d(activations, kernel, stride=stride, padding=padding)
+            outputs_channels_first = functional.conv2d(
+                activations, kernel, stride=stride, padding=padding
+            )
             activations = self._normalize(
-                outputs, state_dict=state_dict, layer_index=layer_index, is_training=training
+                outputs_channels_first,
+                state_dict=state_dict,
+                layer_index=layer_index,
+                is_training=training,
             ).relu_()
         if activations.shape[2:] != (self.cells, self.cells):  # Otherwise each pixel is a cell.
             activations = functional.adaptive_avg_pool2d(activations, self.cells)
@@ -185,12 +190,17 @@ class ConvNet(Architecture, Network):
         )
 
     def _normalize(
-        self, outputs: torch.Tensor, *, state_dict: Tensors, layer_index: int, is_training: bool
+        self,
+        outputs_channels_first: torch.Tensor,
+        *,
+        state_dict: Tensors,
+        layer_index: int,
+        is_training: bool,
     ) -> torch.Tensor:
         """Returns the normalized outputs of a layer, `[num_images, channels, rows, columns]`.
 
         Args:
-            outputs: the outputs of the layer, of the same shape as the result.
+            outputs_channels_first: the outputs of the layer, of the same shape as the result.
             state_dict: the parameters and buffers, by name.
             layer_index: the index of the layer, from 0.
             is_training: true normalizes by the statistics of this batch, and updates the running statistics.
@@ -199,7 +209,7 @@ class ConvNet(Architecture, Network):
         shift = state_dict[f"layer{layer_index}.shift"]
         if self.norm == "group":
             return functional.group_norm(
-                outputs,
+                outputs_channels_first,
                 num_groups=len(scale) // CHANNELS_PER_GROUP,
                 weight=scale,
                 bias=shift,
@@ -208,12 +218,12 @@ class ConvNet(Architecture, Network):
         mean = state_dict[f"layer{layer_index}.mean"]
         var = state_dict[f"layer{layer_index}.var"]
         # One value has no unbiased variance, and torch would divide by 0: the running statistics are updated here.
-        has_no_variance = is_training and outputs[:, 0].numel() == 1
+        has_no_variance = is_training and outputs_channels_first[:, 0].numel() == 1
         if has_no_variance:
-            mean.lerp_(outputs.detach().flatten().to(mean.dtype), NORM_MOMENTUM)
+            mean.lerp_(outputs_channels_first.detach().flatten().to(mean.dtype), NORM_MOMENTUM)
             var.mul_(1 - NORM_MOMENTUM)
         return torch.batch_norm(
-            outputs,
+            outputs_channels_first,
             weight=scale,
             bias=shift,
             running_mean=None if has_no_variance else mean,
