@@ -1,8 +1,10 @@
 """A guard by which a test may start a process only with the marker `process`; any other test fails before the start."""
 
 import _posixsubprocess
-import sys
-from collections.abc import Generator
+import os
+import subprocess
+from collections.abc import Callable, Generator
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +13,18 @@ import pytest
 # The folders of tests of whole runs, commands, kernels and a browser, which get the marker when they are collected.
 MARKED_FOLDERS = frozenset({"browser", "e2e", "notebooks"})
 ROOT = Path(__file__).resolve().parents[1]
-# The C function by which multiprocessing and joblib start processes, without an audit event.
-_FORK_EXEC = "_posixsubprocess.fork_exec"
-_EVENTS_OF_STARTS = frozenset(
-    {
-        "subprocess.Popen",
-        "os.fork",
-        "os.forkpty",
-        "os.posix_spawn",
-        "os.exec",
-        "os.system",
-    }
+# The functions that start a process, or put another program into this one; the other ones in Python call these.
+# multiprocessing and joblib call the last one.
+_STARTING_FUNCTIONS: tuple[tuple[Any, str], ...] = (
+    (subprocess.Popen, "__init__"),
+    (os, "fork"),
+    (os, "forkpty"),
+    (os, "posix_spawn"),
+    (os, "posix_spawnp"),
+    (os, "system"),
+    (os, "execv"),
+    (os, "execve"),
+    (_posixsubprocess, "fork_exec"),
 )
 # The program by which joblib counts cores, in whichever test is the first to fit in parallel.
 _CORE_COUNTER = "lscpu"
@@ -30,39 +33,39 @@ _CORE_COUNTER = "lscpu"
 class ProcessGuard:
     """A plugin of pytest that fails each test without the marker `process` that starts a process.
 
-    Workers of pytest-xdist are started before it listens.
+    Workers of pytest-xdist are started before it replaces the functions that start a process.
 
     Attributes:
         unmarked_test: the id of the running test if it lacks the marker `process`, else None.
     """
 
     def __init__(self) -> None:
-        """Watches audit events and the C function by which `multiprocessing` and joblib start processes without one."""
+        """Puts a check before each function that starts a process.
+
+        An audit hook would see the same starts. The interpreter calls it for every `id()` too, many millions of times.
+        """
         self.unmarked_test: str | None = None
-        start_process = _posixsubprocess.fork_exec
+        for owner, name in _STARTING_FUNCTIONS:
+            setattr(owner, name, self._guarded(getattr(owner, name)))
 
-        def fork_exec(*arguments: Any) -> int:
-            self._require_no_start(_FORK_EXEC, arguments)
-            return start_process(*arguments)
+    def _guarded(self, start_process: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns a function that fails an unmarked test, and else starts the process."""
 
-        _posixsubprocess.fork_exec = fork_exec
+        @wraps(start_process)
+        def start_if_marked(*arguments: Any, **named_arguments: Any) -> Any:
+            self._require_no_start(start_process.__qualname__, arguments)
+            return start_process(*arguments, **named_arguments)
 
-        def watch(
-            event_name: str,
-            arguments: tuple[Any, ...],
-            event_names: frozenset[str] = _EVENTS_OF_STARTS,
-        ) -> None:
-            # The interpreter calls this millions of times, so it looks up no global name or attribute for other events.
-            if event_name in event_names:
-                self._require_no_start(event_name, arguments)
+        return start_if_marked
 
-        sys.addaudithook(watch)
-
-    def _require_no_start(self, event_name: str, arguments: tuple[Any, ...]) -> None:
-        """Fails an unmarked test that starts a process, as this event and its arguments say."""
-        if self.unmarked_test is not None and arguments[:1] != (_CORE_COUNTER,):
+    def _require_no_start(self, function_name: str, arguments: tuple[Any, ...]) -> None:
+        """Fails an unmarked test that starts a process by this function with these arguments."""
+        counts_cores = any(
+            isinstance(argument, list) and argument[:1] == [_CORE_COUNTER] for argument in arguments
+        )
+        if self.unmarked_test is not None and not counts_cores:
             pytest.fail(
-                f"{self.unmarked_test} starts a process ({event_name}): expected the marker `process`"
+                f"{self.unmarked_test} starts a process ({function_name}): expected the marker `process`"
             )
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
