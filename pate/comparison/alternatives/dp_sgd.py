@@ -1,6 +1,5 @@
 """DP-SGD: gradient descent whose every step uses the noisy sum of the gradients of a Poisson sample of the groups."""
 
-import importlib
 import math
 import warnings
 from dataclasses import dataclass
@@ -90,9 +89,6 @@ class DpSgd(Alternative):
             require_count(setting_name, getattr(self, setting_name))
         require_positive("learning_rate", self.learning_rate)
         require_extra("method", "opacus", self.name)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            importlib.import_module("opacus")
 
     @property
     def model_kind(self) -> str:
