@@ -165,8 +165,9 @@ def _bounded_range_hit_cost(loss_range: float, orders: FloatArray) -> FloatArray
 def _pure_dp_hit_cost(epsilon: float, orders: FloatArray) -> FloatArray:
     """Returns a bound on the hit cost (`hit_cost`) of epsilon-DP calls in the boundary wrapper, `[num_orders]`.
 
-    The cost is max(rise, fall, tie) of docs/proofs/hits.md, with b = e^-epsilon / 2 and w(x, y) = x^a y^(1-a). It is
-    infinite at orders for which the proof does not hold.
+    The cost is max(rise, fall, tie) of docs/proofs/hits.md, with b = e^-epsilon / 2 and w(x, y) = x^a y^(1-a). What
+    rises or falls between neighbors is the probability of all outcomes but the likeliest. The cost is infinite at
+    orders for which the proof does not hold.
 
     Args:
         epsilon: the epsilon of one call before it is wrapped.
@@ -175,17 +176,17 @@ def _pure_dp_hit_cost(epsilon: float, orders: FloatArray) -> FloatArray:
     smallest_rest_prob = math.exp(-epsilon) / 2
     inside = _product_of_powers(p_base=0.5, q_base=1 - smallest_rest_prob, orders=orders)
     outside = _product_of_powers(p_base=1.5, q_base=1 + smallest_rest_prob, orders=orders)
-    rise = 2 - (
+    rising_rest_costs = 2 - (
         _product_of_powers(p_base=1 + smallest_rest_prob, q_base=1.5, orders=orders)
         - _product_of_powers(p_base=1 - smallest_rest_prob, q_base=0.5, orders=orders)
     ) / _product_of_powers(p_base=smallest_rest_prob, q_base=0.5, orders=orders)
-    fall = 2 - (outside - inside) / _product_of_powers(
+    falling_rest_costs = 2 - (outside - inside) / _product_of_powers(
         p_base=0.5, q_base=smallest_rest_prob, orders=orders
     )
     excess_moment = _excess_moment(pure_dp_rdp(epsilon, orders), orders=orders)
     tie_costs = _tie_cost(excess_moment, smallest_rest_prob=smallest_rest_prob, orders=orders)
     rounding = _POWER_ROUNDING * orders
-    hit_costs = np.maximum(tie_costs, np.maximum(rise, fall) + rounding)
+    hit_costs = np.maximum(tie_costs, np.maximum(rising_rest_costs, falling_rest_costs) + rounding)
     # The two conditions of the proof: D is concave, and F is convex.
     is_concave = (orders - 2) * math.atanh(0.5) <= (orders + 1) * math.atanh(smallest_rest_prob) * (
         1 - _COST_ROUNDING

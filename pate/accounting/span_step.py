@@ -87,10 +87,10 @@ def _ends_of_pieces(grid: LossGrid, span_length: float) -> list[float]:
 
     The distance of an end from 0 or from `span_length` is a multiple of the grid's spacing.
     """
-    num_cells = max(math.ceil(span_length / grid.spacing - 0.5), 1)
-    stride = math.ceil(num_cells / _LARGEST_NUM_PIECES)
-    ends_from_start = [k * grid.spacing for k in range(0, num_cells, stride)]
-    is_multiple = num_cells * grid.spacing == span_length
+    num_cells_of_span = max(math.ceil(span_length / grid.spacing - 0.5), 1)
+    stride = math.ceil(num_cells_of_span / _LARGEST_NUM_PIECES)
+    ends_from_start = [k * grid.spacing for k in range(0, num_cells_of_span, stride)]
+    is_multiple = num_cells_of_span * grid.spacing == span_length
     ends_from_end = [] if is_multiple else [span_length - t for t in ends_from_start]
     return sorted({*ends_from_start, span_length, *ends_from_end})
 

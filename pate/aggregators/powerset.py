@@ -87,12 +87,14 @@ class PowersetGNMax(Aggregator):
         blocks_of_confidences = votes.require_type(TeacherVotes).confidences()
         checked_blocks = self.checked_blocks(blocks_of_confidences, vote_shape=votes.shape)
         votes_of_first_block = limit_votes(next(checked_blocks), max_votes=max_size)
-        set_rows = _merge_rows(_rows_of_votes(votes_of_first_block))
+        sets_with_counts = _add_up_equal_sets(_rows_of_votes(votes_of_first_block))
         for block in checked_blocks:
             block_votes = limit_votes(block, max_votes=max_size)
-            block_rows = _merge_rows(_rows_of_votes(block_votes))
-            set_rows = _merge_rows(np.concatenate([set_rows, block_rows]))
-        return set_rows
+            block_sets_with_counts = _add_up_equal_sets(_rows_of_votes(block_votes))
+            sets_with_counts = _add_up_equal_sets(
+                np.concatenate([sets_with_counts, block_sets_with_counts])
+            )
+        return sets_with_counts
 
     def draw(self, summary: Summary, shape: VoteShape, rng: Rng) -> Answers:
         """Draws, for each query, the set with the largest noisy count among all sets, with or without votes."""
@@ -216,14 +218,14 @@ def _right_sets(made_up_votes: MadeUpVotes) -> Summary:
     return rows
 
 
-def _merge_rows(set_rows: Summary) -> Summary:
+def _add_up_equal_sets(sets_with_counts: Summary) -> Summary:
     """Returns rows in which no set of a query occurs twice; the counts of merged rows are added up.
 
     The rows are sorted by query and labels. Each row has a query, a set of labels and a count of teachers.
     """
-    packed_labels = np.packbits(set_rows["labels"], axis=1)
-    sorting_order = np.lexsort((*packed_labels.T[::-1], set_rows["query"]))
-    sorted_rows = set_rows[sorting_order]
+    packed_labels = np.packbits(sets_with_counts["labels"], axis=1)
+    sorting_order = np.lexsort((*packed_labels.T[::-1], sets_with_counts["query"]))
+    sorted_rows = sets_with_counts[sorting_order]
     packed_labels = packed_labels[sorting_order]
     is_new = np.ones(len(sorted_rows), dtype=np.bool_)
     has_other_query = sorted_rows["query"][1:] != sorted_rows["query"][:-1]

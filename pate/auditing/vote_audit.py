@@ -203,14 +203,14 @@ def _finding(
         epsilon_by_adjacency[str(adjacency)] = accountant.get_epsilon(target_delta)
     paper_epsilon: float | None = 0.0
     claim_reasoning = "no noise costs nothing"
-    epsilon_on_votes = None
+    epsilon_and_delta_on_votes = None
     if not known_release.is_noiseless:
         paper_epsilon, claim_reasoning = published_claim(
             aggregator, imported_votes=imported_votes, target_delta=target_delta
         )
         if data_dependent:
             with suppress(UnknownCost):
-                epsilon_on_votes = epsilon_on(
+                epsilon_and_delta_on_votes = epsilon_on(
                     aggregator,
                     vote_counts=imported_votes.counts,
                     vote_shape=vote_shape,
@@ -228,7 +228,7 @@ def _finding(
         claim=claim_reasoning,
         parameters=known_release.all_parameters,
         assumed=assumed,
-        data_dependent=epsilon_on_votes,
+        data_dependent=epsilon_and_delta_on_votes,
     )
 
 

@@ -119,7 +119,7 @@ def _print_table(console: Console, cell_rows: list[list[str]]) -> None:
             )
     else:
         table = Table.grid(padding=(0, 0, 0, 2), pad_edge=True)
-        table.add_column(style="dim", no_wrap=True)
+        table.add_column(style="dim")
     for cells in cell_rows:
         table.add_row(*[_styled_text(cell) for cell in cells])
     if is_table_wrapped:

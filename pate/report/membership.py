@@ -199,7 +199,7 @@ def label_losses(
     return losses
 
 
-def log_odds(
+def summed_log_odds(
     probabilities: NDArray[np.floating], true_labels: BoolArray, known: BoolArray | None = None
 ) -> FloatArray:
     """Returns the log-odds of the true value of each known label, summed over labels, `[num_samples]`.

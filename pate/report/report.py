@@ -286,7 +286,7 @@ class Report:
         groups = self.data.num_groups
         if groups is None or groups == self.data.num_private:
             return records
-        return f"{records} of {groups:,} groups, such as persons"
+        return f"{records} of {groups:,} groups"
 
     def to_json(self) -> str:
         """Returns the report as strict JSON, in which infinity is the text `"inf"` and an undefined number is null."""

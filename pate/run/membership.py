@@ -12,7 +12,12 @@ from pate.aggregators import TrainingSet
 from pate.array_types import FloatArray
 from pate.data import Dataset, Split
 from pate.models import LogisticStudent, StudentModel
-from pate.report.membership import Membership, deviations_from_references, label_losses, log_odds
+from pate.report.membership import (
+    Membership,
+    deviations_from_references,
+    label_losses,
+    summed_log_odds,
+)
 
 # The attack is tried on at most this many records of a split.
 _MAX_TRIED = 10_000
@@ -172,9 +177,11 @@ def _log_odds_deviations(
             [reference.predict_proba(split.inputs) for split in private_and_test_splits]
         )
         reference_log_odds.append(
-            log_odds(reference_probabilities, true_labels=true_labels, known=known_label_mask)
+            summed_log_odds(
+                reference_probabilities, true_labels=true_labels, known=known_label_mask
+            )
         )
     return deviations_from_references(
-        log_odds(student_probabilities, true_labels=true_labels, known=known_label_mask),
+        summed_log_odds(student_probabilities, true_labels=true_labels, known=known_label_mask),
         reference_log_odds=np.stack(reference_log_odds),
     )

@@ -9,9 +9,9 @@ import pytest
 
 import pate
 
-ROOT = Path(pate.__file__).parent
+PACKAGE_FOLDER = Path(pate.__file__).parent
 WITH_EXAMPLES = sorted(
-    path for path in ROOT.rglob("*.py") if "    >>> " in path.read_text(encoding="utf-8")
+    path for path in PACKAGE_FOLDER.rglob("*.py") if "    >>> " in path.read_text(encoding="utf-8")
 )
 
 SLOW = {
@@ -30,7 +30,7 @@ SLOW = {
 
 def row_of(path: Path) -> Any:
     """Returns a module's path as a parameter of the test, with the path below `pate` as id."""
-    name = path.relative_to(ROOT).as_posix()
+    name = path.relative_to(PACKAGE_FOLDER).as_posix()
     return pytest.param(path, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
 
 
@@ -44,7 +44,9 @@ def failures_of_doctest(test: doctest.DocTest) -> list[str]:
 @pytest.mark.parametrize("path", [row_of(path) for path in WITH_EXAMPLES])
 def test_examples_print_what_they_say(path: Path) -> None:
     """All examples in the docstrings of a module print what they promise."""
-    module = import_module(".".join(("pate", *path.relative_to(ROOT).with_suffix("").parts)))
+    module = import_module(
+        ".".join(("pate", *path.relative_to(PACKAGE_FOLDER).with_suffix("").parts))
+    )
     examples = [test for test in doctest.DocTestFinder().find(module) if test.examples]
     assert examples
     assert [line for test in examples for line in failures_of_doctest(test)] == []
@@ -52,7 +54,7 @@ def test_examples_print_what_they_say(path: Path) -> None:
 
 def test_every_module_with_slow_examples_has_examples() -> None:
     """Each module that `SLOW` names has examples in its docstrings."""
-    assert {ROOT / name for name in SLOW} <= set(WITH_EXAMPLES)
+    assert {PACKAGE_FOLDER / name for name in SLOW} <= set(WITH_EXAMPLES)
 
 
 def test_an_example_that_prints_something_else_is_found() -> None:

@@ -138,21 +138,21 @@ class NumberColumn(Column):
         that is no number. The second feature is 1 for a missing cell. Numbers outside the range of the public cells are
         counted as unknown.
         """
-        numbers = self.numbers(cells, cell_notation=cell_notation)
-        missing = np.isnan(numbers)
-        is_number = np.isfinite(numbers)
-        clipped = numbers[is_number].clip(self.min, self.max)
+        number_of_cell = self.numbers(cells, cell_notation=cell_notation)
+        missing = np.isnan(number_of_cell)
+        is_number = np.isfinite(number_of_cell)
+        clipped = number_of_cell[is_number].clip(self.min, self.max)
         transformed_numbers = _yeo_johnson(
             numbers=(clipped - self.mean) / self.std, power=self.power
         )
-        features = np.zeros((len(numbers), len(self.feature_names)), np.float32)
+        features = np.zeros((len(number_of_cell), len(self.feature_names)), np.float32)
         features[is_number, 0] = (transformed_numbers - self.center) / self.unit
         features[:, 1:] = missing[:, None]
-        outside = (numbers < self.min) | (numbers > self.max)
+        is_out_of_range = (number_of_cell < self.min) | (number_of_cell > self.max)
         return Encoded(
             features=features,
-            wrong=np.isinf(numbers),
-            num_unknown_and_missing=np.array([outside.sum(), missing.sum()]),
+            wrong=np.isinf(number_of_cell),
+            num_unknown_and_missing=np.array([is_out_of_range.sum(), missing.sum()]),
         )
 
     def frame_columns(self, encoded_cells: Float32Array) -> dict[str, Any]:

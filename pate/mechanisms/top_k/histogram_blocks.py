@@ -38,8 +38,9 @@ def draw_in_blocks(
     if classes_per_histogram > _FEW_CLASSES:
         return np.concatenate([draw_one(histogram[None]) for histogram in counts])
     rows_per_block = max(1, _CLASSES_PER_BLOCK // classes_per_histogram)
-    indices_of_blocks = [
+    # the drawn columns of the histograms of each block, [rows_per_block, k]
+    drawn_columns_of_blocks = [
         draw_batch(counts[first_row : first_row + rows_per_block])
         for first_row in range(0, len(counts), rows_per_block)
     ]
-    return np.concatenate(indices_of_blocks)
+    return np.concatenate(drawn_columns_of_blocks)

@@ -99,13 +99,13 @@ class JointClasses:
         first_run_indices = np.maximum(run_indices_behind_positions, num_skipped_runs)
         # One class for each position and each of its runs.
         num_runs_by_position = np.maximum(end_run_indices - first_run_indices, 0)
-        loss_positions = np.repeat(positions_of_sequence, num_runs_by_position)
+        sequence_positions = np.repeat(positions_of_sequence, num_runs_by_position)
         run_offsets = np.repeat(
             first_run_indices - np.cumsum(num_runs_by_position) + num_runs_by_position,
             num_runs_by_position,
         )
         run_indices = np.arange(num_runs_by_position.sum()) + run_offsets
-        first_ranks = np.maximum(rank_run_starts[run_indices], loss_positions + 1)
+        first_ranks = np.maximum(rank_run_starts[run_indices], sequence_positions + 1)
         end_ranks = rank_run_ends[run_indices]
         # The number of sequences up to a loss is a product of k factors, one for each position: the number of ranks
         # that the loss allows there, less the ranks used before. A class (i, first, last) raises the i-th factor from
@@ -113,15 +113,15 @@ class JointClasses:
         # with exp(log_num_below_window) sequences.
         log_growth_factors = np.append(
             log_num_below_window,
-            np.log((end_ranks - loss_positions) / (first_ranks - loss_positions)),
+            np.log((end_ranks - sequence_positions) / (first_ranks - sequence_positions)),
         )
         log_added_shares = np.append(
-            0.0, np.log((end_ranks - first_ranks) / (first_ranks - loss_positions))
+            0.0, np.log((end_ranks - first_ranks) / (first_ranks - sequence_positions))
         )
-        loss_positions = np.append(k, loss_positions)
+        sequence_positions = np.append(k, sequence_positions)
         first_ranks = np.append(0, first_ranks)
         end_ranks = np.append(1, end_ranks)
-        counts_at_positions = falling_counts[:, np.minimum(loss_positions, first_ranks)]
+        counts_at_positions = falling_counts[:, np.minimum(sequence_positions, first_ranks)]
         losses_of_classes = counts_at_positions - falling_counts[:, first_ranks]
         classes_by_loss, losses = stable_sort(losses_of_classes)
         log_num_before = (
@@ -130,7 +130,7 @@ class JointClasses:
         )
         return cls(
             falling_counts=falling_counts,
-            positions=loss_positions,
+            positions=sequence_positions,
             first_ranks=first_ranks,
             end_ranks=end_ranks,
             classes_by_loss=classes_by_loss,

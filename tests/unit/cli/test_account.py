@@ -4,6 +4,7 @@ A session answers queries until a given number of them are hits; only hits are c
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,18 @@ def votes(tmp_path: Path) -> str:
     unclear = np.tile([210, 200, 190, 180, 170, 160], (100, 1))
     np.save(tmp_path / "votes.npy", np.concatenate([clear, unclear]))
     return str(tmp_path / "votes.npy")
+
+
+def test_a_narrow_terminal_shows_every_bound_on_attacks(
+    page_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In 80 columns, as in a pipe, names that are longer than the terminal is wide leave room for their values."""
+    monkeypatch.setenv("COLUMNS", "80")
+    page = page_of(["aggregator=gaussian_votes", "target_epsilon=3", "accountant=rdp"])
+    attacks = page.partition("what an attacker finds\n")[2].partition("\n\n")[0]
+    assert max(map(len, attacks.splitlines())) <= 80
+    lines_with_values = re.findall(r"\S {2,}(\d[\d.e-]*%?) *$", attacks, flags=re.MULTILINE)
+    assert len(lines_with_values) == 7, attacks
 
 
 @pytest.mark.slow

@@ -53,10 +53,10 @@ def test_stacked_ridge_teachers_equal_separate_ridge_regressions(shards, queries
     )
     # The sizes are more and fewer records than features.
     for shard, state in zip(shards, states, strict=True):
-        expected = ridge_regression(inputs=shard.inputs, labels=shard.labels, penalty=penalty)
-        np.testing.assert_allclose(state["weights"], expected.coef_.T, atol=1e-4)
+        expected_ridge = ridge_regression(inputs=shard.inputs, labels=shard.labels, penalty=penalty)
+        np.testing.assert_allclose(state["weights"], expected_ridge.coef_.T, atol=1e-4)
         np.testing.assert_allclose(
-            queries @ state["weights"] + state["bias"], expected.predict(queries), atol=1e-4
+            queries @ state["weights"] + state["bias"], expected_ridge.predict(queries), atol=1e-4
         )
 
 

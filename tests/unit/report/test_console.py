@@ -220,7 +220,7 @@ def test_the_terminal_counts_groups_and_explains_missing_scores(
     """
     assert "; 62,115 private records\n" in printed_report(report=report)
     report_with_groups = replace(report, data=replace(report.data, num_groups=1234))
-    assert "62,115 private records of 1,234 groups, such as persons" in printed_report(
+    assert "62,115 private records of 1,234 groups\n" in printed_report(
         report=report_with_groups, width=200
     )
     report_of_single_records = replace(report, data=replace(report.data, num_groups=62115))

@@ -235,7 +235,7 @@ def test_private_groups_are_counted_beside_the_records(
     report: Report, picture_arrays: PictureArrays
 ) -> None:
     """A run with fewer groups than records has a row that counts the groups."""
-    name = "groups of private records, such as persons: the units of privacy"
+    name = "groups of private records: the units of privacy"
     html = render_html(replace(report, data=replace(report.data, num_groups=1234)), picture_arrays)
     assert rows_of_facts(html=html)["private records"] == "62,115"
     assert rows_of_facts(html=html)[name] == "1,234"

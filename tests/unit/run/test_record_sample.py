@@ -16,8 +16,8 @@ def test_a_sample_has_whole_groups_and_nearly_as_many_records_as_it_may() -> Non
     rows = sampled_rows(GROUP_OF_ROW, most_rows=100)
     assert 97 <= len(rows) <= 100
     assert (np.diff(rows) > 0).all()
-    others = np.delete(GROUP_OF_ROW, rows)
-    assert not np.isin(GROUP_OF_ROW[rows], others).any()
+    groups_of_rows_left_out = np.delete(GROUP_OF_ROW, rows)
+    assert not np.isin(GROUP_OF_ROW[rows], groups_of_rows_left_out).any()
 
 
 def test_equal_records_have_equal_samples() -> None:
