@@ -30,7 +30,7 @@ from pate.cli.sweep import SweepTable, enter_folder
 from pate.data import Dataset, DigitsGrid
 from pate.models import KernelTeacher, LinearTeacher, LowRankStudent
 from pate.progress import StageOpener, unwatched
-from pate.run.random_streams import seed_name
+from pate.run.random_streams import readable_seed_name
 from pate.settings import names_with
 from tests.e2e.commands import rows_of
 from tests.refusals import ANY, Refusal, refused_parameter
@@ -436,7 +436,7 @@ def write_paid_run(
     run = f"{hash(folder) % 2**64:032x}"
     (folder / "run.id").write_text(f"{run}\n")
     key = f"{run}:release"
-    charge_note = ChargeNote(seed_name=seed_name(seed))
+    charge_note = ChargeNote(seed_name=readable_seed_name(seed))
     ledger.commit(
         key, event=event, content=b"", charge_note=charge_note, adjacency=ledger.adjacency
     )
