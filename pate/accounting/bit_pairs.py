@@ -240,8 +240,9 @@ def _levels_of_runs(logit_pairs: FloatArray) -> list[FloatArray]:
     num_pairs = logit_pairs.shape[1]
     if num_pairs <= _LARGEST_TOP_LEVEL:
         return logit_pairs_of_levels
-    loss_of_one = log_expit(logit_pairs[1]) - log_expit(logit_pairs[0])
-    loss_of_zero = log_expit(-logit_pairs[0]) - log_expit(-logit_pairs[1])
+    logits_of_lower_neighbors, logits_of_higher_neighbors = logit_pairs
+    loss_of_one = log_expit(logits_of_higher_neighbors) - log_expit(logits_of_lower_neighbors)
+    loss_of_zero = log_expit(-logits_of_lower_neighbors) - log_expit(-logits_of_higher_neighbors)
     losses_by_outcome_and_pair = np.stack([loss_of_one, loss_of_zero])
     length = _NUM_SUBRUNS
     while length * _LARGEST_TOP_LEVEL < num_pairs * _NUM_SUBRUNS:

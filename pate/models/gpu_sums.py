@@ -62,13 +62,13 @@ class GpuSums(RoundSums):
             DeviceFull: the memory of the GPU is too small.
         """
         with device_memory(advice=_ADVICE), torch.inference_mode():
-            half_student_weights = self._tensor(
-                PublicStudent.from_weights(question.student_weights).half_weights
+            halved_student_weights = self._tensor(
+                PublicStudent.from_weights(question.student_weights).halved_weights
             )
-            total = torch.zeros_like(half_student_weights, dtype=torch.int64)
+            total = torch.zeros_like(halved_student_weights, dtype=torch.int64)
             for teacher_block in self._blocks(num_student_weights=question.student_weights.size):
                 block_sum = self._sum_of_block(
-                    teacher_block, question=question, half_student_weights=half_student_weights
+                    teacher_block, question=question, halved_student_weights=halved_student_weights
                 )
                 total += block_sum.to(torch.int64)
             return np.asarray(total.cpu().numpy())
@@ -79,7 +79,7 @@ class GpuSums(RoundSums):
             self.__dict__.pop(property_name, None)
 
     def _sum_of_block(
-        self, teacher_block: EqualSizes, *, question: RoundQuestion, half_student_weights: Tensor
+        self, teacher_block: EqualSizes, *, question: RoundQuestion, halved_student_weights: Tensor
     ) -> Tensor:
         """Returns the sum of the clipped votes of some teachers, `[num_features, num_labels]`, in grid steps.
 
@@ -88,7 +88,7 @@ class GpuSums(RoundSums):
         Args:
             teacher_block: teachers with equal numbers of records.
             question: the student's weights, the factor of each label, and the clip of the round.
-            half_student_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
+            halved_student_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
         """
         label_scale = question.label_scale
         records_per_teacher = self._records.records_per_teacher
@@ -104,14 +104,14 @@ class GpuSums(RoundSums):
             residuals = self._residuals(
                 features,
                 row_range=teacher_block.row_range,
-                half_student_weights=half_student_weights,
+                halved_student_weights=halved_student_weights,
             )
             residuals = residuals * self._tensor(label_scale)
             vote_factors = _clip_factors(residuals, clip=moment_clipping.clip) * teacher_weights
             vote_factors = vote_factors / (FEATURE_STEPS * moment_clipping.step)
             return features.T @ torch.trunc(residuals * vote_factors[:, None])
         unclipped_votes_of_teachers = self._means(
-            teacher_block, label_scale=label_scale, half_student_weights=half_student_weights
+            teacher_block, label_scale=label_scale, halved_student_weights=halved_student_weights
         )
         vote_factors = (
             _clip_factors(
@@ -123,7 +123,7 @@ class GpuSums(RoundSums):
         return torch.trunc(unclipped_votes_of_teachers * vote_factors[:, None, None]).sum(dim=0)
 
     def _means(
-        self, teacher_block: EqualSizes, *, label_scale: FloatArray, half_student_weights: Tensor
+        self, teacher_block: EqualSizes, *, label_scale: FloatArray, halved_student_weights: Tensor
     ) -> Tensor:
         """Returns the votes of teachers before the clip, `[num_teachers, num_features, num_labels]`.
 
@@ -134,7 +134,7 @@ class GpuSums(RoundSums):
         Args:
             teacher_block: teachers with equal numbers of records.
             label_scale: `[num_labels]`, the factor of each label's residuals.
-            half_student_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
+            halved_student_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
         """
         record_bits = (teacher_block.teacher_size - 1).bit_length()
         residual_bits = min(_RESIDUAL_BITS, _PRODUCT_BITS - record_bits)
@@ -142,14 +142,14 @@ class GpuSums(RoundSums):
         residual_unit = math.ldexp(1.0, largest_exponent - residual_bits)
         steps_per_residual = self._tensor(label_scale / residual_unit)
         sums = torch.zeros(
-            (teacher_block.num_teachers, *half_student_weights.shape),
+            (teacher_block.num_teachers, *halved_student_weights.shape),
             dtype=torch.float64,
             device=self._device,
         )
         for row_range in teacher_block.row_ranges(max_rows=_MAX_ROWS):
             features = self._features[row_range].to(torch.float64)
             residuals = self._residuals(
-                features, row_range=row_range, half_student_weights=half_student_weights
+                features, row_range=row_range, halved_student_weights=halved_student_weights
             )
             whole_residuals = torch.trunc(residuals * steps_per_residual)
             features_by_teacher = features.view((teacher_block.num_teachers, -1, features.shape[1]))
@@ -160,17 +160,19 @@ class GpuSums(RoundSums):
         return sums * (residual_unit / (FEATURE_STEPS * teacher_block.teacher_size))
 
     def _residuals(
-        self, features: Tensor, *, row_range: slice, half_student_weights: Tensor
+        self, features: Tensor, *, row_range: slice, halved_student_weights: Tensor
     ) -> Tensor:
         """Returns labels minus the student's probabilities, float64 `[n, num_labels]`; 0 where a label is unknown.
 
         Args:
             features: the features of n records, whole numbers as doubles, `[n, num_features]`.
             row_range: the rows of these records among all records.
-            half_student_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
+            halved_student_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
         """
         labels = self._labels[row_range]
-        probabilities = (1 + torch.tanh((features @ half_student_weights).to(torch.float32))) * 0.5
+        probabilities = (
+            1 + torch.tanh((features @ halved_student_weights).to(torch.float32))
+        ) * 0.5
         residuals = (labels.to(torch.float32) - probabilities).to(torch.float64)
         if labels.dtype == torch.bool:
             return residuals

@@ -59,11 +59,11 @@ class PublicStudent:
     of their products exactly, as in `ExactMatrix`.
 
     Attributes:
-        half_weights: `[num_features, num_labels]`, half of the weights divided by 2**14, as features are in steps of
+        halved_weights: `[num_features, num_labels]`, half of the weights divided by 2**14, as features are in steps of
             2**-14. They are cut to 38 bits, relative to the length of the longest column.
     """
 
-    half_weights: FloatArray
+    halved_weights: FloatArray
 
     @classmethod
     def from_weights(cls, weights: FloatArray) -> PublicStudent:
@@ -72,11 +72,11 @@ class PublicStudent:
         Args:
             weights: `[num_features, num_labels]`, for features of length 1.
         """
-        half_weights = weights / (2 * FEATURE_STEPS)
-        longest_column = np.linalg.norm(half_weights, axis=0).max()
+        halved_weights = weights / (2 * FEATURE_STEPS)
+        longest_column = np.linalg.norm(halved_weights, axis=0).max()
         shift_bits = _WEIGHT_BITS - int(np.frexp(longest_column)[1])
-        whole_weights = np.trunc(np.ldexp(half_weights, shift_bits))
-        return cls(half_weights=np.ldexp(whole_weights, -shift_bits))
+        whole_weights = np.trunc(np.ldexp(halved_weights, shift_bits))
+        return cls(halved_weights=np.ldexp(whole_weights, -shift_bits))
 
     def residuals(self, features: FloatArray, *, labels: GapLabels) -> Float32Array:
         """Returns labels minus the student's probabilities, float32 `[num_rows, num_labels]`; 0 for unknown labels.
@@ -89,7 +89,7 @@ class PublicStudent:
         num_rows, num_labels = labels.shape
         num_padded_rows = num_rows + -num_rows % _VECTOR_ROWS
         probabilities = np.empty((num_padded_rows, num_labels), dtype=np.float32)
-        probabilities[:num_rows] = features @ self.half_weights
+        probabilities[:num_rows] = features @ self.halved_weights
         probabilities[num_rows:] = 0
         # numpy's tanh takes a fifth of the time of a logistic function: p = (1 + tanh(logit / 2)) / 2.
         np.tanh(probabilities, out=probabilities)

@@ -61,13 +61,15 @@ class CategoryColumn(Column):
         feature if no public cell is missing.
         """
         words = as_texts(cells)
-        categories = import_pyarrow().array(self.categories, import_pyarrow().string())
-        codes = codes_among(words, categories=categories)
+        arrow_categories = import_pyarrow().array(self.categories, import_pyarrow().string())
+        codes = codes_among(words, categories=arrow_categories)
         missing = is_null(cells=words)
         if ((codes < 0) & ~missing).any():
             # Words may be written differently, so they are compared in their canonical form.
             words_in_canonical_form = canonical_words(words, number_notation=cell_notation)
-            canonical_categories = canonical_words(words=categories, number_notation=cell_notation)
+            canonical_categories = canonical_words(
+                words=arrow_categories, number_notation=cell_notation
+            )
             for candidate_words in (
                 words_in_canonical_form,
                 _with_truths_as_numbers(words_in_canonical_form),

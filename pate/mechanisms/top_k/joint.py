@@ -154,9 +154,9 @@ class JointMechanism(TopKMechanism):
         The result is `[q, k]`.
         """
         ranked_indices, falling_counts = falling_order(counts)
-        sequence_classes, class_places = draw_classes(falling_counts, rng)
+        equal_loss_classes, class_places = draw_classes(falling_counts, rng)
         return np.take_along_axis(
-            ranked_indices, sequence_classes.draw_members(class_places, rng), axis=1
+            ranked_indices, equal_loss_classes.draw_members(class_places, rng), axis=1
         )
 
 
@@ -190,13 +190,13 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         self, falling_counts: IntArray, rng: np.random.Generator
     ) -> tuple[JointClasses, IntArray]:
         """Draws a class with a probability in proportion to its weight; arguments and result as in the base class."""
-        sequence_classes = JointClasses.from_counts(falling_counts, k=self.k, splits_ties=True)
+        equal_loss_classes = JointClasses.from_counts(falling_counts, k=self.k, splits_ties=True)
         class_places = self._draw_by_weight(
-            sequence_classes,
-            make_encloser=partial(self._weight_encloser, sequence_classes),
+            equal_loss_classes,
+            make_encloser=partial(self._weight_encloser, equal_loss_classes),
             rng=rng,
         )
-        return sequence_classes, class_places
+        return equal_loss_classes, class_places
 
     def draw_class_of_one(
         self, falling_counts: IntArray, rng: np.random.Generator
@@ -225,15 +225,15 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         @cache
         def all_classes() -> tuple[JointClasses, IntArray]:
             """Returns all classes, and their places in an order that begins with the window."""
-            sequence_classes = JointClasses.from_counts(falling_counts, k=self.k)
-            return sequence_classes, sequence_classes.places_with_window_first(
+            equal_loss_classes = JointClasses.from_counts(falling_counts, k=self.k)
+            return equal_loss_classes, equal_loss_classes.places_with_window_first(
                 likely_sequence_classes
             )
 
         def make_encloser_of_all() -> WeightEncloser:
-            sequence_classes, places_of_all_classes = all_classes()
+            equal_loss_classes, places_of_all_classes = all_classes()
             return self._weight_encloser(
-                sequence_classes, row=0, class_places=places_of_all_classes
+                equal_loss_classes, row=0, class_places=places_of_all_classes
             )
 
         def make_encloser_of_window_and_rest(row: int) -> WeightEncloser:
@@ -249,37 +249,37 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         num_classes_in_window = likely_sequence_classes.losses.shape[1]
         if int(indices_in_long_list.max()) < num_classes_in_window:
             return likely_sequence_classes, indices_in_long_list
-        sequence_classes, places_of_all_classes = all_classes()
-        return sequence_classes, places_of_all_classes[indices_in_long_list]
+        equal_loss_classes, places_of_all_classes = all_classes()
+        return equal_loss_classes, places_of_all_classes[indices_in_long_list]
 
     def _draw_by_weight(
         self,
-        sequence_classes: JointClasses,
+        equal_loss_classes: JointClasses,
         *,
         make_encloser: Callable[[int], WeightEncloser],
         rng: np.random.Generator,
     ) -> IntArray:
         """Draws a class for each of q histograms, with a probability in proportion to its weight; returns its place."""
         return draw_class(
-            log_weights=sequence_classes.log_sizes - self.loss_weight * sequence_classes.losses,
+            log_weights=equal_loss_classes.log_sizes - self.loss_weight * equal_loss_classes.losses,
             make_encloser=make_encloser,
-            log_rounding_error=sequence_classes.log_size_error,
+            log_rounding_error=equal_loss_classes.log_size_error,
             rng=rng,
         )
 
     def _weight_encloser(
-        self, sequence_classes: JointClasses, row: int, *, class_places: IntArray | None = None
+        self, equal_loss_classes: JointClasses, row: int, *, class_places: IntArray | None = None
     ) -> WeightEncloser:
         """Returns the function that encloses the exact weights of the classes of one histogram.
 
         Args:
-            sequence_classes: the classes.
+            equal_loss_classes: the classes.
             row: the row of the histogram.
             class_places: the places in `classes_by_loss` of the classes whose weights are enclosed, in the order of the
                 weights; None for all classes, by rising loss.
         """
-        losses_of_classes = sequence_classes.losses[row].tolist()
-        outcomes_per_class = list(sequence_classes.sizes(row=row))
+        losses_of_classes = equal_loss_classes.losses[row].tolist()
+        outcomes_per_class = list(equal_loss_classes.sizes(row=row))
         if class_places is not None:
             losses_of_classes = [
                 losses_of_classes[class_place] for class_place in class_places.tolist()
@@ -348,8 +348,8 @@ class PermuteAndFlipJointTopK(JointMechanism):
         self, falling_counts: IntArray, rng: np.random.Generator
     ) -> tuple[JointClasses, IntArray]:
         """Draws the class of the sequence with the largest noisy value; arguments and result as in the base class."""
-        sequence_classes = JointClasses.from_counts(falling_counts, k=self.k, splits_ties=True)
-        return sequence_classes, self._draw_among(sequence_classes, rng)
+        equal_loss_classes = JointClasses.from_counts(falling_counts, k=self.k, splits_ties=True)
+        return equal_loss_classes, self._draw_class_per_histogram(equal_loss_classes, rng)
 
     def draw_class_of_one(
         self, falling_counts: IntArray, rng: np.random.Generator
@@ -361,13 +361,13 @@ class PermuteAndFlipJointTopK(JointMechanism):
         """
         num_distinct_counts = 1 + np.count_nonzero(np.diff(falling_counts[0]))
         if self.k * num_distinct_counts <= _MAX_CLASSES:
-            sequence_classes = JointClasses.from_counts(falling_counts, k=self.k)
+            equal_loss_classes = JointClasses.from_counts(falling_counts, k=self.k)
         else:
             self._require_failure_prob()
-            sequence_classes = JointClasses.likely(
+            equal_loss_classes = JointClasses.likely(
                 falling_counts, k=self.k, loss_weight=self.loss_weight
             )
-        return sequence_classes, self._draw_among(sequence_classes, rng)
+        return equal_loss_classes, self._draw_class_per_histogram(equal_loss_classes, rng)
 
     def _require_failure_prob(self) -> None:
         """Raises `InvalidValue` if `failure_prob` does not cover classes that win with a probability below exp(-60)."""
@@ -379,29 +379,31 @@ class PermuteAndFlipJointTopK(JointMechanism):
                 rule = f"{ceil_to_digits(math.exp(log_needed_failure_prob), num_digits=2)} or more"
             raise InvalidValue("failure_prob", self.failure_prob, rule=rule)
 
-    def _draw_among(self, sequence_classes: JointClasses, rng: np.random.Generator) -> IntArray:
+    def _draw_class_per_histogram(
+        self, equal_loss_classes: JointClasses, rng: np.random.Generator
+    ) -> IntArray:
         """Draws the class of the sequence with the largest noisy value of each histogram; returns its place, `[q]`."""
 
         # A class is asked for its size a few times in a row. The sizes of a million classes at once would not fit into
         # memory, so few are kept.
         @lru_cache(8)
         def compute_class_size(row: int, class_place: int) -> int:
-            return next(islice(sequence_classes.sizes(row=row), class_place, None))
+            return next(islice(equal_loss_classes.sizes(row=row), class_place, None))
 
         drawn_noise = draw_largest(
             noise_kind="exponential",
-            log_num_noises=sequence_classes.log_sizes,
+            log_num_noises=equal_loss_classes.log_sizes,
             count_noises=compute_class_size,
             rng=rng,
-            log_rounding_error=sequence_classes.log_size_error,
+            log_rounding_error=equal_loss_classes.log_size_error,
         )
         loss_weight = Fraction(self.loss_weight)
 
         def compute_fraction(row: int, class_place: int) -> Fraction:
-            return -loss_weight * int(sequence_classes.losses[row, class_place])
+            return -loss_weight * int(equal_loss_classes.losses[row, class_place])
 
         values_as_floats_and_fractions = ExactValues(
-            floats=-self.loss_weight * sequence_classes.losses.astype(np.float64),
+            floats=-self.loss_weight * equal_loss_classes.losses.astype(np.float64),
             compute_fraction=compute_fraction,
         )
         return largest_noisy(values_as_floats_and_fractions, drawn_noise, k=1)[:, 0]
