@@ -41,6 +41,8 @@ def column_name(written_name: str) -> str:
     'age (years)'
     """
     visible_name = without_invisible_characters(written_name)
+    # Plain spaces stay as they are written. With a line break, a tab or another blank, each run of blanks becomes one
+    # space, and blanks at both ends are left out.
     has_other_blanks = re.search(r"[^\S ]", visible_name) is not None
     return normalize("NFC", " ".join(visible_name.split()) if has_other_blanks else visible_name)
 
@@ -48,7 +50,7 @@ def column_name(written_name: str) -> str:
 def require_columns(
     setting_name: str, column_names: Sequence[str], required: Iterable[str] = ()
 ) -> None:
-    """Raises `InvalidValue` if two columns have the same name, or a required column is missing.
+    """Raises `InvalidValue` if a column has no name, two have the same name, or a required column is missing.
 
     Args:
         setting_name: the name of the setting that names the table, for messages.
@@ -60,15 +62,15 @@ def require_columns(
         "to_csv(FILE, index=False)"
     )
     occurrences = Counter(column_names)
-    for column_name in column_names:
-        is_unique = bool(column_name.strip()) and occurrences[column_name] == 1
-        require(is_unique, f"{setting_name}.columns", column_name or "''", rule)
-    for column_name in required:
-        if column_name not in occurrences:
+    for name in column_names:
+        is_named_once = bool(name.strip()) and occurrences[name] == 1
+        require(is_named_once, f"{setting_name}.columns", name or "''", rule)
+    for required_name in required:
+        if required_name not in occurrences:
             similar = nearest(
-                column_name, choices=tuple(column_names), least_similarity=_MIN_SIMILARITY
+                required_name, choices=tuple(column_names), least_similarity=_MIN_SIMILARITY
             )
-            raise InvalidValue(setting_name, rule=f"also the column {column_name}{similar}")
+            raise InvalidValue(setting_name, rule=f"also the column {required_name}{similar}")
 
 
 def require_column(
@@ -106,19 +108,19 @@ def as_column_names(setting: str, values: Any) -> tuple[str, ...]:
         values: the value of the setting.
 
     Raises:
-        InvalidValue: the value is not a list of names, or has a name twice.
+        InvalidValue: the value is not a list of names, or two of them are the same name when normalized.
     """
-    listed_names = [as_name(value) for value in values] if isinstance(values, (list, tuple)) else []
-    are_names = isinstance(values, (list, tuple)) and all(
-        isinstance(name, str) for name in listed_names
+    if isinstance(values, (list, tuple)):
+        listed_names = [as_name(value) for value in values]
+        if all(isinstance(name, str) for name in listed_names):
+            normalized_names = tuple(map(column_name, listed_names))
+            if len(set(normalized_names)) == len(normalized_names):
+                return normalized_names
+    rule = (
+        f"a list of columns, each once: '{setting}=[NAME,NAME]'; other numbers that are names "
+        'stand in quotes: "1e3"'
     )
-    if not (are_names and len(set(listed_names)) == len(listed_names)):
-        rule = (
-            f"a list of columns, each once: '{setting}=[NAME,NAME]'; other numbers that are names "
-            'stand in quotes: "1e3"'
-        )
-        raise InvalidValue(setting, values, rule=rule)
-    return tuple(map(column_name, listed_names))
+    raise InvalidValue(setting, values, rule=rule)
 
 
 def as_name(value: Any) -> Any:

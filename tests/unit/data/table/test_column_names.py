@@ -58,6 +58,14 @@ def test_values_other_than_names_are_refused_as_columns(
         replace(table_with_number_names, labels=(wrong_name,))
 
 
+def test_a_name_that_is_listed_twice_in_two_spellings_is_refused(
+    table_with_number_names: Table,
+) -> None:
+    """Two names that differ in a zero-width space alone are one column, so a list of both is refused."""
+    with refused_parameter("data.drop", value=ANY, rule_words="each once"):
+        replace(table_with_number_names, drop=("age", "age\u200b"))
+
+
 class CountingName(str):
     """A column's name that counts how often any such name is compared with another text."""
 
