@@ -46,18 +46,18 @@ class LabelHolders:
     num_teachers: int
 
     @classmethod
-    def from_sets(
+    def from_holders(
         cls,
         label_names: tuple[str, ...],
         label_names_of_holders: Sequence[Collection[str]],
-        teachers_of_holders: Sequence[int],
+        num_teachers_of_holders: Sequence[int],
     ) -> LabelHolders | None:
         """Returns the numbers of holders and teachers of each label; None if every holder has all labels.
 
         Args:
             label_names: the name of each label.
             label_names_of_holders: the names of the labels that each holder has.
-            teachers_of_holders: the number of teachers of each holder.
+            num_teachers_of_holders: the number of teachers of each holder.
         """
         num_holders_of_label = Counter(
             name for names in label_names_of_holders for name in set(names)
@@ -65,8 +65,8 @@ class LabelHolders:
         num_holders = len(label_names_of_holders)
         if all(num_holders_of_label[name] == num_holders for name in label_names):
             return None
-        labels_and_teachers_of_holders = list(
-            zip(label_names_of_holders, teachers_of_holders, strict=True)
+        labels_and_num_teachers_of_holders = list(
+            zip(label_names_of_holders, num_teachers_of_holders, strict=True)
         )
         return cls(
             label_names=label_names,
@@ -74,13 +74,13 @@ class LabelHolders:
             teachers_per_label=tuple(
                 sum(
                     num_teachers
-                    for names, num_teachers in labels_and_teachers_of_holders
+                    for names, num_teachers in labels_and_num_teachers_of_holders
                     if name in names
                 )
                 for name in label_names
             ),
             num_holders=num_holders,
-            num_teachers=sum(teachers_of_holders),
+            num_teachers=sum(num_teachers_of_holders),
         )
 
     def lines(self, *, max_shown: int = _MAX_LABELS_SHOWN) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ class LabelHolders:
             return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
         labels_in_words = [
-            f"{name} ({counted(number=num_teachers, noun='teacher')} of {counted(number=num_holders, noun='holder')})"
+            f"{name} ({counted(num_teachers, 'teacher')} of {counted(num_holders, 'holder')})"
             for num_teachers, num_holders, name in partial_labels[:max_shown]
         ]
         more = (

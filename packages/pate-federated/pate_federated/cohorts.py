@@ -54,12 +54,12 @@ def cohort_of_heads(
         votes_digest=votes_digest,
         queries_digest=queries_digest,
         places=places,
-        label_holders=LabelHolders.from_sets(
+        label_holders=LabelHolders.from_holders(
             label_names,
             label_names_of_holders=[head.known_labels or label_names for head in vote_heads]
             if label_sets is None
             else label_sets,
-            teachers_of_holders=[head.num_teachers for head in vote_heads],
+            num_teachers_of_holders=[head.num_teachers for head in vote_heads],
         ),
         labels_have_gaps=any(head.have_gaps for head in vote_heads),
         num_groups=num_groups,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -34,8 +35,8 @@ from pate.validation import InvalidValue, printable
 
 # The largest number of columns that have a remark of their own.
 _MAX_COLUMNS_SHOWN = 5
-# Days since 1970 from which on dates have more than four digits for the year.
-_LATEST_DAYS = 3e6
+# Days from 1970, about 8,200 years: a column of dates that reaches so far shows its range as numbers.
+_MAX_DAYS_FROM_1970 = 3e6
 # The comment at the beginning of a schema's file.
 _HEADING = """\
 # What the public file says of each column. Change what you know better: a kind (number, date, category), the
@@ -410,12 +411,12 @@ class TableSchema(Preprocessing):
                 `Encoded.num_unknown_and_missing`.
             num_records: the number of rows of the table.
         """
-        num_odd_cells_by_line: dict[str, int] = {}  # the number of such cells
+        counted_lines: list[tuple[int, str]] = []  # the number of such cells, and the remark
         for column, (num_unknown, num_missing) in zip(
             self.columns, num_unknown_and_missing.tolist(), strict=True
         ):
-            is_usual = column.has_missing and num_missing < num_records
-            num_unexpected_missing = 0 if is_usual else num_missing
+            is_missing_usual = column.has_missing and num_missing < num_records
+            num_unexpected_missing = 0 if is_missing_usual else num_missing
             odd_cells_in_words = []
             if num_unknown:
                 odd_cells_in_words.append(f"{num_unknown:,} {_unknown_cells_in_words(column)}")
@@ -425,10 +426,10 @@ class TableSchema(Preprocessing):
                 line = (
                     f"{name}.{column.name}: {num_records:,} cells, {', '.join(odd_cells_in_words)}"
                 )
-                num_odd_cells_by_line[line] = num_unknown + num_unexpected_missing
-        lines = sorted(num_odd_cells_by_line, key=num_odd_cells_by_line.__getitem__, reverse=True)
-        yield from lines[:_MAX_COLUMNS_SHOWN]
-        num_others = len(lines) - _MAX_COLUMNS_SHOWN
+                counted_lines.append((num_unknown + num_unexpected_missing, line))
+        counted_lines.sort(key=itemgetter(0), reverse=True)
+        yield from (line for _, line in counted_lines[:_MAX_COLUMNS_SHOWN])
+        num_others = len(counted_lines) - _MAX_COLUMNS_SHOWN
         if num_others > 0:
             yield f"{name}: {num_others} more columns have such cells"
 
@@ -551,8 +552,8 @@ def _unknown_cells_in_words(column: Column) -> str:
     """Returns a phrase for unknown cells of a column, such as "outside the public range 0 to 9"."""
     if not isinstance(column, NumberColumn):
         return "with a word that the public file does not have"
-    are_days = max(abs(column.min), abs(column.max)) < _LATEST_DAYS
-    if isinstance(column, DateColumn) and are_days:
+    largest_absolute = max(abs(column.min), abs(column.max))
+    if isinstance(column, DateColumn) and largest_absolute < _MAX_DAYS_FROM_1970:
         first_day = np.datetime64(int(column.min // 1), "D")
         last_day = np.datetime64(int(column.max // 1), "D")
         return f"outside the public range {first_day} to {last_day}"

@@ -141,16 +141,19 @@ class Table(TextReader):
     def __post_init__(self) -> None:
         require_count("data.seed", self.seed, minimum=0)
         require_text("data.name", self.name)
-        for name in _PATHS:
-            normalize_field(self, name, at_home(getattr(self, name)))
-        for name in _LISTS:
-            normalize_field(self, name, as_column_names(f"data.{name}", values=getattr(self, name)))
-        for name in ("missing", "uncertain_words"):
-            normalize_field(self, name, as_words(getattr(self, name)))
+        for setting_name in _PATHS:
+            normalize_field(self, setting_name, at_home(getattr(self, setting_name)))
+        for setting_name in _LISTS:
+            column_names = as_column_names(
+                f"data.{setting_name}", values=getattr(self, setting_name)
+            )
+            normalize_field(self, setting_name, column_names)
+        for setting_name in ("missing", "uncertain_words"):
+            normalize_field(self, setting_name, as_words(getattr(self, setting_name)))
         self.reading_of_uncertain_cells.require(self.label_separator)
         self._normalize_group()
-        for name in _SINGLE_NAMES:
-            normalize_field(self, name, as_name(getattr(self, name)))
+        for setting_name in _SINGLE_NAMES:
+            normalize_field(self, setting_name, as_name(getattr(self, setting_name)))
         for setting_name in (*_PATHS, *_SINGLE_NAMES):
             self._normalize_text(setting_name)
         self._require_encodings()
@@ -164,16 +167,18 @@ class Table(TextReader):
 
         No table is opened. The schema's file is read if only that may name labels.
         """
-        paths = {split: getattr(self, split) for split in SPLITS}
+        paths = {split_name: getattr(self, split_name) for split_name in SPLITS}
         if self.path is not None:
             if any(paths.values()) or self.split is None:
                 rule = f"data.split=COLUMN and no other file beside it: {_FILES_RULE}"
                 raise InvalidValue("data.path", self.path, rule=rule)
         else:
-            for split, path in paths.items():
+            for split_name, path in paths.items():
                 if path is None or self.split is not None:
-                    raise InvalidValue(f"data.{split}", path, rule=_FILES_RULE)
-            require_files_apart({split: files_named(str(path)) for split, path in paths.items()})
+                    raise InvalidValue(f"data.{split_name}", path, rule=_FILES_RULE)
+            require_files_apart(
+                {split_name: files_named(str(path)) for split_name, path in paths.items()}
+            )
         labels = self.labels or self.schema_settings.labels
         require(len(labels) > 0, "data.labels", list(labels), _LABELS_RULE)
 
@@ -258,6 +263,8 @@ class Table(TextReader):
         """
         reading = self._source.public_reading
         numbers = [column for column in reading.schema.columns if isinstance(column, NumberColumn)]
+        # `NumberColumn.fit` takes the distance of two numbers as the unit, without a power. Otherwise the unit is 1, or
+        # there is a power.
         names_of_two_valued = [
             column.name for column in numbers if column.power == 1 and column.unit != 1
         ]
@@ -303,17 +310,15 @@ class Table(TextReader):
         cell_notation = source.public_file.spelling(default_spelling=schema.spelling)
         # The cells are read in the notation of these files; the published preprocessing keeps that of the schema.
         spelled_schema = replace(schema, spelling=cell_notation)
-        digest_of_private_cells = CellDigest(
-            cells_are_text=source.table_of_split["private"].is_text
-        )
+        private_cell_hasher = CellDigest(cells_are_text=source.table_of_split["private"].is_text)
         encoded_rows_of_splits = {
-            split: source.read_rows(
-                split,
+            split_name: source.read_rows(
+                split_name,
                 spelled_schema,
                 open_stage=open_stage,
-                cell_hasher=digest_of_private_cells if split == "private" else None,
+                cell_hasher=private_cell_hasher if split_name == "private" else None,
             )
-            for split in SPLITS
+            for split_name in SPLITS
         }
 
         def compute_fingerprints(split_name: str) -> NDArray[np.uint64]:
@@ -330,7 +335,7 @@ class Table(TextReader):
             seed=self.seed,
             notes=self._notes(),
             preprocessing=schema,
-            private_cell_digest=digest_of_private_cells.hexdigest(),
+            private_cell_digest=private_cell_hasher.hexdigest(),
             compute_fingerprints=compute_fingerprints,
         )
 
@@ -345,11 +350,11 @@ class Table(TextReader):
         schema = TableSchema.load(str(self.schema)).without(source.columns_without_features)
         file = source.table_of_split["private"]
         cell_notation = file.spelling(default_spelling=schema.spelling)
-        digest_of_private_cells = CellDigest(cells_are_text=file.is_text)
+        private_cell_hasher = CellDigest(cells_are_text=file.is_text)
         rows = source.read_rows(
             "private",
             schema=replace(schema, spelling=cell_notation),
-            cell_hasher=digest_of_private_cells,
+            cell_hasher=private_cell_hasher,
         )
         record_ids = rows.row_numbers
         if self.id is not None:
@@ -383,7 +388,7 @@ class Table(TextReader):
             label_names=label_names,
             records=private,
             preprocessing=schema,
-            private_cells=digest_of_private_cells.hexdigest(),
+            private_cells=private_cell_hasher.hexdigest(),
             notes=(*self._notes(), *remarks),
             group_unit=Roles(group=owner_columns, id=self.id).group_unit,
         )
@@ -434,8 +439,8 @@ class Table(TextReader):
         if not are_splits or self.path is not None:
             rule = "an encoding, or one for each split: 'data.encoding={private: cp1252, test: utf-16}'"
             raise InvalidValue("data.encoding", dict(self.encoding), rule=rule)
-        for split, encoding in self.encoding.items():
-            require_encoding(f"data.encoding.{split}", encoding)
+        for split_name, encoding in self.encoding.items():
+            require_encoding(f"data.encoding.{split_name}", encoding)
 
     def _require_one_role_for_each_column(self) -> None:
         """Raises `InvalidValue` if two settings name the same column; `group` and `id` may share one."""

@@ -124,7 +124,7 @@ class CanonicalTopK(BoundedRangeTopK):
         ranked_indices, falling_counts = falling_order(counts[None])
         values_of_classes = (
             -self.loss_weight_for(num_counts)
-            * set_classes.losses(falling_counts, loss_share_of_smallest_count=self.gamma)[0]
+            * set_classes.losses(falling_counts, gamma=self.gamma)[0]
         )
         class_probabilities = largest_distribution(
             values_of_classes,
@@ -139,13 +139,12 @@ class CanonicalTopK(BoundedRangeTopK):
             )
         )
         distribution = {}
-        all_ranks = range(num_counts)  # counted from 0
-        for ranks in combinations(all_ranks, self.k):  # rising
-            index_set = tuple(sorted(ranked_indices[0, list(ranks)].tolist()))
-            missing_ranks = [rank for rank in range(self.k) if ranks[rank] != rank]
-            first_missing_rank = missing_ranks[0] if missing_ranks else self.k - 1
-            # Ranks of classes are counted from 1.
-            distribution[index_set] = set_probabilities[first_missing_rank + 1, ranks[-1] + 1]
+        # Ranks are counted from 1, as in the classes, and rise within a set.
+        for ranks in combinations(range(1, num_counts + 1), self.k):
+            index_set = tuple(sorted(ranked_indices[0, np.array(ranks) - 1].tolist()))
+            missing_ranks = [rank for rank in range(1, self.k + 1) if ranks[rank - 1] != rank]
+            first_missing_rank = missing_ranks[0] if missing_ranks else self.k
+            distribution[index_set] = set_probabilities[first_missing_rank, ranks[-1]]
         return distribution
 
     def _draw_sets(
@@ -207,9 +206,7 @@ class CanonicalTopK(BoundedRangeTopK):
             The classes, and the place of the class that was drawn among them, `[1]`.
         """
         if self.noise != "gumbel":
-            set_classes = CanonicalClasses.runs(
-                falling_counts[0], k=self.k, loss_share_of_smallest_count=self.gamma
-            )
+            set_classes = CanonicalClasses.runs(falling_counts[0], k=self.k, gamma=self.gamma)
             return set_classes, self._draw_by_noise(
                 set_classes, falling_counts=falling_counts, rng=rng
             )
@@ -217,9 +214,7 @@ class CanonicalTopK(BoundedRangeTopK):
 
         @cache
         def make_classes_likely_first() -> CanonicalClasses:
-            all_classes = CanonicalClasses.runs(
-                falling_counts[0], k=self.k, loss_share_of_smallest_count=self.gamma
-            )
+            all_classes = CanonicalClasses.runs(falling_counts[0], k=self.k, gamma=self.gamma)
             return all_classes.with_window_first(likely_set_classes)
 
         def make_encloser_of_all() -> WeightEncloser:
@@ -270,9 +265,7 @@ class CanonicalTopK(BoundedRangeTopK):
         self, set_classes: CanonicalClasses, *, falling_counts: IntArray
     ) -> WeightEncloser:
         """Returns the function that encloses the exact weights of the classes of one histogram `[d]`."""
-        losses = set_classes.losses(
-            falling_counts, loss_share_of_smallest_count=Fraction(self.gamma)
-        )
+        losses = set_classes.losses(falling_counts, gamma=Fraction(self.gamma))
         exponents = (
             Fraction(self.loss_weight_for(num_counts=len(falling_counts))) * losses
         ).tolist()
@@ -312,9 +305,7 @@ class CanonicalTopK(BoundedRangeTopK):
         # Fractions are slow, and several classes of a row may need a comparison in fractions.
         @cache
         def compute_exact_losses(row: int) -> NDArray[Any]:
-            return set_classes.losses(
-                falling_counts[row], loss_share_of_smallest_count=Fraction(self.gamma)
-            )
+            return set_classes.losses(falling_counts[row], gamma=Fraction(self.gamma))
 
         loss_weight = Fraction(self.loss_weight_for(num_counts=falling_counts.shape[1]))
 
@@ -322,19 +313,13 @@ class CanonicalTopK(BoundedRangeTopK):
             value: Fraction = -loss_weight * compute_exact_losses(row)[class_index]
             return value
 
-        values_as_floats_and_fractions = ExactValues(
-            floats=values_of_classes, compute_fraction=compute_fraction
-        )
-        return largest_noisy(
-            values_as_floats_and_fractions, drawn_noise, k=1, candidate_mask=has_sets
-        )[:, 0]
+        exact_values = ExactValues(floats=values_of_classes, compute_fraction=compute_fraction)
+        return largest_noisy(exact_values, drawn_noise, k=1, candidate_mask=has_sets)[:, 0]
 
     def _values_of(self, set_classes: CanonicalClasses, falling_counts: IntArray) -> FloatArray:
         """Returns minus the loss of each class, divided by the scale of the noise, as floats: `[q, n]`."""
         loss_weight = self.loss_weight_for(num_counts=falling_counts.shape[1])
-        return -loss_weight * set_classes.losses(
-            falling_counts, loss_share_of_smallest_count=self.gamma
-        )
+        return -loss_weight * set_classes.losses(falling_counts, gamma=self.gamma)
 
     def _likely_classes(self, falling_counts: IntArray) -> CanonicalClasses:
         """Returns the classes of one histogram `[d]` without those whose weight is negligible with Gumbel noise."""
@@ -342,16 +327,14 @@ class CanonicalTopK(BoundedRangeTopK):
         loss_weight = self.loss_weight_for(num_counts=num_ranks)
         if self.gamma < 1:
             return CanonicalClasses.likely(
-                falling_counts,
-                k=self.k,
-                loss_weight=loss_weight,
-                loss_share_of_smallest_count=self.gamma,
+                falling_counts, k=self.k, loss_weight=loss_weight, gamma=self.gamma
             )
-        set_classes = CanonicalClasses.runs(
-            falling_counts, k=self.k, loss_share_of_smallest_count=self.gamma
-        )
-        # There are at most d**k sets.
+        set_classes = CanonicalClasses.runs(falling_counts, k=self.k, gamma=self.gamma)
+        # With gamma = 1 the loss of a set is minus its smallest count. There are at most d**k sets, so all sets whose
+        # smallest count is below `smallest_likely_count` are negligible together.
         log_num_sets = self.k * math.log(num_ranks)
-        smallest_count = falling_counts[self.k - 1] - (LOG_NEGLIGIBLE + log_num_sets) / loss_weight
-        num_likely_classes = int((falling_counts >= smallest_count).sum()) - self.k + 1
+        smallest_likely_count = (
+            falling_counts[self.k - 1] - (LOG_NEGLIGIBLE + log_num_sets) / loss_weight
+        )
+        num_likely_classes = int((falling_counts >= smallest_likely_count).sum()) - self.k + 1
         return set_classes.at(class_indices=slice(num_likely_classes))

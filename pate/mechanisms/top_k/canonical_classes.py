@@ -50,12 +50,12 @@ class CanonicalClasses:
     @lru_cache(maxsize=32)
     def all(cls, num_ranks: int, k: int) -> Self:
         """Returns the class of the set of ranks 1..k, then one for each pair of a first missing and a last rank."""
-        return cls.runs(falling_counts=-np.arange(num_ranks), k=k, loss_share_of_smallest_count=0.5)
+        return cls.runs(falling_counts=-np.arange(num_ranks), k=k, gamma=0.5)
 
     @classmethod
     @lru_cache(maxsize=32)
     def by_worst(cls, num_ranks: int, k: int) -> Self:
-        """Returns one class for each last rank k..`num_ranks` of a set, for `loss_share_of_smallest_count` = 1.
+        """Returns one class for each last rank k..`num_ranks` of a set, for `gamma` = 1.
 
         The loss of a set then depends on the smallest count in the set alone, and not on missing ranks.
         """
@@ -72,14 +72,7 @@ class CanonicalClasses:
         )
 
     @classmethod
-    def likely(
-        cls,
-        falling_counts: IntArray,
-        k: int,
-        *,
-        loss_weight: float,
-        loss_share_of_smallest_count: float,
-    ) -> Self:
+    def likely(cls, falling_counts: IntArray, k: int, *, loss_weight: float, gamma: float) -> Self:
         """Returns the classes of one histogram, without classes of negligible weight.
 
         All sets that are left out weigh together at most exp(-120) times the set of the k largest counts.
@@ -88,7 +81,7 @@ class CanonicalClasses:
             falling_counts: counts in falling order, `[d]`.
             k: the size of a set.
             loss_weight: the factor of losses in the exponent; a set weighs exp(-loss_weight * loss).
-            loss_share_of_smallest_count: the share of the smallest count in the set in the loss, in [0, 1).
+            gamma: the share of the smallest count in the set in the loss, in [0, 1).
         """
         # Blocks of ranks behind rank k, by the deficit of a count, which is the k-th largest count less the count. A
         # block reaches from above one level of the deficit up to the next.
@@ -111,10 +104,8 @@ class CanonicalClasses:
                 k=k,
             )
         # A bound on the weight of all sets with a first missing rank whose last rank is in a block: [k, blocks].
-        smallest_losses = (1 - loss_share_of_smallest_count) * (
-            falling_counts[first_missing_ranks - 1, None] - kth_count
-        )
-        smallest_losses = smallest_losses + loss_share_of_smallest_count * smallest_deficits
+        smallest_losses = (1 - gamma) * (falling_counts[first_missing_ranks - 1, None] - kth_count)
+        smallest_losses = smallest_losses + gamma * smallest_deficits
         log_weights_by_rank_and_block = log_nums_of_sets - loss_weight * smallest_losses
         # Bounds on the weight of each block and all blocks behind it, which fall, and of each first missing rank and
         # all ranks before it, which rise.
@@ -129,7 +120,7 @@ class CanonicalClasses:
         return cls.runs(
             falling_counts=falling_counts,
             k=k,
-            loss_share_of_smallest_count=loss_share_of_smallest_count,
+            gamma=gamma,
             smallest_missing_rank=1 + num_negligible_ranks,
             largest_last_rank=int(block_end_ranks[num_blocks - 1]) if num_blocks else k,
         )
@@ -140,7 +131,7 @@ class CanonicalClasses:
         falling_counts: IntArray,
         k: int,
         *,
-        loss_share_of_smallest_count: float,
+        gamma: float,
         smallest_missing_rank: int = 1,
         largest_last_rank: int | None = None,
     ) -> Self:
@@ -149,20 +140,18 @@ class CanonicalClasses:
         Args:
             falling_counts: counts in falling order, `[d]`.
             k: the size of a set.
-            loss_share_of_smallest_count: the share of the smallest count in the set in the loss. With 0 all last ranks
-                share a class. With 1 all first missing ranks share a class.
+            gamma: the share of the smallest count in the set in the loss. With 0 all last ranks share a class. With 1
+                all first missing ranks share a class.
             smallest_missing_rank: the smallest first missing rank of a class.
             largest_last_rank: the largest last rank of a class; None for d.
         """
-        if loss_share_of_smallest_count == 1:
+        if gamma == 1:
             return cls.by_worst(num_ranks=len(falling_counts), k=k)
         if largest_last_rank is None:
             largest_last_rank = len(falling_counts)
         # Last ranks form runs of equal losses.
         last_counts = falling_counts[k:largest_last_rank]
-        counts_of_last_ranks = (
-            last_counts if loss_share_of_smallest_count > 0 else np.zeros(len(last_counts))
-        )
+        counts_of_last_ranks = last_counts if gamma > 0 else np.zeros(len(last_counts))
         first_ranks_of_runs = np.empty(0, dtype=np.int64)
         if len(counts_of_last_ranks) > 0:
             run_starts = np.flatnonzero(np.diff(counts_of_last_ranks, prepend=np.inf))
@@ -240,27 +229,25 @@ class CanonicalClasses:
             smallest_last_rank - 1 - first_missing_rank, num_chosen
         )
 
-    def losses(self, falling_counts: IntArray, loss_share_of_smallest_count: Any) -> NDArray[Any]:
+    def losses(self, falling_counts: IntArray, gamma: Any) -> NDArray[Any]:
         """Returns the loss of each class, less the loss of the set of the k largest counts: `[..., n]`.
 
         Args:
             falling_counts: counts in falling order, `[..., d]`.
-            loss_share_of_smallest_count: the share of the smallest count in the set in the loss. A `Fraction` makes all
-                losses fractions.
+            gamma: the share of the smallest count in the set in the loss. A `Fraction` makes all losses fractions.
         """
         # The largest count outside the set, and the smallest count in the set, less the k-th largest count.
         kth_counts = falling_counts[..., [self.k - 1]]
         # Ranks are counted from 1, places from 0. A rank 0 stands for a class with any missing rank, whose counts are
-        # not read, as `loss_share_of_smallest_count` is then 1.
+        # not read, as `gamma` is then 1.
         missing_places = np.maximum(self.first_missing_ranks - 1, 0)
         largest_counts_outside_set = falling_counts[..., missing_places] - kth_counts
         smallest_counts_inside_set = falling_counts[..., self.largest_last_ranks - 1] - kth_counts
-        if isinstance(loss_share_of_smallest_count, Fraction):
+        if isinstance(gamma, Fraction):
             largest_counts_outside_set = largest_counts_outside_set.astype(object)
             smallest_counts_inside_set = smallest_counts_inside_set.astype(object)
         return np.asarray(
-            (1 - loss_share_of_smallest_count) * largest_counts_outside_set
-            - loss_share_of_smallest_count * smallest_counts_inside_set
+            (1 - gamma) * largest_counts_outside_set - gamma * smallest_counts_inside_set
         )
 
     def draw_members(self, class_indices: IntArray, rng: np.random.Generator) -> IntArray:

@@ -206,17 +206,15 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         Only a window of likely classes is computed, and all classes only if the uniform number of the draw falls
         outside of the window.
         """
-        likely_sequence_classes = JointClasses.likely(
-            falling_counts, k=self.k, loss_weight=self.loss_weight
-        )
-        make_encloser_of_window = partial(self._weight_encloser, likely_sequence_classes)
+        likely_classes = JointClasses.likely(falling_counts, k=self.k, loss_weight=self.loss_weight)
+        make_encloser_of_window = partial(self._weight_encloser, likely_classes)
         largest_loss = int(falling_counts[0, 0] - falling_counts[0, -1])
-        if likely_sequence_classes.loss_window == (-1, largest_loss):
+        if likely_classes.loss_window == (-1, largest_loss):
             # The window holds all classes.
             class_places = self._draw_by_weight(
-                likely_sequence_classes, make_encloser=make_encloser_of_window, rng=rng
+                likely_classes, make_encloser=make_encloser_of_window, rng=rng
             )
-            return likely_sequence_classes, class_places
+            return likely_classes, class_places
 
         # There are two lists of weights. The short one has the classes in the window and, as last entry, one interval
         # for all others. That interval begins at 0, so no draw ends there: a draw that comes so far goes on with the
@@ -226,9 +224,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         def all_classes() -> tuple[JointClasses, IntArray]:
             """Returns all classes, and their places in an order that begins with the window."""
             equal_loss_classes = JointClasses.from_counts(falling_counts, k=self.k)
-            return equal_loss_classes, equal_loss_classes.places_with_window_first(
-                likely_sequence_classes
-            )
+            return equal_loss_classes, equal_loss_classes.places_with_window_first(likely_classes)
 
         def make_encloser_of_all() -> WeightEncloser:
             equal_loss_classes, places_of_all_classes = all_classes()
@@ -244,11 +240,11 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             )
 
         indices_in_long_list = self._draw_by_weight(
-            likely_sequence_classes, make_encloser=make_encloser_of_window_and_rest, rng=rng
+            likely_classes, make_encloser=make_encloser_of_window_and_rest, rng=rng
         )
-        num_classes_in_window = likely_sequence_classes.losses.shape[1]
+        num_classes_in_window = likely_classes.losses.shape[1]
         if int(indices_in_long_list.max()) < num_classes_in_window:
-            return likely_sequence_classes, indices_in_long_list
+            return likely_classes, indices_in_long_list
         equal_loss_classes, places_of_all_classes = all_classes()
         return equal_loss_classes, places_of_all_classes[indices_in_long_list]
 
@@ -402,11 +398,11 @@ class PermuteAndFlipJointTopK(JointMechanism):
         def compute_fraction(row: int, class_place: int) -> Fraction:
             return -loss_weight * int(equal_loss_classes.losses[row, class_place])
 
-        values_as_floats_and_fractions = ExactValues(
+        exact_values = ExactValues(
             floats=-self.loss_weight * equal_loss_classes.losses.astype(np.float64),
             compute_fraction=compute_fraction,
         )
-        return largest_noisy(values_as_floats_and_fractions, drawn_noise, k=1)[:, 0]
+        return largest_noisy(exact_values, drawn_noise, k=1)[:, 0]
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""

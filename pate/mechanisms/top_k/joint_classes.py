@@ -93,10 +93,12 @@ class JointClasses:
         num_skipped_runs = np.searchsorted(
             negated_counts_of_runs, largest_loss_below_window - position_counts, side="right"
         )
-        run_indices_behind_positions = np.searchsorted(
+        # With the ranks 0..i alone at each position i, the only sequence is 0, 1, …, k - 1, which has its own class. So
+        # the other classes of position i begin in the run that holds rank i + 1.
+        run_indices_of_next_ranks = np.searchsorted(
             rank_run_ends, positions_of_sequence + 1, side="right"
         )
-        first_run_indices = np.maximum(run_indices_behind_positions, num_skipped_runs)
+        first_run_indices = np.maximum(run_indices_of_next_ranks, num_skipped_runs)
         # One class for each position and each of its runs.
         num_runs_by_position = np.maximum(end_run_indices - first_run_indices, 0)
         sequence_positions = np.repeat(positions_of_sequence, num_runs_by_position)
@@ -108,8 +110,8 @@ class JointClasses:
         first_ranks = np.maximum(rank_run_starts[run_indices], sequence_positions + 1)
         end_ranks = rank_run_ends[run_indices]
         # The number of sequences up to a loss is a product of k factors, one for each position: the number of ranks
-        # that the loss allows there, less the ranks used before. A class (i, first, last) raises the i-th factor from
-        # first - i to last - i, so it adds a share (last - first) / (first - i) to the number. The first class begins
+        # that the loss allows there, less the ranks used before. A class (i, first, end) raises the i-th factor from
+        # first - i to end - i, so it adds a share (end - first) / (first - i) to the number. The first class begins
         # with exp(log_num_below_window) sequences.
         log_growth_factors = np.append(
             log_num_below_window,
@@ -205,17 +207,18 @@ class JointClasses:
             position = int(self.positions[class_index])
             first_rank = int(self.first_ranks[class_index])
             end_rank = int(self.end_ranks[class_index])
+            # The division is exact: `num_so_far` is a product that has the factor first_rank - position.
             size = num_so_far * (end_rank - first_rank) // (first_rank - position)
             yield size
             num_so_far += size
 
-    def places_with_window_first(self, likely_sequence_classes: Self) -> IntArray:
-        """Returns the places in `classes_by_loss` of all classes of one histogram, `[n]`: first of those in a window.
+    def places_with_window_first(self, likely_classes: Self) -> IntArray:
+        """Returns the places in `classes_by_loss` of all classes of one histogram, `[n]`: first those in a window.
 
         Args:
-            likely_sequence_classes: the classes in the window.
+            likely_classes: the classes in the window.
         """
-        low, high = likely_sequence_classes.loss_window
+        low, high = likely_classes.loss_window
         is_in_window = (self.losses[0] > low) & (self.losses[0] <= high)
         is_in_window |= self.classes_by_loss[0] == 0
         return np.argsort(~is_in_window, kind="stable")

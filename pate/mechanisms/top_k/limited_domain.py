@@ -99,12 +99,10 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         def compute_fraction(row: int, place: int) -> Fraction:
             return Fraction(noiseless_heights[row, place].item()) / exact_noise_scale
 
-        values_as_floats_and_fractions = ExactValues(
+        exact_values = ExactValues(
             floats=noiseless_heights / self.noise_scale, compute_fraction=compute_fraction
         )
-        places_by_noisy_height = largest_noisy(
-            values_as_floats_and_fractions, drawn_noise, k=self.k
-        )
+        places_by_noisy_height = largest_noisy(exact_values, drawn_noise, k=self.k)
         return _cut_at_bottom(np.take_along_axis(candidate_indices, places_by_noisy_height, axis=1))
 
     def distribution_of(self, counts: IntArray) -> Distribution:

@@ -19,6 +19,6 @@ def largest_noisy_counts(
         k: the number of indices.
         rng: draws the noise.
     """
-    values_as_floats_and_fractions = ExactValues.scaled(counts, noise_scale=noise_scale)
+    exact_values = ExactValues.scaled(counts, noise_scale=noise_scale)
     drawn_noise = draw_noise(noise_kind=noise_kind, shape=counts.shape, rng=rng)
-    return largest_noisy(values_as_floats_and_fractions, drawn_noise, k=k)
+    return largest_noisy(exact_values, drawn_noise, k=k)

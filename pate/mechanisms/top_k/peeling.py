@@ -153,13 +153,11 @@ class SubsetPeeling(Parameters):
         """
         # One Gumbel variable for each index decides all picks.
         noise_scales = self.noise_scale * np.sqrt(np.maximum(pick_counts, 1))
-        values_as_floats_and_fractions = ExactValues.scaled(
-            counts, noise_scale=noise_scales[:, None]
-        )
+        exact_values = ExactValues.scaled(counts, noise_scale=noise_scales[:, None])
         drawn_noise = draw_noise(noise_kind="gumbel", shape=counts.shape, rng=rng)
         max_picks = max(1, int(pick_counts.max()))
         indices_by_noisy_count = largest_noisy(
-            values_as_floats_and_fractions, drawn_noise, k=max_picks, candidate_mask=candidate_masks
+            exact_values, drawn_noise, k=max_picks, candidate_mask=candidate_masks
         )
         is_among_picks = np.arange(max_picks) < pick_counts[:, None]
         is_picked = np.zeros(counts.shape, dtype=np.bool_)

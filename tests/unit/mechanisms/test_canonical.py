@@ -45,12 +45,8 @@ def four_partitions(falling_counts: np.ndarray, k: int) -> list[CanonicalClasses
     return [
         CanonicalClasses.all(num_ranks=num_ranks, k=k),
         CanonicalClasses.by_worst(num_ranks=num_ranks, k=k),
-        CanonicalClasses.likely(
-            falling_counts, k=k, loss_weight=0.01, loss_share_of_smallest_count=0.0
-        ),
-        CanonicalClasses.likely(
-            falling_counts, k=k, loss_weight=0.01, loss_share_of_smallest_count=0.5
-        ),
+        CanonicalClasses.likely(falling_counts, k=k, loss_weight=0.01, gamma=0.0),
+        CanonicalClasses.likely(falling_counts, k=k, loss_weight=0.01, gamma=0.5),
     ]
 
 
@@ -107,14 +103,10 @@ def test_classes_that_weigh_nothing_are_left_out(loss_weight: float, gamma: floa
     """
     falling_counts = -np.sort(-np.random.default_rng(2).integers(low=0, high=3_000, size=400))
     every = CanonicalClasses.all(num_ranks=400, k=8)
-    likely = CanonicalClasses.likely(
-        falling_counts, k=8, loss_weight=loss_weight, loss_share_of_smallest_count=gamma
-    )
+    likely = CanonicalClasses.likely(falling_counts, k=8, loss_weight=loss_weight, gamma=gamma)
 
     def log_weights_of(classes: CanonicalClasses) -> FloatArray:
-        losses = classes.losses(
-            falling_counts=falling_counts[None], loss_share_of_smallest_count=gamma
-        )[0]
+        losses = classes.losses(falling_counts=falling_counts[None], gamma=gamma)[0]
         return np.asarray(classes.log_nums_of_sets - loss_weight * losses)
 
     total_log_weight = np.logaddexp.reduce(log_weights_of(every))

@@ -236,10 +236,10 @@ def test_holders_with_some_of_the_asked_labels_are_counted(tmp_path: Path) -> No
 
 def test_the_card_names_labels_of_few_teachers_first() -> None:
     """The card names the labels that not every holder has, those with the fewest teachers first."""
-    label_holders = LabelHolders.from_sets(
+    label_holders = LabelHolders.from_holders(
         label_names=("a", "b", "c"),
         label_names_of_holders=[("a", "b"), ("c", "a")],
-        teachers_of_holders=[3, 5],
+        num_teachers_of_holders=[3, 5],
     )
     assert label_holders is not None
     assert (label_holders.holders_per_label, label_holders.teachers_per_label) == (
