@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,16 +156,21 @@ def by_rank(
     """
     laws_of_sorted: dict[tuple[int, ...], Distribution] = {}
 
+    @cache  # Most histograms have the same outcomes by rank, and there are few orders of labels.
+    def labeled_outcomes(
+        outcomes: tuple[Any, ...], label_of_rank: tuple[int, ...]
+    ) -> tuple[Any, ...]:
+        return tuple(relabel_outcome(outcome, list(label_of_rank)) for outcome in outcomes)
+
     def distribution_over_labels(histogram: IntArray) -> Distribution:
         counts = histogram.tolist()
         falling = tuple(sorted(counts, reverse=True))
         if falling not in laws_of_sorted:
             laws_of_sorted[falling] = distribution(np.array(falling))
+        law = laws_of_sorted[falling]
         # The sort is stable, so the lowest index of tied counts comes first.
-        labels = sorted(range(len(counts)), key=counts.__getitem__, reverse=True)
-        return {
-            relabel_outcome(outcome, labels): p for outcome, p in laws_of_sorted[falling].items()
-        }
+        label_of_rank = tuple(sorted(range(len(counts)), key=counts.__getitem__, reverse=True))
+        return dict(zip(labeled_outcomes(tuple(law), label_of_rank), law.values(), strict=True))
 
     return distribution_over_labels
 
