@@ -25,14 +25,14 @@ _POINTS_AT_ONCE = 4096
 # The relative slack of the search in boxes, and of that in a winner's trees.
 _BOX_SEARCH_SLACK = 3e-5
 _WINNER_SEARCH_SLACK = 1e-4
-# At most so many steps use one cover.
+# At most so many further steps use the cover that a search has found.
 _LARGEST_STEPS_PER_COVER = 12
 
 _Node = Box | Pair
 
 
 def box_step(grid: LossGrid, box: Box, *, negligible_delta: float) -> CompositionStep:
-    """Returns the composition step of the two-point pairs in a box; `composition_step` explains the arguments."""
+    """Returns the composition step of the two-point pairs in a box; see `exact_steps.composition_step`."""
     return _CoveredStep(
         grid,
         roots=(box,),
@@ -48,7 +48,7 @@ def box_step(grid: LossGrid, box: Box, *, negligible_delta: float) -> Compositio
 def winner_step(
     grid: LossGrid, winner_pairs: WinnerPairs, *, negligible_delta: float
 ) -> CompositionStep:
-    """Returns the composition step of a winner, whose trees have many leaves; see `composition_step`."""
+    """Returns the composition step of a winner, whose trees have many leaves; see `exact_steps.composition_step`."""
     # A pair has many outcomes, whose sum has a rounding error of its own.
     rounding_of_sum = 2 * grid.padding(winner_pairs.largest_loss) * 2.0**-52
     return _CoveredStep(
@@ -70,12 +70,12 @@ class _WeightedSums(NamedTuple):
     windows of the padded values, each of which is V shifted by a number of grid points.
     """
 
-    window_starts: IntArray  # the index in the padded values at which each window starts, `[W]`
-    # the weight of each window in the expectation of each pair, `[S, W]`
-    weights_by_pair_and_window: FloatArray
-    prob_beyond_points: (
-        FloatArray  # the probability that leads left of all points, where V is 1, `[S, 1]`
-    )
+    # The index in the padded values at which each window starts, `[W]`.
+    window_starts: IntArray
+    # The weight of each window in the expectation of each pair, `[S, W]`.
+    weights: FloatArray
+    # The probability that leads left of all points, where V is 1, `[S, 1]`.
+    prob_beyond_points: FloatArray
 
 
 class _CoveredStep:
@@ -142,9 +142,10 @@ class _CoveredStep:
         return np.minimum(best_at_points * self._rounding_factor, 1.0)
 
     def _search(self, padded_deltas: FloatArray) -> FloatArray:
-        """Searches the trees from their roots, stores the nodes where it stops, and returns the new values V, `[size]`.
+        """Searches the trees from their roots, stores the nodes where it stops, and returns the new values V.
 
-        The value at a point is the largest expectation of V(x - loss) of all pairs, or a little more.
+        The new values are `[num_points]`. The value at a point is the largest expectation of V(x - loss) of all pairs,
+        or a little more.
 
         Args:
             padded_deltas: the values V on the padded grid.
@@ -153,36 +154,34 @@ class _CoveredStep:
         attained_at_points = self._largest_expectations(
             weighted_sums=self._leaf_sums, padded_deltas=padded_deltas
         )
-        largest_skipped = (
-            attained_at_points * (1 + self._relative_search_slack) + self._negligible_delta
-        )
+        largest_undivided = self._largest_undivided(attained_at_points)
         best_at_points = attained_at_points.copy()
         open_nodes: list[_Node] = [*self._roots]
         loss_shifts_of_inner_nodes: list[Shifts] = []
         loss_shifts_of_leaves: list[Shifts] = []
         while open_nodes:
-            pair_or_box = open_nodes.pop()
-            loss_shifts = self._shifts(pair_or_box)
-            is_leaf = not pair_or_box.dominated_pairs
+            node = open_nodes.pop()
+            loss_shifts = self._shifts(node)
+            is_leaf = not node.dominated_pairs
             if is_leaf and self._defers_leaves:
                 loss_shifts_of_leaves.append(loss_shifts)
                 continue
-            weighted_deltas_of_losses = [
-                self._grid.shifted(padded_deltas, self._num_padding, shift=loss_shift)
-                for loss_shift in loss_shifts
-            ]
-            # the sum of P(loss) V(x - loss)
-            expectations_at_points = reduce(np.add, weighted_deltas_of_losses)
-            if not is_leaf and (expectations_at_points > largest_skipped).any():
-                open_nodes += pair_or_box.dominated_pairs
+            # The sum of P(loss) V(x - loss).
+            expectations_at_points = reduce(
+                np.add,
+                (
+                    self._grid.shifted(padded_deltas, self._num_padding, shift=shift)
+                    for shift in loss_shifts
+                ),
+            )
+            if not is_leaf and (expectations_at_points > largest_undivided).any():
+                open_nodes += node.dominated_pairs
                 continue
             np.maximum(best_at_points, expectations_at_points, out=best_at_points)
             if is_leaf:
                 loss_shifts_of_leaves.append(loss_shifts)
                 np.maximum(attained_at_points, expectations_at_points, out=attained_at_points)
-                largest_skipped = (
-                    attained_at_points * (1 + self._relative_search_slack) + self._negligible_delta
-                )
+                largest_undivided = self._largest_undivided(attained_at_points)
             else:
                 loss_shifts_of_inner_nodes.append(loss_shifts)
         self._leaf_sums = self._weighted_sums(loss_shifts_of_leaves)
@@ -196,19 +195,27 @@ class _CoveredStep:
             )
         return best_at_points
 
-    def _shifts(self, pair_or_box: _Node) -> Shifts:
+    def _largest_undivided(self, attained_at_points: FloatArray) -> FloatArray:
+        """Returns the largest expectations with which a node is not divided, `[num_points]`.
+
+        Args:
+            attained_at_points: what the leaves seen so far attain, `[num_points]`.
+        """
+        return attained_at_points * (1 + self._relative_search_slack) + self._negligible_delta
+
+    def _shifts(self, node: _Node) -> Shifts:
         """Returns the shifts of V by all privacy losses of a node's pair, from a cache.
 
         An infinite loss shifts left of all points, where V is 1.
         """
-        if pair_or_box not in self._shifts_of_node:
-            self._shifts_of_node[pair_or_box] = self._shifts_of(pair_or_box, self._grid)
-        return self._shifts_of_node[pair_or_box]
+        if node not in self._shifts_of_node:
+            self._shifts_of_node[node] = self._shifts_of(node, self._grid)
+        return self._shifts_of_node[node]
 
     def _largest_expectations(
         self, weighted_sums: list[_WeightedSums], padded_deltas: FloatArray
     ) -> FloatArray:
-        """Returns the largest expectation of V(x - loss) of all given pairs at each point x of the grid, `[size]`.
+        """Returns the largest expectation of V(x - loss) of all given pairs at each point x, `[num_points]`.
 
         Args:
             weighted_sums: the expectations as matrix products, for a batch of pairs each.
@@ -221,14 +228,14 @@ class _CoveredStep:
         for sums_of_batch in weighted_sums:
             for start in range(0, num_points, _POINTS_AT_ONCE):
                 chunk = slice(start, start + _POINTS_AT_ONCE)
-                expectations_by_pair_and_point = (
-                    sums_of_batch.weights_by_pair_and_window
-                    @ windows[sums_of_batch.window_starts, chunk]
+                # Of each pair at each point of the chunk.
+                expectations = (
+                    sums_of_batch.weights @ windows[sums_of_batch.window_starts, chunk]
                     + sums_of_batch.prob_beyond_points
                 )
                 np.maximum(
                     largest_expectations[chunk],
-                    expectations_by_pair_and_point.max(axis=0),
+                    expectations.max(axis=0),
                     out=largest_expectations[chunk],
                 )
         return largest_expectations
@@ -264,25 +271,23 @@ class _CoveredStep:
         window_of_whole_steps = {
             whole_steps: window for window, whole_steps in enumerate(whole_steps_of_windows)
         }
-        weights_by_pair_and_window = np.zeros(
-            (len(loss_shifts_of_pairs), len(whole_steps_of_windows))
-        )
+        weights = np.zeros((len(loss_shifts_of_pairs), len(whole_steps_of_windows)))
         prob_beyond_points = np.zeros((len(loss_shifts_of_pairs), 1))
         for index, loss_shifts in enumerate(loss_shifts_of_pairs):
             for shift in loss_shifts:
                 if shift.whole_steps <= -self._grid.num_points:  # left of all points V is 1
                     prob_beyond_points[index] += shift.lower_point_weight
                 else:
-                    weights_by_pair_and_window[index, window_of_whole_steps[shift.whole_steps]] += (
+                    weights[index, window_of_whole_steps[shift.whole_steps]] += (
                         shift.lower_point_weight
                     )
-                    weights_by_pair_and_window[
-                        index, window_of_whole_steps[shift.whole_steps + 1]
-                    ] += shift.upper_point_weight
+                    weights[index, window_of_whole_steps[shift.whole_steps + 1]] += (
+                        shift.upper_point_weight
+                    )
         window_starts = np.array(whole_steps_of_windows, dtype=np.int64) + self._num_padding
         return _WeightedSums(
             window_starts=window_starts,
-            weights_by_pair_and_window=weights_by_pair_and_window,
+            weights=weights,
             prob_beyond_points=prob_beyond_points,
         )
 

@@ -23,7 +23,7 @@ import numpy as np
 from pate.array_types import FloatArray
 
 CompositionStep = Callable[[FloatArray], FloatArray]
-"""A step from the values V on a grid, `[size]`, to the new values there."""
+"""A step from the values V on a grid, `[num_points]`, to the new values there."""
 
 STEP_ROUNDING = 2.0**-46
 """The relative amount by which a step raises its values: 128 units of 2**-53. Rounding errors are at most 72 units."""

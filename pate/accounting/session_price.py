@@ -7,8 +7,9 @@ P[Bin(n, q) < tau], its *overrun* (Cohen & Lyu 2023, Theorem B.4). The price is 
     by accesses    The composition of n accesses, each epsilon-DP, at delta - overrun, for the best n.
 
     by play        The delta that the strongest adversary reaches in a session of n accesses. A dynamic program over
-                   the number of remaining hits and the privacy loss so far computes that delta. The bound is within a
-                   relative 1e-3 of the truth. Its computation takes long for many hits
+                   the number of remaining hits and the privacy loss so far computes that delta. With one
+                   counter of hits, the bound wastes at most a thousandth of delta, on the overrun, and 1e-4 of the
+                   epsilon by accesses, on a bisection. Its computation takes long for many hits
                    (docs/proofs/target_charging.md).
 """
 
@@ -44,7 +45,7 @@ _OVERRUN_SHARE = 1e-3
 _LARGEST_WORK_OF_PLAY = 600_000
 # By play: the largest epsilon of an access.
 _LARGEST_EPSILON = 30.0
-# By play: the bisection ends when its ends differ by this share of the first epsilon.
+# By play: the bisection ends when its ends differ by this share of the epsilon by accesses.
 _PLAY_TOLERANCE = 1e-4
 # The relative rounding error of a loss, and for each access that of products and sums of numbers >= 0.
 _ROUNDING = 2.0**-44
@@ -144,8 +145,15 @@ def _adversary_calls(access_epsilon: float, smallest_hit_prob: float) -> list[_A
     largest_surplus = min(
         rise * smallest_hit_prob, -math.expm1(-access_epsilon) * (1 - smallest_hit_prob)
     )
-    polygon_corners = [(1.0, 0.0), (smallest_hit_prob, 0.0), (smallest_hit_prob, largest_surplus)]
-    polygon_corners.append((smallest_hit_prob + largest_surplus, -largest_surplus))
+    # Let f and f' be the probabilities of a hit on the two neighbors. The rules are: f, f' >= q; f and f' differ by at
+    # most a factor of e^epsilon, and so do 1 - f and 1 - f' (docs/proofs/target_charging.md, "The best play"). The
+    # corners are pairs (f, f' - f).
+    polygon_corners = [
+        (1.0, 0.0),
+        (smallest_hit_prob, 0.0),
+        (smallest_hit_prob, largest_surplus),
+        (smallest_hit_prob + largest_surplus, -largest_surplus),
+    ]
     if smallest_hit_prob < not_prior_hit_prob:
         polygon_corners += [
             (not_prior_hit_prob, rise * not_prior_hit_prob),
@@ -155,7 +163,8 @@ def _adversary_calls(access_epsilon: float, smallest_hit_prob: float) -> list[_A
     def split(prob_on_first: float, surplus_on_second: float) -> tuple[float, float]:
         """Splits one outcome into two, with the likelihood ratios e^epsilon and e^-epsilon.
 
-        Returns the probabilities of both on the first neighbor.
+        Returns the probabilities u and d of both on the first neighbor. They solve u + d = `prob_on_first` and
+        e^-epsilon u + e^epsilon d = `prob_on_first` + `surplus_on_second`.
 
         Args:
             prob_on_first: the probability of the outcome on the first neighbor.
@@ -217,23 +226,23 @@ def best_play_delta(
     rounding = _ROUNDING * (np.abs(losses) + target_epsilon)
     loss_beyond_epsilon = losses - target_epsilon + rounding
     deltas_after_last = -np.expm1(-np.maximum(loss_beyond_epsilon, 0.0))
-    # V by the number of remaining hits and the loss, [target_hits + 1, 2 num_accesses + 3]
-    deltas_by_hits_left_and_loss = np.tile(deltas_after_last, (target_hits + 1, 1))
+    # V(h, i) for h from 0 on and i from -num_accesses - 1 on, [target_hits + 1, 2 num_accesses + 3]
+    values = np.tile(deltas_after_last, (target_hits + 1, 1))
     adversary_calls = _adversary_calls(
         access_epsilon=target.epsilon, smallest_hit_prob=target.hit_prob
     )
     for _ in range(num_accesses):
-        best_deltas = deltas_by_hits_left_and_loss[1:, 1:-1].copy()
-        deltas_after_rise = deltas_by_hits_left_and_loss[:, 2:]
-        deltas_after_fall = deltas_by_hits_left_and_loss[:, :-2]
+        best_values = values[1:, 1:-1].copy()
+        values_after_rise = values[:, 2:]
+        values_after_fall = values[:, :-2]
         for call in adversary_calls:
-            deltas_of_call = call.prob_hit_raises_loss * deltas_after_rise[:-1]
-            deltas_of_call += call.prob_hit_lowers_loss * deltas_after_fall[:-1]
-            deltas_of_call += call.prob_miss_raises_loss * deltas_after_rise[1:]
-            deltas_of_call += call.prob_miss_lowers_loss * deltas_after_fall[1:]
-            np.maximum(best_deltas, deltas_of_call, out=best_deltas)
-        deltas_by_hits_left_and_loss[1:, 1:-1] = best_deltas
-    delta_at_start = float(deltas_by_hits_left_and_loss[target_hits, index_of_no_loss])
+            values_of_call = call.prob_hit_raises_loss * values_after_rise[:-1]
+            values_of_call += call.prob_hit_lowers_loss * values_after_fall[:-1]
+            values_of_call += call.prob_miss_raises_loss * values_after_rise[1:]
+            values_of_call += call.prob_miss_lowers_loss * values_after_fall[1:]
+            np.maximum(best_values, values_of_call, out=best_values)
+        values[1:, 1:-1] = best_values
+    delta_at_start = float(values[target_hits, index_of_no_loss])
     return delta_at_start * (1 + num_accesses * _ROUNDING)
 
 
@@ -285,7 +294,7 @@ def best_session_price(
         InvalidValue: `failure_prob` is at least `target_delta / num_counters`.
     """
     require_kind("target", value=target, kind=QTarget, rule="a QTarget")
-    hits_that_end_session = require_count("target_hits", target_hits)
+    target_hits = require_count("target_hits", target_hits)
     require_probability("target_delta", target_delta)
     require_count("num_counters", num_counters)
     require_non_negative("failure_prob", failure_prob)
@@ -296,7 +305,7 @@ def best_session_price(
     split = _best_split(
         access_epsilon=target.epsilon,
         smallest_hit_prob=target.hit_prob,
-        target_hits=hits_that_end_session,
+        target_hits=target_hits,
         target_delta=delta_of_counter,
     )
     epsilon = split.epsilon
@@ -304,7 +313,7 @@ def best_session_price(
         epsilon = _best_play(
             access_epsilon=target.epsilon,
             smallest_hit_prob=target.hit_prob,
-            target_hits=hits_that_end_session,
+            target_hits=target_hits,
             target_delta=delta_of_counter,
             known_epsilon_bound=split.epsilon,
         )

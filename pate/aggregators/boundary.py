@@ -53,14 +53,14 @@ class Calls:
     Every query has the same n possible outcomes. The boundary is one more outcome, which is a hit.
 
     Attributes:
-        outcome_probs_of_queries: float64 `[Q, n]`, the probability of each outcome of each query; a row sums to 1.
+        outcome_probs: float64 `[Q, n]`, the probability of each outcome of each query; a row sums to 1.
         make_encloser: takes the index of a query, and returns the function that encloses the weights of its n
             outcomes, from which the outcome is drawn exactly.
         answers_to: a function that takes one outcome for each query, int `[Q]`, and returns the `Answers`. Outcome n,
             the boundary, is no answer.
     """
 
-    outcome_probs_of_queries: FloatArray
+    outcome_probs: FloatArray
     make_encloser: Callable[[int], WeightEncloser]
     answers_to: Callable[[IntArray], Answers]
 
@@ -92,11 +92,9 @@ class BoundaryAggregator(TargetChargedAggregator):
             num_teachers: the number of teachers.
             prior: not read.
         """
-        outcome_probs = self._outcome_probs(counts=votes, num_teachers=num_teachers)
-        boundary_probs = outcome_probs[:, -1]
-        return np.asarray(boundary_probs)
+        return np.asarray(self._probs_with_boundary(votes, num_teachers=num_teachers)[:, -1])
 
-    def _outcome_probs(self, counts: NDArray[np.integer], *, num_teachers: int) -> FloatArray:
+    def _probs_with_boundary(self, counts: NDArray[np.integer], *, num_teachers: int) -> FloatArray:
         """Returns the probability of each outcome, with the boundary last, `[num_queries, num_outcomes + 1]`.
 
         Args:
@@ -104,7 +102,7 @@ class BoundaryAggregator(TargetChargedAggregator):
             num_teachers: the number of teachers.
         """
         calls = self._calls(np.asarray(counts, dtype=np.int64), num_teachers)
-        return charging.boundary_distribution(calls.outcome_probs_of_queries)
+        return charging.boundary_distribution(calls.outcome_probs)
 
     def _ask(
         self,
@@ -117,14 +115,13 @@ class BoundaryAggregator(TargetChargedAggregator):
     ) -> Round:
         """Draws one outcome for each query of a round; see `TargetChargedAggregator._ask`."""
         calls = self._calls(counts, num_teachers)
-        boundary_index = calls.outcome_probs_of_queries.shape[1]
+        boundary_index = calls.outcome_probs.shape[1]
 
         def make_encloser_with_boundary(query_index: int) -> WeightEncloser:
             return boundary_encloser(enclose_weights=calls.make_encloser(query_index))
 
-        outcome_probs_with_boundary = charging.boundary_distribution(calls.outcome_probs_of_queries)
         outcome_indices = draw_index(
-            approximate_weights=outcome_probs_with_boundary,
+            approximate_weights=charging.boundary_distribution(calls.outcome_probs),
             lazy_uniforms=lazy_uniforms[:, 0],
             make_encloser=make_encloser_with_boundary,
         )
@@ -206,7 +203,8 @@ class BoundaryMax(BoundaryAggregator):
         The result `[num_labels + 1]` has the probability of each label, and last that of the boundary, a hit that names
         no label.
         """
-        return np.asarray(self._outcome_probs(counts=np.asarray(votes)[None], num_teachers=0)[0])
+        # The exponential mechanism does not read the number of teachers.
+        return np.asarray(self._probs_with_boundary(np.asarray(votes)[None], num_teachers=0)[0])
 
     def _calls(self, counts: IntArray, num_teachers: int) -> Calls:
         """Returns the distributions over the labels, one for each row of counts `[num_queries, num_labels]`.
@@ -226,7 +224,7 @@ class BoundaryMax(BoundaryAggregator):
             )
 
         return Calls(
-            outcome_probs_of_queries=softmax(counts / self.selection_scale, axis=1),
+            outcome_probs=softmax(counts / self.selection_scale, axis=1),
             make_encloser=make_encloser,
             answers_to=answers_to,
         )
@@ -329,18 +327,17 @@ class BoundaryTopK(BoundaryAggregator):
         The outcomes are the sets of labels that may be released, "refused", and "boundary".
         """
         vote_ranking = VoteRanking.from_counts(np.asarray(votes, dtype=np.int64)[None])
-        outcome_probs_with_boundary = self._outcome_probs(
-            counts=np.asarray(votes)[None], num_teachers=num_teachers
-        )
-        probabilities_of_outcomes = outcome_probs_with_boundary[0].tolist()
+        probs_with_boundary = self._probs_with_boundary(
+            np.asarray(votes)[None], num_teachers=num_teachers
+        )[0].tolist()
         distribution: dict[tuple[int, ...] | str, float] = {
-            "refused": probabilities_of_outcomes[-2],
-            "boundary": probabilities_of_outcomes[-1],
+            "refused": probs_with_boundary[-2],
+            "boundary": probs_with_boundary[-1],
         }
         candidates = self.release_step.gap_selection(
             num_labels=len(votes), num_teachers=num_teachers
         ).candidates
-        for k, probability in zip(candidates, probabilities_of_outcomes[:-2], strict=True):
+        for k, probability in zip(candidates, probs_with_boundary[:-2], strict=True):
             top_labels = np.flatnonzero(vote_ranking.top(np.array([k]))[0])
             distribution[tuple(top_labels.tolist())] = probability
         return distribution
@@ -400,7 +397,7 @@ class BoundaryTopK(BoundaryAggregator):
             return Answers(labels=vote_ranking.top(selected_k), answered=answered)
 
         return Calls(
-            outcome_probs_of_queries=np.concatenate(
+            outcome_probs=np.concatenate(
                 [selection_probs * pass_probs_of_candidates, refusal_probs], axis=1
             ),
             make_encloser=make_encloser,

@@ -110,8 +110,8 @@ class ClippedMoments:
             residuals: `[num_teachers, num_labels]`, labels minus probabilities.
             teacher_weights: `[num_teachers]` in [0, 1], the weight of each teacher, or one number for all.
         """
-        factor_of_teacher = self._clip_factors(residuals) * teacher_weights * self._residual_steps
-        whole_residuals = residuals * factor_of_teacher[:, None]
+        factors = self._clip_factors(residuals) * teacher_weights * self._residual_steps
+        whole_residuals = residuals * factors[:, None]
         np.trunc(whole_residuals, out=whole_residuals)
         # The product is exact in any order; this order is the fastest.
         products = whole_residuals.T @ features.astype(np.float64, copy=False)
@@ -132,8 +132,8 @@ class ClippedMoments:
             teacher_weights: `[num_teachers]` in [0, 1], the weight of each teacher, or one number for all.
         """
         num_teachers, num_records, num_labels = residuals.shape
-        weight_of_teacher = np.broadcast_to(teacher_weights, num_teachers)
-        weighted_residuals = residuals / num_records * weight_of_teacher[:, None, None]
+        teacher_weights = np.broadcast_to(teacher_weights, num_teachers)
+        weighted_residuals = residuals / num_records * teacher_weights[:, None, None]
         # [num_teachers, n, num_features]
         float64_features = features.astype(np.float64, copy=False)
         # |sum_i f_i r_i^T|^2 = sum_ij (f_i . f_j) (r_i . r_j)
@@ -146,7 +146,7 @@ class ClippedMoments:
         lengths = np.maximum(lengths, uncanceled_lengths / _MAX_CANCELLATION)
         # Rounding moves each entry of a residual by less than a step, so the lengths get that much room.
         rounding_room = num_records * math.sqrt(num_labels) / self._residual_steps
-        allowed_lengths = np.maximum(weight_of_teacher * self.clip - rounding_room, 0.0)
+        allowed_lengths = np.maximum(teacher_weights * self.clip - rounding_room, 0.0)
         divisors = np.maximum(lengths, np.maximum(allowed_lengths, _MIN_LENGTH))
         factors = allowed_lengths / divisors
         whole_residuals = np.trunc(

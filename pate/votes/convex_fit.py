@@ -68,6 +68,8 @@ def convex_fit(
     curvature_estimate = _CURVATURE_MARGIN * _estimate_curvature(
         features, record_weights=record_weights
     )
+    # 2 / (smallest + largest curvature) is the best step of a quadratic (Nesterov 2004, Theorem 2.1.15). The smallest
+    # curvature is at least `ridge`, the largest about `ridge + curvature_estimate`.
     likely_step = 2 / (2 * ridge + curvature_estimate)
     for first_step in (max(likely_step, sure_step), sure_step):
         step = first_step
@@ -94,16 +96,17 @@ def _estimate_curvature(features: FloatArray, *, record_weights: FloatArray) -> 
         features: `[num_records, num_features]`.
         record_weights: `[num_records]`, the weight of each record.
     """
-    gram_times_unit = record_weights @ features + 1
+    vector = record_weights @ features + 1
     for _ in range(_NUM_POWER_STEPS):
-        unit_vector = gram_times_unit / max(float(np.linalg.norm(gram_times_unit)), _MIN_LENGTH)
-        gram_times_unit = (record_weights * (features @ unit_vector)) @ features
-    return float(np.linalg.norm(gram_times_unit))
+        unit_vector = vector / max(float(np.linalg.norm(vector)), _MIN_LENGTH)
+        vector = (record_weights * (features @ unit_vector)) @ features
+    # The matrix makes a unit vector at most as long as its largest eigenvalue.
+    return float(np.linalg.norm(vector))
 
 
 def steps_to_minimum(
     max_gradient_length: float, *, max_curvature: float, ridge: float, tolerance: float
-) -> float:
+) -> int:
     """Returns the number of gradient steps from 0 that come nearer than half of `tolerance / ridge` to the minimum.
 
     The minimum is at most `max_gradient_length / ridge` away from 0. After n steps the distance is at most

@@ -110,7 +110,7 @@ class ConvexVotes(MomentVotes):
         if num_training_steps > _MAX_STEPS:
             rule = "a larger one, or fewer directions of the public pool"
             raise InvalidValue("penalty", penalty, rule=rule)
-        self._max_steps = int(num_training_steps)
+        self._max_steps = num_training_steps
 
     def _require_digits(self, is_precise: bool) -> None:
         """Raises `InvalidValue` for `num_teachers` if a teacher has too many private groups for exact sums.

@@ -36,13 +36,14 @@ class StartedDescent:
     label's trust. An entry of D is Gaussian. Its variance is u - a^2 (u - v), where v is the variance that the start
     states, at most u, and u is the variance that a descent without a start expects.
 
-    Rule: let the distance of a student be the mean over public inputs of features times (probability minus prevalence),
-    scaled as the clip scales gradients. Each round gives a noisy mean gradient at the present student. Gradient plus
-    distance of that student estimates the private gradient at a student that predicts the prevalence alone. In linear
-    approximation, the mean of these estimates over rounds is a G + s D + noise. Here G is the distance of the start,
-    and s the speed at which a weight is learned. `_estimate_trust` regresses the mean on G. If the trust changes, the
-    weights are corrected by the part of the start that they still hold. The learning time follows from the variance of
-    D. At the end D becomes its posterior mean, as in `Descent`.
+    Rule: let r(W) be the gradient at a student that predicts the prevalence alone, if labels had the probabilities of
+    the student W. It is the mean over public inputs of features x (probability - prevalence), scaled as the clip scales
+    gradients. Each round gives a noisy mean gradient g at the present student W. So g + r(W) estimates the private
+    gradient at a student that predicts the prevalence alone. In linear approximation, the mean of these estimates over
+    rounds is a G + s D + noise. Here G is r of the start, and s the speed at which a weight is learned.
+    `_estimate_trust` regresses the mean on G. If the trust changes, the weights are corrected by the part of the start
+    that they still hold. The learning time follows from the variance of D. At the end D becomes its posterior mean, as
+    in `Descent`.
 
     Args:
         descent: the rules and numbers of a descent without a start.
@@ -59,7 +60,7 @@ class StartedDescent:
         weights_shape = public_start.weights.shape
         self.trust = np.ones(num_labels)
         self._num_steps_taken = 0
-        # The sum over all steps of the private gradient at a student that knows the prevalence alone.
+        # The sum over all steps of g + r(W), the estimates of the private gradient at the prevalence.
         self._gradient_sum = np.zeros(weights_shape)
         self._elapsed_times = np.zeros(num_labels)  # the learning time of all steps, [num_labels]
         self._weight_noise_variances = np.zeros(weights_shape)  # of the noise in each weight
@@ -96,7 +97,7 @@ class StartedDescent:
         """
         num_steps = self._descent.num_steps
         self._num_steps_taken += 1
-        self._gradient_sum += gradient[:-1] + self._gradient_from_prevalence(probabilities)
+        self._gradient_sum += gradient[:-1] + self._gradient_toward(probabilities)
         trust_before = self.trust
         if noise_variance_rates.all():
             gradient_noise_variances = noise_variance_rates * num_steps / self._num_steps_taken
@@ -107,6 +108,8 @@ class StartedDescent:
         next_weights = self._descent.take_step(
             weights, gradient=gradient, learning_times_of_labels=learning_times_of_labels
         )
+        # A step of learning time t leaves exp(-s t) of the noise in a weight of speed s, and adds t times the noise of
+        # one gradient.
         step_times = learning_times_of_labels.times / num_steps
         remaining_share = np.exp(-self._speeds * step_times)
         step_noise_variance = noise_variance_rates * num_steps * step_times**2
@@ -145,7 +148,8 @@ class StartedDescent:
 
         The trusted start has the start's weights times the trust. The prior variances of weights follow another power
         of `feature_variances` (`recipe.signal_power`) than in the rule of the learning time, the root. The weights of a
-        label are divided by a power of the share that the label had time to learn; the power falls with the trust.
+        label are divided by a power of the share that the label had time to learn. At trust 0 this power is
+        `recipe.missed_power`, as in `Descent`; at trust 1 it is 0.
 
         Args:
             noisy_remaining_weights: `[num_features - 1, num_labels]`, the noisy weights after the last step minus the
@@ -174,22 +178,22 @@ class StartedDescent:
         """Returns the posterior mean of each label's trust, cut to [0, 1], `[num_labels]`.
 
         The trust of a label is the share of the start's weights that the private records confirm. The trusts are
-        modeled as Gaussian around a common mean. Mean and variance are estimated by the method of DerSimonian and Laird
-        1986 for a random effect, with all labels' estimates and their errors. The mean has a prior around 1. The
-        variance is cut to 1/4, the largest variance of numbers in [0, 1]. Otherwise the noise of a few labels could
-        take away the trust in every label's start.
+        modeled as Gaussian around a common mean, a random effect. Mean and variance solve the equations of maximum
+        likelihood for all labels' estimates and their errors, by iteration (DerSimonian & Laird 1986; not their
+        estimator by moments). The mean has a prior around 1. The variance is cut to 1/4, the largest variance of
+        numbers in [0, 1]. Otherwise the noise of a few labels could take away the trust in every label's start.
 
         Args:
             gradient_noise_variances: `[num_labels]`, the variance of the noise in a label's gradient, averaged over the
                 rounds so far.
         """
         mean_gradient = self._gradient_sum / self._num_steps_taken
-        gradient_to_start = self._gradient_to_start
+        gradient_toward_start = self._gradient_toward_start
         error_variance = gradient_noise_variances + self._speeds**2 * self._public_start.variances
         information_by_label = (
-            (gradient_to_start**2 / error_variance).sum(axis=0).clip(_MIN_INFORMATION)
+            (gradient_toward_start**2 / error_variance).sum(axis=0).clip(_MIN_INFORMATION)
         )
-        trust_estimates_by_label = (gradient_to_start * mean_gradient / error_variance).sum(
+        trust_estimates_by_label = (gradient_toward_start * mean_gradient / error_variance).sum(
             axis=0
         ) / information_by_label
         prior_precision = 1 / _PRIOR_STD**2
@@ -209,14 +213,14 @@ class StartedDescent:
         )
         return np.asarray(posterior_trust.clip(0, 1))
 
-    def _gradient_from_prevalence(self, probabilities: Float32Array) -> FloatArray:
-        """Returns the distance of a model from the prevalence, as a gradient, `[num_features - 1, num_labels]`.
+    def _gradient_toward(self, probabilities: Float32Array) -> FloatArray:
+        """Returns r(W) of the student W with these probabilities, `[num_features - 1, num_labels]`; see the class.
 
         It is the mean over public rows of features x (probability - prevalence), times the share of a gradient that the
         clip leaves.
 
         Args:
-            probabilities: `[num_public, num_labels]`, of the model.
+            probabilities: `[num_public, num_labels]`, of the student.
         """
         descent = self._descent
         probability_excess = probabilities - descent.prevalence.astype(np.float32)
@@ -229,9 +233,9 @@ class StartedDescent:
         return np.asarray(descent.unclipped_share * unclipped_gradient, dtype=np.float64)
 
     @cached_property
-    def _gradient_to_start(self) -> FloatArray:
-        """The distance of the start from the prevalence, as a gradient, `[num_features - 1, num_labels]`."""
-        return self._gradient_from_prevalence(self._descent.probabilities(self.initial_weights()))
+    def _gradient_toward_start(self) -> FloatArray:
+        """G, which is r of the start, `[num_features - 1, num_labels]`; see the class."""
+        return self._gradient_toward(self._descent.probabilities(self.initial_weights()))
 
     @cached_property
     def _speeds(self) -> FloatArray:

@@ -82,12 +82,12 @@ class LazyUniform:
             enclose_number: returns bounds on the real number, for a number of decimal digits.
         """
 
-        def enclose_number_so_far() -> Bounds:
+        def enclose_to_needed_digits() -> Bounds:
             return enclose_number(self.decimal_digits_to_compare)
 
         return is_below(
             self.compute_bounds_so_far,
-            compute_second_bounds=enclose_number_so_far,
+            compute_second_bounds=enclose_to_needed_digits,
             refine_functions=[self.extend],
         )
 
@@ -183,7 +183,7 @@ class LazyUniforms:
 
 def draw_words(rng: np.random.Generator, shape: tuple[int, ...]) -> Words:
     """Draws an array of uniform whole numbers in 0..2**64 - 1."""
-    # Raw words are drawn in half the time.
+    # Raw words are drawn in half the time. A subclass of Generator may draw in another way, so the type is compared.
     if type(rng) is np.random.Generator and isinstance(rng.bit_generator, _GENERATORS_OF_WORDS):
         return np.asarray(rng.bit_generator.random_raw(shape))
     return rng.integers(0, 2**64, size=shape, dtype=np.uint64)

@@ -117,8 +117,8 @@ def test_steps_to_minimum_reach_the_minimum(
         record_weight * features.T @ targets,
     )
     max_gradient_length = float(record_weight * np.linalg.norm(targets, axis=1).sum())
-    num_steps = int(
-        steps_to_minimum(max_gradient_length, max_curvature=360.0, ridge=ridge, tolerance=1e-9)
+    num_steps = steps_to_minimum(
+        max_gradient_length, max_curvature=360.0, ridge=ridge, tolerance=1e-9
     )
     assert num_steps == math.ceil(121 * math.log(2e9 * max_gradient_length))
 
