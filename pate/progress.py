@@ -122,11 +122,11 @@ class Monitor:
         """Shows a line to the user at once; here, in the base class, it does nothing."""
 
 
-StageOpener = Callable[[str, int], AbstractContextManager[Advance]]
-"""A function that opens a stage by its name and number of steps, such as `Monitor.stage`; see `unwatched`."""
+StageOpener = Callable[[str, int | None], AbstractContextManager[Advance]]
+"""A function that opens a stage by its name and number of steps, None if unknown: `Monitor.stage` or `unwatched`."""
 
 
-def unwatched(name: str, total: int) -> AbstractContextManager[Advance]:
+def unwatched(name: str, total: int | None) -> AbstractContextManager[Advance]:
     """Begins a stage for a `with` block as `Monitor.stage` does, but shows nothing."""
     return nullcontext(_ignore)
 

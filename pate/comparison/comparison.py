@@ -81,40 +81,34 @@ def compare(
         comparison_folder.claim(plan.settings, digests={"data": bench.digest})
         for method in plan.methods:
             method.prepare(bench, monitor)
-        private_methods = [method for method in plan.methods if method.is_private]
         private_trials = [
             private_trial(plan, method=method, epsilon=epsilon, bench=bench)
-            for method in private_methods
+            for method in plan.methods
+            if method.is_private
             for epsilon in plan.epsilons
         ]
-        trials_without_privacy = baseline_trials(plan, bench=bench)
-        comparison_runs = [
-            *constant_runs(bench),
-            *run_trials(plan, trials=[*trials_without_privacy, *private_trials], monitor=monitor),
-        ]
-        goals_as_shares_of_the_way = plan.shares
+        trials = [*baseline_trials(plan, bench=bench), *private_trials]
+        runs = [*constant_runs(bench), *run_trials(plan, trials=trials, monitor=monitor)]
         frontier = Frontier(
-            runs=tuple(comparison_runs),
+            runs=tuple(runs),
             metric=plan.metric,
-            shares=goals_as_shares_of_the_way,
+            shares=plan.shares,
             dataset=loaded_dataset.name,
             real=loaded_dataset.real,
             num_test=len(loaded_dataset.test),
-            unit=_unit_of(comparison_runs, dataset=loaded_dataset),
+            unit=_unit_of(runs, dataset=loaded_dataset),
         )
         with monitor.stage("writing the frontier"):
             from pate.comparison.page import frontier_picture, render_page  # loads matplotlib
             from pate.report.picture import on_paper
 
-            renaming_line = keep_earlier_pages(
-                comparison_folder.path, comparison_runs=comparison_runs
-            )
+            renaming_line = keep_earlier_pages(comparison_folder.path, comparison_runs=runs)
             if renaming_line:
                 monitor.say(renaming_line)
-            write_runs(path=comparison_folder.table, runs=comparison_runs)
+            write_runs(path=comparison_folder.table, runs=runs)
             titles_in_order = [method_line.title for method_line in frontier.ranked]
-            picture_of_frontier = frontier_picture(frontier, titles_in_order, color_for=on_paper)
-            picture_of_frontier.write_png(png_path=comparison_folder.picture)
+            picture = frontier_picture(frontier, titles_in_order, color_for=on_paper)
+            picture.write_png(comparison_folder.picture)
             parameter_texts_by_method = solved_parameters(plan, trials=private_trials)
             write_text(
                 comparison_folder.page,
@@ -123,9 +117,9 @@ def compare(
     return frontier
 
 
-def _unit_of(comparison_runs: Sequence[Run], dataset: Dataset) -> str:
+def _unit_of(runs: Sequence[Run], dataset: Dataset) -> str:
     """Returns the unit of privacy of all runs in words; an empty string if their adjacencies differ or none has one."""
-    adjacencies = {run.adjacency for run in comparison_runs if run.adjacency is not None}
+    adjacencies = {run.adjacency for run in runs if run.adjacency is not None}
     if len(adjacencies) != 1:
         return ""
     return dataset.privacy_unit.protected_under(Adjacency.parse(adjacencies.pop()))

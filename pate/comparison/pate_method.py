@@ -56,6 +56,7 @@ class PATEMethod(Method):
     def __post_init__(self) -> None:
         require_plain_name("aggregators", self.name)
         if self.num_teachers is not None or self.teacher.is_trained:
+            # Trained teachers need a number: None is refused with the message for 0.
             require_count("teacher.num_teachers", self.num_teachers or 0)
 
     @property

@@ -70,13 +70,14 @@ class ImageForm(Preprocessing):
         Raises:
             InvalidValue: a picture cannot be read.
         """
+        # A PIL image is known by its method `resize`, as PIL is optional and may be missing.
         is_one_picture = isinstance(samples, (str, PathLike)) or hasattr(samples, "resize")
         pictures_or_files = [samples] if is_one_picture else list(samples)
-        levels_of_pictures = [
+        all_levels = [
             self.levels(picture_or_file, name=f"data[{index}]")
             for index, picture_or_file in enumerate(pictures_or_files)
         ]
-        return np.reshape(levels_of_pictures, (-1, *self.input_shape)).astype(np.float32) / WHITE
+        return np.reshape(all_levels, (-1, *self.input_shape)).astype(np.float32) / WHITE
 
     def levels(
         self, picture: Any, name: str, *, refuses_unknown_white: bool = False

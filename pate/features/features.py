@@ -24,6 +24,8 @@ class Features(ABC):
     A recipe is a frozen dataclass. All of its fields except `cache` are public settings.
     """
 
+    # The values of recipes without these settings. A recipe with one of them declares it as a field.
+
     # The folder of extractors and features, as private as the images; None for `pate_cache` beside the run's folder.
     cache: Path | str | None = None
     # The largest number of public images that a fit reads, the first ones.
@@ -57,9 +59,9 @@ class Features(ABC):
         A recipe that reads files overrides this method, and adds their contents.
         """
         recipe_settings = {
-            dataclass_field.name: getattr(self, dataclass_field.name)
-            for dataclass_field in fields(cast("Any", self))
-            if dataclass_field.name != "cache"
+            field.name: getattr(self, field.name)
+            for field in fields(cast("Any", self))
+            if field.name != "cache"
         }
         recipe_text = unabridged_repr([RECIPE_VERSION, type(self).__qualname__, recipe_settings])
         return hashlib.sha256(f"{recipe_text}{pictures.digest()}".encode()).hexdigest()

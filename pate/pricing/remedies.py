@@ -10,7 +10,6 @@ import math
 import time
 from bisect import bisect_left
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from pate.accounting import Budget
@@ -29,7 +28,7 @@ from pate.pricing.changes import (
 )
 from pate.pricing.expectations import is_plan_useful
 from pate.pricing.priced_release import PricedRelease, changed_fields, plan_or_none
-from pate.progress import Monitor
+from pate.progress import Advance, Monitor, StageOpener, unwatched
 from pate.validation import InvalidValue
 
 # The kinds of change, in the order in which an error lists them; `both` is more teachers and fewer queries.
@@ -47,15 +46,13 @@ class RemedySearch:
             seconds.
         report_refusal: called before the search, with the error that refuses the release and with `max_seconds`; None
             for no report.
-        open_stage: opens a progress display for the search, as `Monitor.stage` does; None for no display.
+        open_stage: opens the stage that reports progress.
         clock: returns the present time in seconds.
     """
 
     max_seconds: float = 20.0
     report_refusal: Callable[[InvalidValue, float], object] | None = None
-    open_stage: Callable[[str, int | None], AbstractContextManager[Callable[..., None]]] | None = (
-        None
-    )
+    open_stage: StageOpener = unwatched
     clock: Callable[[], float] = time.monotonic
 
 
@@ -69,10 +66,8 @@ def remedy_search_with_progress(monitor: Monitor, *, spelling: Spelling) -> Reme
 
     def report_refusal(refusal: InvalidValue, max_seconds: float) -> None:
         """Shows a refusal in one line, with the time limit of the search for other settings that follows."""
-        refusal_of_useless_release = spelling.error_line(refusal)
-        monitor.say(
-            f"{refusal_of_useless_release}; settings that work are searched for, {max_seconds:g} s at most"
-        )
+        error_line = spelling.error_line(refusal)
+        monitor.say(f"{error_line}; settings that work are searched for, {max_seconds:g} s at most")
 
     return RemedySearch(report_refusal=report_refusal, open_stage=monitor.stage)
 
@@ -92,7 +87,7 @@ class Remedies:
 
 def remedies(
     unsolved_aggregator: Aggregator,
-    priced_release: PricedRelease,
+    useless_release: PricedRelease,
     budget: Budget,
     *,
     num_groups: int | None = None,
@@ -100,7 +95,7 @@ def remedies(
     """Returns the smallest changes that make a refused release useful, as `search_remedies` without a time limit."""
     result = search_remedies(
         unsolved_aggregator,
-        useless_release=priced_release,
+        useless_release=useless_release,
         budget=budget,
         num_groups=num_groups,
         search=RemedySearch(max_seconds=math.inf),
@@ -124,7 +119,7 @@ def search_remedies(
         unsolved_aggregator: the aggregator before its noise was solved for.
         useless_release: the refused release, with its price.
         budget: the budget that the release was planned for.
-        num_groups: the number of private groups, of which every teacher keeps ten; None if unknown.
+        num_groups: the number of private groups; no suggestion leaves a teacher fewer than ten. None if unknown.
         search: the time limit and the callbacks of the search.
     """
     planner = ChangedPlans(
@@ -134,10 +129,8 @@ def search_remedies(
         max_seconds=search.max_seconds,
         clock=search.clock,
     )
-    open_stage = search.open_stage or _silent_stage
     is_complete = True
-    unknown_num_steps = None
-    with open_stage(_STAGE, unknown_num_steps) as report_progress:
+    with search.open_stage(_STAGE, None) as report_progress:  # the number of plans is unknown
         running = _RunningSearch(
             planner,
             useless_release=useless_release,
@@ -154,15 +147,6 @@ def search_remedies(
     return Remedies(changes=changes, is_complete=is_complete)
 
 
-def _silent_stage(name: str, total: int | None) -> AbstractContextManager[Callable[..., None]]:
-    """Returns a context manager that stands in for a display of progress and shows nothing; reads no argument."""
-    return nullcontext(_ignore_progress)
-
-
-def _ignore_progress(done: int, note: str = "") -> None:
-    """Does nothing; stands in for the display of progress."""
-
-
 class _RunningSearch:
     """A search, in progress, for changes of settings that make a refused release useful.
 
@@ -176,7 +160,7 @@ class _RunningSearch:
         *,
         useless_release: PricedRelease,
         num_groups: int | None,
-        report_progress: Callable[..., None],
+        report_progress: Advance,
     ) -> None:
         """Stores the arguments; `run` does the search.
 
@@ -210,18 +194,18 @@ class _RunningSearch:
         more_teachers_kind = MoreTeachers.from_release(
             release_priced_by_renyi=release_priced_by_renyi, num_groups=self._num_groups
         )
-        self._search_by_renyi(change_kind_name="teachers", kind_with_candidates=more_teachers_kind)
+        self._search_by_renyi(kind_name="teachers", change_kind=more_teachers_kind)
         if has_given_noise(planner.budget):
             self._try_less_noise()
         else:
             self._search_epsilon_and_queries(release_priced_by_renyi)
-        for change_kind_name in list(self._index_of_kind):
-            self._confirm(change_kind_name)
+        for kind_name in list(self._index_of_kind):
+            self._confirm(kind_name)
         if planner.is_renyi:
             return
-        for change_kind_name in self._index_of_kind:
-            if change_kind_name in self.changes:
-                self._find_smaller(change_kind_name)
+        for kind_name in self._index_of_kind:
+            if kind_name in self.changes:
+                self._find_smaller(kind_name)
 
     def drop_unconfirmed(self) -> None:
         """Removes the changes that the budget's accountant has not priced.
@@ -252,18 +236,14 @@ class _RunningSearch:
                 vote_shape=vote_shape,
                 budget_with_renyi_accountant=budget,
             )
-            self._search_by_renyi(
-                change_kind_name="epsilon", kind_with_candidates=larger_epsilon_kind
-            )
+            self._search_by_renyi(kind_name="epsilon", change_kind=larger_epsilon_kind)
         if aggregator_of_useful_noise is not None:
             fewer_queries_kind = FewerQueries.from_aggregator(
                 aggregator_of_useful_noise,
                 vote_shape=vote_shape,
                 budget_with_renyi_accountant=budget,
             )
-            self._search_by_renyi(
-                change_kind_name="queries", kind_with_candidates=fewer_queries_kind
-            )
+            self._search_by_renyi(kind_name="queries", change_kind=fewer_queries_kind)
         numbers_of_teachers = self._kind_of_name["teachers"].candidates
         if not numbers_of_teachers or "teachers" in self.changes or "queries" in self.changes:
             return
@@ -279,9 +259,7 @@ class _RunningSearch:
                 budget_with_renyi_accountant=budget,
                 new_num_teachers=most_teachers,
             )
-            self._search_by_renyi(
-                change_kind_name="both", kind_with_candidates=teachers_and_queries_kind
-            )
+            self._search_by_renyi(kind_name="both", change_kind=teachers_and_queries_kind)
 
     def _try_less_noise(self) -> None:
         """Adds a change to less noise, if the budget pays for enough queries with it and the release is useful.
@@ -306,60 +284,58 @@ class _RunningSearch:
             )
             self.changes["noise"] = Change(noise=tuple(changed_noise_fields.items()))
 
-    def _search_by_renyi(self, change_kind_name: str, kind_with_candidates: ChangeKind) -> None:
+    def _search_by_renyi(self, kind_name: str, change_kind: ChangeKind) -> None:
         """Finds the first candidate of a kind that makes the release useful, by plans of the Renyi accountant.
 
         Args:
-            change_kind_name: the name of the kind, a key of `changes`.
-            kind_with_candidates: the kind of change with its candidates.
+            kind_name: the name of the kind, a key of `changes`.
+            change_kind: the kind of change with its candidates.
         """
-        self._kind_of_name[change_kind_name] = kind_with_candidates
+        self._kind_of_name[kind_name] = change_kind
+        # If a candidate is useful, so are all later ones.
         likely_index = bisect_left(
-            # the values of the changed setting, from the smallest change to the largest
-            kind_with_candidates.candidates,
-            x=True,
-            key=kind_with_candidates.is_useful_by_renyi,
+            change_kind.candidates, x=True, key=change_kind.is_useful_by_renyi
         )
         self._find_smallest(
-            change_kind_name,
-            make_plan_of_change=self._planner.plan_by_renyi,
+            kind_name,
+            make_plan=self._planner.plan_by_renyi,
             start_index=likely_index,
             first_index=0,
-            last_index=len(kind_with_candidates.candidates) - 1,
+            last_index=len(change_kind.candidates) - 1,
         )
 
-    def _confirm(self, change_kind_name: str) -> None:
+    def _confirm(self, kind_name: str) -> None:
         """Computes the plan of the change of a kind in `changes` by the budget's accountant.
 
         If that plan is not useful, the smallest larger change with a useful plan takes its place, or none.
         """
-        planned_release = self._planner.plan_by_budget(self.changes[change_kind_name])
+        planned_release = self._planner.plan_by_budget(self.changes[kind_name])
         if is_plan_useful(planned_release):
             return
-        del self.changes[change_kind_name]
-        next_index = self._index_of_kind[change_kind_name] + 1
+        del self.changes[kind_name]
+        next_index = self._index_of_kind[kind_name] + 1
         self._find_smallest(
-            change_kind_name,
-            make_plan_of_change=self._planner.plan_by_budget,
+            kind_name,
+            make_plan=self._planner.plan_by_budget,
             start_index=next_index,
             first_index=next_index,
-            last_index=len(self._kind_of_name[change_kind_name].candidates) - 1,
+            last_index=len(self._kind_of_name[kind_name].candidates) - 1,
         )
 
-    def _find_smaller(self, change_kind_name: str) -> None:
+    def _find_smaller(self, kind_name: str) -> None:
         """Replaces the change of a kind by the smallest change whose plan by the budget's accountant is useful.
 
         A smaller change than that by the Renyi accountant may do, if the budget's accountant has lower prices.
         """
-        planned_release = self._planner.plan_by_budget(self.changes[change_kind_name])
+        planned_release = self._planner.plan_by_budget(self.changes[kind_name])
         if planned_release is not None:
-            working_index = self._index_of_kind[change_kind_name]
-            refined_index = self._kind_of_name[change_kind_name].refined_index(
+            working_index = self._index_of_kind[kind_name]
+            refined_index = self._kind_of_name[kind_name].refined_index(
                 working_index, planned_release
             )
             self._find_smallest(
-                change_kind_name,
-                make_plan_of_change=self._planner.plan_by_budget,
+                kind_name,
+                make_plan=self._planner.plan_by_budget,
                 start_index=refined_index,
                 first_index=0,
                 last_index=working_index,
@@ -367,8 +343,8 @@ class _RunningSearch:
 
     def _find_smallest(
         self,
-        change_kind_name: str,
-        make_plan_of_change: Callable[[Change], PricedRelease | None],
+        kind_name: str,
+        make_plan: Callable[[Change], PricedRelease | None],
         *,
         start_index: int,
         first_index: int,
@@ -377,25 +353,27 @@ class _RunningSearch:
         """Stores in `changes` the first candidate of a kind whose plan is useful; nothing if there is none.
 
         Args:
-            change_kind_name: the name of the kind, a key of `changes`.
-            make_plan_of_change: returns the plan after a change; None if nothing meets the budget.
+            kind_name: the name of the kind, a key of `changes`.
+            make_plan: returns the plan after a change; None if nothing meets the budget.
             start_index: the index of the candidate to try first.
             first_index: the smallest index to try.
             last_index: the largest index to try.
         """
-        change_kind = self._kind_of_name[change_kind_name]
+        change_kind = self._kind_of_name[kind_name]
 
         def is_working(index: int) -> bool:
-            """Returns True if the plan of the candidate at an index is useful; then stores it in `changes`."""
+            """Returns whether the plan of the candidate at an index is useful, and if so stores it in `changes`."""
             change = change_kind.change(change_kind.candidates[index])
-            is_useful = is_plan_useful(make_plan_of_change(change))
+            is_useful = is_plan_useful(make_plan(change))
             if is_useful:
-                self.changes[change_kind_name] = change
-                self._index_of_kind[change_kind_name] = index
+                self.changes[kind_name] = change
+                self._index_of_kind[kind_name] = index
             self._num_plans += 1
             self._report_progress(self._num_plans, f"tried {change}")
             return is_useful
 
+        # The result is not needed: `is_working` stores each success, a smaller change each time. So the best change so
+        # far is kept if the time is up.
         _smallest_index(
             is_working, start_index=start_index, first_index=first_index, last_index=last_index
         )

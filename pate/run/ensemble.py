@@ -40,8 +40,9 @@ OnLosses = Callable[[FloatArray], None]
 class Ensemble:
     """Teachers that learn from disjoint shards of the private records. No epsilon covers them: do not publish them.
 
-    `Ensemble.train` returns an ensemble whose teachers are trained, and `vote` collects their votes. Only a teacher of
-    the class `Teacher` is trained. Any other `Voter` computes its votes from the records each time they are read.
+    `Ensemble.train` trains missing teachers, unless all votes are kept already, and `vote` collects the votes. Only a
+    teacher of the class `Teacher` is trained. Any other `Voter` computes its votes from the records each time they are
+    read.
 
     Attributes:
         teacher_recipe: the recipe of the teachers.
@@ -89,20 +90,8 @@ class Ensemble:
         Nothing is trained if the folder has all votes, or if teachers of this kind need no training. After a kill, the
         same call continues the training and ends with the same teachers.
 
-        Args:
-            teacher_recipe: the recipe of the teachers.
-            dataset: the private records that teachers learn from, and the public samples that they vote on.
-            partition: the assignment of private records to teachers.
-            num_queries: the number of public samples that teachers vote on.
-            seeds: the seed of each teacher's training.
-            engine: trains the teachers, and sums the votes in rounds of teachers that need no training.
-            ensemble_folder: the folder in which checkpoints and votes are kept.
-            monitor: receives the progress of training and voting.
-            on_losses_of_teacher: is called after the training of each teacher, with its mean loss in each epoch; None
-                if nobody needs it.
-            weight_of_record: the weight of the teacher that each private record belongs to, `[num_private]`; None for
-                weight 1.
-            keeps_features: whether the features of private records are kept between rounds.
+        Two arguments are not fields of the class. The seed of each teacher's training is in `seeds`. After the training
+        of a teacher, `on_losses_of_teacher` is called with its mean loss in each epoch; None if nobody needs them.
         """
         if isinstance(teacher_recipe, Teacher):
             teacher_recipe = teacher_recipe.for_data(dataset, num_queries)
@@ -139,13 +128,13 @@ class Ensemble:
             return
         make_folder(self.ensemble_folder.teachers, existing_parent=self.ensemble_folder.path)
         with self.monitor.stage("training teachers", self.num_teachers) as advance:
-            count_trained_teacher = _Progress(
+            progress = _Progress(
                 advance=advance,
                 num_done=self.num_teachers - num_missing,
                 num_epochs=getattr(teacher_recipe, "epochs", 1),
                 on_losses_of_teacher=on_losses_of_teacher,
             )
-            advance(count_trained_teacher.num_done)
+            advance(progress.num_done)
             training_job = TrainingJob(
                 teacher=isolate_shard_sizes(teacher_recipe, group_ids=private_records.group_ids),
                 shards=PartitionedRecords(
@@ -156,7 +145,7 @@ class Ensemble:
                 ),
                 seeds=seeds,
                 store=checkpoint_store,
-                on_progress=count_trained_teacher,
+                on_progress=progress,
             )
             self.engine.train(training_job)
 
@@ -303,13 +292,8 @@ class Ensemble:
         checkpoint_store = self._checkpoint_store
         private_records = self.dataset.private
         public_features = public_pca.with_constant(public_inputs).astype(np.float32)
-        teacher_feature_label_shape = (
-            self.num_teachers,
-            public_features.shape[1],
-            self.dataset.num_labels,
-        )
-        excess_by_teacher_and_feature = np.empty(teacher_feature_label_shape, dtype=np.float32)
-        share_known_by_teacher_and_label = self.known_shares()
+        pool_excess_shape = (self.num_teachers, public_features.shape[1], self.dataset.num_labels)
+        pool_excess = np.empty(pool_excess_shape, dtype=np.float32)
         with self.monitor.stage("asking teachers of the pool", self.num_teachers) as advance:
             teacher_states = checkpoint_store.states(self.num_teachers)
             for first_teacher, confidence_block in cast_votes(
@@ -328,7 +312,7 @@ class Ensemble:
                         [teacher_state], own_records.inputs
                     )[0]
                     own_features = public_pca.with_constant(own_records.inputs).astype(np.float32)
-                    excess_by_teacher_and_feature[teacher_index] = pool_excess_of_teacher(
+                    pool_excess[teacher_index] = pool_excess_of_teacher(
                         own_features=own_features,
                         own_confidences=own_confidences,
                         own_labels=own_records.labels,
@@ -338,9 +322,9 @@ class Ensemble:
                     )
                 advance(first_teacher + len(confidence_block))
         return PoolAnswers(
-            pool_excess=excess_by_teacher_and_feature,
+            pool_excess=pool_excess,
             asked_features=public_features,
-            known_shares=share_known_by_teacher_and_label,
+            known_shares=self.known_shares(),
         )
 
     def moment_votes(

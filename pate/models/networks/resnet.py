@@ -28,7 +28,7 @@ FEATURES = 2048
 """The number of channels that the head sees."""
 # The mean and the standard deviation of the channels on ImageNet, which published weights expect.
 _IMAGENET_MEAN = (0.485, 0.456, 0.406)
-_IMAGENET_SPREAD = (0.229, 0.224, 0.225)
+_IMAGENET_STD = (0.229, 0.224, 0.225)
 _HEAD = ("fc.weight", "fc.bias")
 # The largest side of an image of which the strides of the network, 32 in all, leave one pixel.
 _ONE_PIXEL_SIDE = 32
@@ -133,7 +133,8 @@ class ResNet50(Network):
         images = self._standardized(images)
         ends_in_one_pixel = max(images.shape[2:]) <= _ONE_PIXEL_SIDE
         has_no_variance = training and len(images) == 1 and ends_in_one_pixel
-        if has_no_variance:  # One value has none, so the image is shown beside its mirror image.
+        # One value has no variance, so the image is shown beside its mirror image.
+        if has_no_variance:
             images = torch.cat([images, images.flip(dims=[3])])
         self._module.train(training)
         logits: torch.Tensor = torch.func.functional_call(
@@ -160,7 +161,7 @@ class ResNet50(Network):
     def _standardized(self, images: torch.Tensor) -> torch.Tensor:
         """Returns images with values in [-1, 1], resized to `image_size` and standardized as published weights expect.
 
-        The means and spreads of the three channels are those of ImageNet. One channel becomes three.
+        The means and standard deviations of the three channels are those of ImageNet. One channel becomes three.
         """
         if self.image_size is not None:
             side_lengths = (self.image_size, self.image_size)
@@ -168,8 +169,8 @@ class ResNet50(Network):
                 images, size=side_lengths, mode="bilinear", antialias=True
             )
         mean = torch.tensor(_IMAGENET_MEAN, device=images.device)[:, None, None]
-        spread = torch.tensor(_IMAGENET_SPREAD, device=images.device)[:, None, None]
-        return (images - (2 * mean - 1)) / (2 * spread)
+        std = torch.tensor(_IMAGENET_STD, device=images.device)[:, None, None]
+        return (images - (2 * mean - 1)) / (2 * std)
 
 
 def read_weights(weights_file: str | Path) -> Tensors:
@@ -194,6 +195,7 @@ def read_weights(weights_file: str | Path) -> Tensors:
             if is_safetensors
             else torch.load(weights_file, map_location="cpu", weights_only=True)
         )
+        # Old files lack the counts of batches, and running averages with a fixed momentum do not read them.
         state_dict = {
             name.removeprefix("module."): tensor.float()
             for name, tensor in stored_state_dict.items()

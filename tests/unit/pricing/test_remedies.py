@@ -231,10 +231,10 @@ def test_plan_of_one_teacher_gets_no_remedies() -> None:
         shape=replace(SHAPE, num_teachers=1),
         budget=Budget(delta=1e-6, epsilon=2.0),
     )
-    assert (
-        remedies(plan.aggregator, priced_release=plan.priced(), budget=plan.budget, num_groups=1000)
-        == []
+    changes = remedies(
+        plan.aggregator, useless_release=plan.priced(), budget=plan.budget, num_groups=1000
     )
+    assert changes == []
     # The search above has shown that there are no remedies.
     search_without_time = RemedySearch(max_seconds=0)
     with refused_parameter("num_teachers", value=1, rule_words="the one teacher is sure"):
@@ -316,7 +316,7 @@ def test_a_plan_short_of_its_remedy_is_not_useful() -> None:
     aggregator = GaussianVotes(noise_std=1.0)
     teachers_remedy, epsilon_remedy, queries_remedy = remedies(
         aggregator,
-        priced_release=plan_release(aggregator, shape=SHAPE, budget=budget()),
+        useless_release=plan_release(aggregator, shape=SHAPE, budget=budget()),
         budget=budget(),
     )
     shape_with_fewer_teachers = replace(
@@ -367,7 +367,7 @@ def test_each_change_is_the_smallest_with_two_digits(
         aggregator=aggregator, shape=shape, budget=budget(epsilon=2.0, accountant=accountant)
     )
     changes = remedies(
-        aggregator, priced_release=plan.priced(), budget=plan.budget, num_groups=100_000
+        aggregator, useless_release=plan.priced(), budget=plan.budget, num_groups=100_000
     )
     teachers_remedy, epsilon_remedy, queries_remedy = (change.remedy() for change in changes)
     fewer_teachers_remedy = Remedy(
@@ -520,7 +520,7 @@ def test_release_that_answers_only_unanimous_queries_is_refused() -> None:
         doubts_about(aggregator=TABLE_AGGREGATOR, shape=shape, plan_budget=plan_budget)
     teachers_remedy, epsilon_remedy, *_ = remedies(
         TABLE_AGGREGATOR,
-        priced_release=plan_release(TABLE_AGGREGATOR, shape=shape, budget=plan_budget),
+        useless_release=plan_release(TABLE_AGGREGATOR, shape=shape, budget=plan_budget),
         budget=plan_budget,
     )
     shape_with_more_teachers = replace(shape, num_teachers=teachers_remedy.num_teachers)

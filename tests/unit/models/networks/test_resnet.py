@@ -83,9 +83,9 @@ def test_frozen_features_equal_torchvision_and_are_kept(backbone_path, monkeypat
     model.load_state_dict(torch.load(backbone_path, weights_only=True))
     model.fc = torch.nn.Identity()
     mean = torch.tensor(resnet_module._IMAGENET_MEAN)[:, None, None]
-    spread = torch.tensor(resnet_module._IMAGENET_SPREAD)[:, None, None]
+    std = torch.tensor(resnet_module._IMAGENET_STD)[:, None, None]
     with torch.no_grad():
-        expected = model.eval()((torch.from_numpy(images) - mean) / spread)
+        expected = model.eval()((torch.from_numpy(images) - mean) / std)
     np.testing.assert_allclose(features, expected, rtol=1e-3, atol=1e-4)
     monkeypatch.setattr(ResNet50, "logits", None)
     assert frozen_backbone.features(images, keep_in_memory=True) is features
