@@ -48,10 +48,12 @@ def _texts_with_keys(
         yield keys_to_values, nested_values
     elif isinstance(nested_values, dict):
         for key, inner_value in nested_values.items():
-            yield from _texts_with_keys(inner_value, keys_to_values=(*keys_to_values, key))
+            inner_keys = (*keys_to_values, key)
+            yield from _texts_with_keys(inner_value, keys_to_values=inner_keys)
     elif isinstance(nested_values, list):
         for index, inner_value in enumerate(nested_values):
-            yield from _texts_with_keys(inner_value, keys_to_values=(*keys_to_values, index))
+            inner_keys = (*keys_to_values, index)
+            yield from _texts_with_keys(inner_value, keys_to_values=inner_keys)
 
 
 def _is_pure(

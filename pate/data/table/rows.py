@@ -242,7 +242,8 @@ class Rows:
         label_columns = [
             column for column in label_form.label_columns if column in batch.column_names
         ]
-        label_and_role_columns = list(dict.fromkeys((*label_columns, *roles.columns)))
+        columns_with_repeats = [*label_columns, *roles.columns]
+        label_and_role_columns = list(dict.fromkeys(columns_with_repeats))
         cells = with_missing(
             table=batch.select(label_and_role_columns), cell_notation=self._schema.spelling
         )
