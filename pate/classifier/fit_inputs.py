@@ -29,6 +29,7 @@ from pate.classifier.inputs import (
     require_readable,
     require_same_columns,
     require_same_kind,
+    require_samples,
     warn_of_shared_rows,
     with_own_types,
     with_public_types,
@@ -229,6 +230,8 @@ class InputReader:
         if fit_arguments.public_inputs is not None:
             require_readable("X_public", fit_arguments.public_inputs)
             require_same_kind(fit_arguments.inputs, fit_arguments.public_inputs, name="X_public")
+        if fit_arguments.labels is not None:  # scikit-learn has its own error for None
+            require_samples("y", fit_arguments.labels)
         y_without_gaps, known_label_mask = _fill_gaps(as_series_if_one_column(fit_arguments.labels))
         label_sets = LabelSets.from_labels(y_without_gaps, self.classes)
         if label_sets is None:

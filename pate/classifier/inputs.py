@@ -55,6 +55,20 @@ def column_labels(y: Any) -> tuple[str, ...]:
     return names if all(names) and len(set(names)) == len(names) else ()
 
 
+def require_samples(name: str, labels: Any) -> None:
+    """Raises `InvalidValue` unless labels are of several samples in order: for one value, such as a text, or a set.
+
+    Args:
+        name: the name of the parameter.
+        labels: the labels as the user passes them.
+    """
+    rule = "labels of samples"
+    is_one_or_unordered = isinstance(labels, (str, bytes, dict, set, frozenset))
+    is_readable = hasattr(labels, "__len__") or hasattr(labels, "__array__")
+    require(is_readable and not is_one_or_unordered, name, type(labels).__name__, rule)
+    require(getattr(labels, "ndim", 1) > 0, f"{name}.shape", (), rule)
+
+
 def as_series_if_one_column(labels: Any) -> Any:
     """Returns the column of a DataFrame that has one column, as a Series; other labels are returned unchanged."""
     return labels.iloc[:, 0] if is_frame(labels) and labels.shape[1] == 1 else labels

@@ -66,10 +66,12 @@ def _rows_as_array(y: Any) -> NDArray[Any] | None:
     return label_rows
 
 
-def require_labels(y: Any) -> None:
+def require_labels(y: Any, *, name: str = "y") -> None:
     """Raises `InvalidValue` if a label is missing: None, NaN, NaT or pandas.NA.
 
-    `y` may be a DataFrame, a Series, an array or a list.
+    Args:
+        y: the labels, a DataFrame, a Series, an array or a list.
+        name: the name of the parameter that holds the labels.
     """
     if hasattr(y, "isna"):
         is_missing = np.asarray(y.isna(), np.bool_)
@@ -81,7 +83,7 @@ def require_labels(y: Any) -> None:
         is_missing = np.array([is_missing_label(label) for label in y], np.bool_)
     else:
         return
-    require_entries("y", ~is_missing, rule="a label for each record, none missing")
+    require_entries(name, ~is_missing, rule="a label for each record, none missing")
 
 
 def is_missing_label(value: Any) -> bool:

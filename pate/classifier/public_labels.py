@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pate.classifier.inputs import as_series_if_one_column, dense
-from pate.classifier.missing_labels import without_gaps
+from pate.classifier.inputs import as_series_if_one_column, dense, require_samples
+from pate.classifier.missing_labels import require_labels, without_gaps
 from pate.classifier.tasks import LabelSets, OneClass, Task
 from pate.validation import InvalidValue, require, require_array, require_entries
 from pate.votes.label_gaps import GapLabels, labels_with_gaps
@@ -52,12 +52,10 @@ def read_labels(name: str, y: Any, label_task: Task) -> GapLabels:
     Raises:
         InvalidValue: the labels have another form than the private ones.
     """
+    require_samples(name, y)
     y_without_gaps, known_label_mask = without_gaps(as_series_if_one_column(y))
     require(
         hasattr(y_without_gaps, "__len__"), name, type(y_without_gaps).__name__, "labels of samples"
-    )
-    num_samples = (
-        y_without_gaps.shape[0] if hasattr(y_without_gaps, "shape") else len(y_without_gaps)
     )
     if isinstance(label_task, LabelSets):
         try:
@@ -72,11 +70,13 @@ def read_labels(name: str, y: Any, label_task: Task) -> GapLabels:
             class_of_sample.shape,
             "one class for each sample",
         )
+        require_labels(class_of_sample, name=name)
         one_hot = class_of_sample[:, None] == label_task.classes
         require_entries(name, one_hot.any(axis=1), rule="classes among those of classes=")
         return np.asarray(one_hot)
     bits = require_array(name, dense(y_without_gaps))
-    bits_shape = (num_samples, label_task.num_labels)
-    require(bits.shape == bits_shape, f"{name}.shape", bits.shape, f"{bits_shape}, the labels of y")
+    expected_shape = (len(bits), label_task.num_labels)
+    rule = f"{expected_shape}, the labels of y"
+    require(bits.shape == expected_shape, f"{name}.shape", bits.shape, rule)
     require_entries(name, (bits == 0) | (bits == 1), rule="0, 1 or NaN")
     return labels_with_gaps(bits.astype(np.bool_), known_label_mask=known_label_mask)

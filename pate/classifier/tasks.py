@@ -24,6 +24,7 @@ from pate.validation import InvalidValue, require, require_entries
 
 # The types of a record's words.
 _SET_TYPES = (set, frozenset, list, tuple)
+_WORD_SET_RULE = "a set of words, as other records have"
 
 
 class Task:
@@ -122,13 +123,13 @@ class LabelSets(Task):
             if isinstance(label_set, (set, frozenset)) and not _holds_words(label_set):
                 rule = "sets of words, one word a label, or an array [n, num_labels] of 0 and 1"
                 raise InvalidValue("y", "sets of other values", rule=rule)
-        is_set = [isinstance(label_set, _SET_TYPES) and _holds_words(label_set) for label_set in y]
+        is_set = [_is_word_set(label_set) for label_set in y]
         num_words = sum(
             len(label_set) for label_set, row_is_set in zip(y, is_set, strict=True) if row_is_set
         )
         if num_words == 0:
             return None
-        require_entries("y", np.array(is_set), rule="a set of words, as other records have")
+        require_entries("y", np.array(is_set), rule=_WORD_SET_RULE)
         require(not isinstance(classes, str), "classes", classes, "a list of all words")
         return cls(chain.from_iterable(y) if classes is None else map(str, classes))
 
@@ -143,7 +144,13 @@ class LabelSets(Task):
         return tuple(self.classes.tolist())
 
     def encode(self, word_sets: Any) -> IntArray:
-        """Returns sets of words as 0 and 1, `[num_samples, num_labels]`; raises `InvalidValue` for an unknown word."""
+        """Returns sets of words as 0 and 1, `[num_samples, num_labels]`.
+
+        Raises:
+            InvalidValue: an entry is no set of words, or a word is unknown.
+        """
+        are_word_sets = np.array([_is_word_set(label_set) for label_set in word_sets], np.bool_)
+        require_entries("y", are_word_sets, rule=_WORD_SET_RULE)
         words = set(self.classes.tolist())
         has_known_words = np.array([words.issuperset(label_set) for label_set in word_sets])
         require_entries("y", has_known_words, rule="words among the classes that were given")
@@ -152,6 +159,11 @@ class LabelSets(Task):
     def decode(self, bits: BoolArray) -> Any:
         """Returns the predictions as a tuple of words for each sample, from bits `[num_samples, num_labels]`."""
         return self._binarizer.inverse_transform(bits.astype(np.int64))
+
+
+def _is_word_set(label_set: Any) -> bool:
+    """Returns True for a set, list or tuple of words."""
+    return isinstance(label_set, _SET_TYPES) and _holds_words(label_set)
 
 
 def _holds_words(label_set: Any) -> bool:

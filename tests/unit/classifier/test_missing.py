@@ -89,6 +89,24 @@ def test_a_missing_label_of_several_is_refused_with_its_position() -> None:
         require_labels(labels)
 
 
+@pytest.mark.parametrize(
+    ("labels", "name", "value"),
+    [
+        (1, "y", "int"),
+        ("no", "y", "str"),
+        ({"no", "yes"}, "y", "set"),
+        (pd.NA, "y", "NAType"),
+        (np.array(1), "y.shape", ()),
+    ],
+)
+def test_single_values_and_sets_are_no_labels_of_samples(
+    labels: Any, name: str, value: object
+) -> None:
+    """A fit refuses a number, a text, a missing value and a set without order in place of labels of samples."""
+    with refused_parameter(name, value=value, rule_words="labels of samples"):
+        PATEClassifier(epsilon=1.0).fit(INPUTS, labels, X_public=INPUTS)
+
+
 def test_sets_of_other_values_than_words_are_refused() -> None:
     """Sets of numbers are refused as labels, as only sets of words are accepted."""
     with refused_parameter("y", value="sets of other values"):

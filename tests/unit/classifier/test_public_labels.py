@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from sklearn.linear_model import LogisticRegression
@@ -15,6 +16,20 @@ from pate.classifier.tasks import LabelSets, OneClass, Task
 from pate.errors import NOT_SHOWN
 from pate.report import PrivacyStatement
 from tests.refusals import ANY, refused_parameter
+
+# Labels of public samples that are no sets of words, the name in the refusal, and the value that it shows.
+NO_WORD_SETS: list[tuple[Any, str, object]] = [
+    (np.array([1, 0]), "y_public", NOT_SHOWN),
+    ([1, 0], "y_public", NOT_SHOWN),
+    ([None, ("a",)], "y_public", NOT_SHOWN),
+    (["a", "b"], "y_public", NOT_SHOWN),
+    ([[["a"]]], "y_public", NOT_SHOWN),
+    (pd.Series([1.0, np.nan]), "y_public", NOT_SHOWN),
+    ("ab", "y_public", "str"),
+    ({"a", "b"}, "y_public", "set"),
+    (1, "y_public", "int"),
+    (np.array("a"), "y_public.shape", ()),
+]
 
 pytestmark = pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
 
@@ -98,12 +113,16 @@ def test_public_labels_have_the_forms_of_private_ones(
         (Task(num_labels=2), [[0, 2]], "y_public[0, 1]", NOT_SHOWN),
         (OneClass(class_names=np.array(["a", "b"])), np.array(["c"]), "y_public[0]", NOT_SHOWN),
         (LabelSets(words=["a", "b"]), [("c",)], "y_public", ANY),
+        (Task(num_labels=2), np.array(1), "y_public.shape", ()),
+        (OneClass(class_names=np.array(["a", "b"])), np.array("a"), "y_public.shape", ()),
+        (OneClass(class_names=np.array(["a", "b"])), [pd.NA], "y_public[0]", NOT_SHOWN),
+        *((LabelSets(words=["a", "b"]), *case) for case in NO_WORD_SETS),
     ],
 )
 def test_public_labels_of_another_form_are_refused(
     label_task: Task, y_public: Any, name: str, value: Any
 ) -> None:
-    """More rows than public samples, other columns, other numbers and unknown words are refused."""
+    """More rows than public samples, other columns, other numbers, unknown words and single values are refused."""
     with refused_parameter(name, value=value):
         read_public_labels(y_public, label_task=label_task, num_public=5, classes_are_stated=True)
 

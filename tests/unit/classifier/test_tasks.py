@@ -99,6 +99,8 @@ def test_sets_of_unknown_words_and_other_values_are_refused(collection_class: An
     ]
     with refused_parameter("y[2]", rule_words="words among the"):
         LabelSets(words=["flu", "cold"]).encode(word_sets)
+    with refused_parameter("y[0]", rule_words="a set of"):
+        LabelSets(words=["flu", "cold"]).encode(np.array([1, 0]))
     with refused_parameter("y[1]", rule_words="a set of"):
         LabelSets.from_labels([collection_class(["flu"]), 3], classes=None)
     with refused_parameter("classes", value="flu"):
