@@ -222,8 +222,8 @@ class PrivacyFilter(ABC):
         def is_epsilon_above_cap(bits_of_amount: int) -> bool:
             return self.epsilon(_float_of(bit_pattern=bits_of_amount)) > self.max_epsilon
 
-        # The bits at index i are i + 1. So the index of the first amount above the cap equals the bits of the amount
-        # before it.
+        # Positive floats have the order of their bits, so this is a bisection over them. The entry at index i is
+        # i + 1. So the index of the first amount above the cap is the entry before it, the largest within the cap.
         largest_bits = bisect_left(_BITS_OF_POSITIVE_FLOATS, x=True, key=is_epsilon_above_cap)
         return _float_of(bit_pattern=largest_bits)
 
@@ -318,7 +318,10 @@ def _float_of(bit_pattern: int) -> float:
 
 @dataclass(frozen=True)
 class RenyiFilter(PrivacyFilter):
-    """A filter that sums Renyi divergences at one order; the default filter of a ledger.
+    """A filter that sums Renyi divergences at one order; the default filter of a ledger that names no accountant.
+
+    Attributes:
+        order: the order, > 1; None for the order at which the most Gaussian releases fit.
 
     Source: Rogers et al. 2016; Feldman & Zrnic 2021; Lecuyer 2021; docs/proofs/filters.md.
 
@@ -327,7 +330,7 @@ class RenyiFilter(PrivacyFilter):
     (7.171, 559)
     """
 
-    order: float | None = None  # > 1; None for the order at which the most Gaussian releases fit
+    order: float | None = None
 
     name: ClassVar[str] = "renyi"
     _unit_template: ClassVar[str] = "Renyi divergence at order {0.order:g}"
@@ -628,7 +631,14 @@ class FormerZCdpFilter(PrivacyFilter):
 
 FILTERS = {
     kind.name: kind
-    for kind in (RenyiFilter, GaussianFilter, GaussianFirst, GaussianOrRenyi, FormerZCdpFilter)
+    for kind in (
+        RenyiFilter,
+        GaussianFilter,
+        GaussianAndRenyi,
+        GaussianFirst,
+        GaussianOrRenyi,
+        FormerZCdpFilter,
+    )
 }
 """The classes of filters that the file of a ledger may name, by name."""
 

@@ -1,8 +1,8 @@
 """The ledger: a record of the charges on private data, each written to disk before its release is shown.
 
 The ledger writes a charge and the bytes of its release in one transaction of the store (`pate.accounting.store`). A
-`RunningTotal` computes the total of all charges. A `Cap` limits the charges with a privacy filter
-(docs/proofs/budgets.md).
+`RunningTotal` computes the total of all charges. `Caps` limit the charges with privacy filters
+(docs/proofs/filters.md).
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 from pate.accounting.accountant import Accountant, require_maker
@@ -71,7 +72,7 @@ class LedgerFile:
 
     Raises:
         InvalidValue: an existing file has another adjacency, delta, accountant or filter than the arguments, or a
-            smaller cap.
+            smaller cap. Or a new file would name a filter that is none of `FILTERS`; nothing is written then.
     """
 
     def __init__(
@@ -106,6 +107,8 @@ class LedgerFile:
             "max_epsilon": None if requested_filter is None else requested_filter.max_epsilon,
             "filter": None if requested_filter is None else plain(requested_filter.to_json()),
         }
+        if requested_filter is not None and _is_new(path):
+            _require_readable(requested_filter)
         self.store = (
             path if isinstance(path, Store) else Store(path, settings_if_new=requested_settings)
         )
@@ -223,6 +226,27 @@ def _requested_filter(
     if not callable(make_filter):
         raise InvalidValue("filter", make_filter, rule="a class such as RenyiFilter, uncalled")
     return make_filter(checked_max_epsilon, target_delta)
+
+
+def _is_new(path: str | os.PathLike[str] | Store | None) -> bool:
+    """Returns True if the settings of a ledger are not stored yet: in memory, and in a file that does not exist."""
+    if path is None:
+        return True
+    return not isinstance(path, Store) and not os.path.lexists(Path(path).expanduser().resolve())
+
+
+def _require_readable(requested_filter: PrivacyFilter) -> None:
+    """Raises `InvalidValue` unless `filter_from_json` makes the same filter from the name and the parameters of one."""
+    read_filter = filter_from_json(
+        plain(requested_filter.to_json()),
+        max_epsilon=requested_filter.max_epsilon,
+        target_delta=requested_filter.target_delta,
+    )
+    if read_filter != requested_filter:
+        rule = (
+            f"{type(read_filter).__name__}, which {read_filter.name} names in the file of a ledger"
+        )
+        raise InvalidValue("filter", type(requested_filter).__name__, rule=rule)
 
 
 def _require_version(store: Store) -> None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import mpmath
@@ -478,6 +479,57 @@ def test_an_invalid_filter_is_refused(name: str, make_filter: Callable[[], Priva
     """`make_filter` has one invalid parameter; the error is about the parameter `name`."""
     with refused_parameter(name, value=ANY):
         make_filter()
+
+
+@pytest.mark.parametrize(
+    "make_filter", [RenyiFilter, GaussianFilter, GaussianAndRenyi, GaussianFirst, GaussianOrRenyi]
+)
+def test_a_file_names_each_filter_that_a_new_ledger_may_have(
+    tmp_path: Path, make_filter: Callable[[float, float], PrivacyFilter]
+) -> None:
+    """The file of a ledger with `make_filter` opens again, by its path alone and with the filter named once more.
+
+    It then refuses and admits as before.
+    """
+    file = tmp_path / "ledger.db"
+    settings = {"target_delta": DELTA, "max_epsilon": CAP, "filter": make_filter}
+    ledger = pa.Ledger(file, **settings)
+    event = pa.GaussianEvent(noise_multiplier=2.0)
+    ledger.charge(event, adjacency=ledger.adjacency)
+    assert ledger.affords(event) > 0
+    for reopened in (pa.Ledger.stored(file), pa.Ledger(file, **settings)):
+        assert reopened.filter == ledger.filter
+        assert reopened.affords(event) == ledger.affords(event)
+
+
+class UnnamedFilter(RenyiFilter):
+    """A user's filter with the name of its base class, which the file of a ledger cannot tell from it."""
+
+
+class OwnFilter(RenyiFilter):
+    """A user's filter with a name of its own, which no file of a ledger may name."""
+
+    name = "own"
+
+
+@pytest.mark.parametrize(
+    ("own_filter", "refused"), [(UnnamedFilter, "UnnamedFilter"), (OwnFilter, "own")]
+)
+def test_a_new_file_is_not_written_for_a_filter_that_it_cannot_name(
+    tmp_path: Path, own_filter: Callable[[float, float], PrivacyFilter], refused: str
+) -> None:
+    """A new ledger with a user's filter is refused, and no file is left behind.
+
+    A user's filter may enforce a smaller cap than that of an existing file.
+    """
+    file = tmp_path / "ledger.db"
+    for path in (file, None):
+        with refused_parameter("filter", value=refused):
+            pa.Ledger(path, target_delta=DELTA, max_epsilon=CAP, filter=own_filter)
+    assert not file.exists()
+    pa.Ledger(file, target_delta=DELTA, max_epsilon=CAP)
+    ledger = pa.Ledger(file, target_delta=DELTA, max_epsilon=CAP / 2, filter=own_filter)
+    assert ledger.max_epsilon == CAP / 2
 
 
 def test_the_gaussian_filter_refuses_an_event_without_a_mu() -> None:
