@@ -273,10 +273,11 @@ class Dataset:
 
     def _require_public_ids(self, public_ids: NDArray[Any]) -> None:
         """Raises `InvalidValue` unless `public_ids` are whole numbers or texts, one for each public record."""
-        has_one_per_record = public_ids.shape == (len(self.public),)
-        if public_ids.dtype.kind not in "iuU" or not has_one_per_record:
-            rule = "whole numbers or texts, one for each public record"
-            raise InvalidValue("public_ids", public_ids.dtype, rule=rule)
+        rule = "whole numbers or texts, one for each public record"
+        require(public_ids.dtype.kind in "iuU", "public_ids", public_ids.dtype, rule)
+        if public_ids.shape != (len(self.public),):
+            rule = f"({len(self.public)},), one for each public record"
+            raise InvalidValue("public_ids.shape", public_ids.shape, rule=rule)
 
     def _require_budgets(self, budget_class_of_records: NDArray[np.str_]) -> None:
         """Raises `InvalidValue` unless budget classes are texts, one for each private record, equal within each group.

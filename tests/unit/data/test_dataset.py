@@ -97,6 +97,14 @@ def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
             partial(replace, public=split_of_zeros(record_ids=[3], num_labels=3)),
             refused_parameter("public.labels.shape[1]", value=3),
         ),
+        (
+            partial(replace, public_ids=np.arange(3)),
+            refused_parameter("public_ids.shape", value=(3,), rule_words="(2,), one for each"),
+        ),
+        (
+            partial(replace, public_ids=np.zeros(2)),
+            refused_parameter("public_ids", value="float64", rule_words="whole numbers or texts"),
+        ),
     ],
 )
 def test_shapes_that_disagree_are_refused(
@@ -104,7 +112,7 @@ def test_shapes_that_disagree_are_refused(
 ) -> None:
     """A data set is refused if records or groups are in two splits, if ids repeat, or if shapes disagree.
 
-    The error names the field.
+    The error names the field, and of public ids whether their number or their type is wrong.
     """
     with refusal:
         change(TOY)
