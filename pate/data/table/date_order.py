@@ -49,12 +49,13 @@ class _MarkedDates:
         """Returns the order of day, month and year in which these dates are read.
 
         Args:
-            named_order: the order that a setting names; None takes the only order that is not excluded.
+            named_order: the order that a setting names. With None, or an order that the numbers of digits do not
+                allow, such as ymd for 04.03.2024, the only order that is not excluded is taken.
             first_year: the earliest year that two digits can mean; None if no setting names one.
 
         Raises:
-            UnclearDates: several orders are possible and none is named, the named order is excluded, or no order fits
-                all of these dates.
+            UnclearDates: several orders are possible and none of them is named, a date excludes the named order, or no
+                order fits all of these dates.
         """
         if named_order in self.possible_date_orders:
             return str(named_order)
@@ -91,7 +92,8 @@ def infer_order(
 
     Args:
         date_texts: the distinct words of a public column, without missing cells.
-        named_order: the order that a setting names; None if no setting does.
+        named_order: the order that a setting names; None if no setting does. A setting is for all columns of a table,
+            so it says nothing about dates whose numbers of digits do not allow its order, such as ymd for 04.03.2024.
         first_year: the earliest year that two digits can mean; None if no setting names one.
 
     Raises:

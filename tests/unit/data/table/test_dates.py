@@ -252,6 +252,21 @@ def test_a_setting_names_the_order(tmp_path: Path, order: str) -> None:
     assert column.max == last_day[order]
 
 
+def test_a_named_order_that_the_digits_exclude_says_nothing(tmp_path: Path) -> None:
+    """A setting of `ymd` says nothing of dates such as 13.03.2024, whose own order `dmy` is taken.
+
+    The setting may be meant for another column of the table, with years of two digits.
+    """
+    for form, order in (("%d.%m.%Y", "dmy"), ("%m/%d/%Y", "mdy")):
+        table = write_dates(folder=tmp_path, date_cells=dates_in_form(form=form))
+        assert column_of(table=replace(table, date_order="ymd")).order == order
+    days_in_two_orders = write_dates(
+        folder=tmp_path, date_cells=dates_in_form(form="%d.%m.%Y", dates=EARLY[1:])
+    )
+    with pytest.raises(InvalidValue, match=r"02\.01\.2024 may be 2024-01-02"):
+        replace(days_in_two_orders, date_order="ymd").load()
+
+
 def test_column_may_mix_iso_dates_ordered_dates_and_missing_cells(tmp_path: Path) -> None:
     """A column of ISO dates, dates with the day first and a missing cell is a column of dates.
 
