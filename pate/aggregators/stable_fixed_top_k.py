@@ -184,7 +184,11 @@ class StableFixedTopK(StableAggregator):
         return distribution
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
-        """Draws a stable set for each query, and picks k labels from it, or labels to add to it, by peeling."""
+        """Draws a stable set for each query, and changes it to exactly k labels by peeling.
+
+        Peeling picks the labels with the largest noisy counts, from a set that is too large, or outside of one that is
+        too small. A set of k labels is unchanged. If k is the number of labels, nothing is drawn.
+        """
         if self.k == shape.num_labels:
             return Answers.to_all(labels=np.ones(summary.shape, dtype=np.bool_))
         is_stable_label = self.stable_top_k.draw(summary, shape, rng).labels

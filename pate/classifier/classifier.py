@@ -406,16 +406,19 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         (`README.md`), the privacy card, `privacy.json`, the public settings, and the digests of all files.
         `pate.load(folder)` reads them with the extra `predict` alone.
 
-        All content is covered by `epsilon_` or public. Public are the names of columns, labels and classes, the number
-        of groups, and the name of the column in `groups`. Of public rows, the schema of a DataFrame keeps categories,
-        ranges and frequent words. Neither the seed nor the path of the ledger is in a file.
+        All content is public or covered by `epsilon_`, except for the scores on private test records, if there are any:
+        `score_epsilon` is their price. Public are the names of columns, labels and classes, the number of groups, and
+        the name of the column in `groups`. The schema of a DataFrame has categories, ranges and frequent words of its
+        public rows. Neither the seed nor the path of the ledger is in a file.
 
         Args:
             folder: a folder that does not exist or is empty.
-            name: the public name of the data, on the cards; None for `arrays` or `table`.
+            name: the public name of the data, on the cards. With None, the name is `table` after a fit of DataFrames,
+                and `arrays` after any other fit.
             public_classes: True states that the names of all classes are public, if `classes` is None and they were
                 read from y. The cards and `privacy.json` repeat the statement. Without it, such a fit is refused, as
-                a single record may show that a class exists. Bits, the classes 0 and 1, and columns need none.
+                a single record may show that a class exists. No statement is needed for labels that are bits or
+                columns, or for the two classes 0 and 1.
 
         Raises:
             NotFittedError: `fit` was not called.

@@ -1,7 +1,7 @@
-"""The Hydra application of a command: `hydra.main`, with two differences.
+"""This module runs a command as a Hydra application, as `hydra.main` does, with three differences.
 
-Hydra requires its options before all settings; here they may stand anywhere. And `--help` prints our own page, which
-explains the settings of the chosen parts.
+Hydra refuses settings on both sides of an option, as in `a=1 --multirun b=2`; here they may stand there. `--help`
+prints our own page, which explains the settings of the chosen parts. And an error that Hydra would print is raised.
 """
 
 from __future__ import annotations

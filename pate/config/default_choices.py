@@ -81,11 +81,11 @@ def way_line(member_by_group: Mapping[str, Any]) -> str | None:
 
 
 def default_student(arguments: Iterable[str], *, command: str) -> str | None:
-    """Returns `cnn`, the student for pictures, for teachers of pictures without a named student; None otherwise.
+    """Returns `cnn`, a student for pictures, if the teachers learn from pictures and no student is named; else None.
 
-    This concerns pate-train and pate-compare with `teacher=cnn` or `teacher=resnet50`. The default student is linear in
-    raw pixels, and learns little from pictures. None is also returned for an experiment that names a student, or that
-    includes a file which may name one.
+    Such teachers are `teacher=cnn` and `teacher=resnet50` of pate-train and pate-compare. The default student is linear
+    in raw pixels, and learns little from pictures. None is also returned for an experiment that names a student, that
+    includes a file which may name one, or of which pate has no file.
 
     Args:
         arguments: the arguments of the command line.

@@ -217,7 +217,8 @@ class KernelVotes(FunctionVotes):
         minus the prediction of the student of the round before.
 
         Args:
-            noise_multiplier: the noise of a round, which determines the number of directions.
+            noise_multiplier: the standard deviation of the noise over the sensitivity, for all rounds together. It
+                determines the number of directions.
             least_directions: the number of directions that are kept even if the noise allows fewer, if the pool has as
                 many and `num_public_directions` is None.
             recipe: the constants of the method.

@@ -350,14 +350,17 @@ class _RunningSearch:
         first_index: int,
         last_index: int,
     ) -> None:
-        """Stores in `changes` the first candidate of a kind whose plan is useful; nothing if there is none.
+        """Stores in `changes` the first candidate of a kind, by index, whose plan is useful; nothing if there is none.
+
+        If a candidate is useful, all later ones must be useful, too. Useful candidates on the way are stored as well,
+        so the best one so far is kept if the time is up.
 
         Args:
             kind_name: the name of the kind, a key of `changes`.
             make_plan: returns the plan after a change; None if nothing meets the budget.
-            start_index: the index of the candidate to try first.
-            first_index: the smallest index to try.
-            last_index: the largest index to try.
+            start_index: the index where the search begins.
+            first_index: the smallest index that may be tried.
+            last_index: the largest index that may be tried.
         """
         change_kind = self._kind_of_name[kind_name]
 

@@ -1,6 +1,7 @@
-"""Membership inference attacks: they guess by the student's losses whether a record was among the private records.
+"""Membership inference attacks guess, by the student's losses on a record, whether it was a private record.
 
-A record that an attack calls private is a true positive if it is, and a false positive if it is a test record.
+The second attack here also uses the losses of reference models. A private record that an attack calls private is a true
+positive; a test record that it calls private is a false positive.
 """
 
 from dataclasses import dataclass

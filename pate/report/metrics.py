@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from pate.array_types import BoolArray, FloatArray
@@ -259,17 +258,18 @@ def areas_under_roc(
     area_of_labels = np.full(scores.shape[1], np.nan)
     for label_index, has_label in enumerate(true_labels.T):
         known_rows = slice(None) if known is None else known[:, label_index]
-        rank_of_samples = scipy.stats.rankdata(scores[known_rows, label_index])
         is_positive = has_label[known_rows]
-        num_positives = np.count_nonzero(is_positive)
-        num_pairs = num_positives * (len(rank_of_samples) - num_positives)
+        known_scores = scores[known_rows, label_index]
+        positive_scores = known_scores[is_positive]
+        sorted_negative_scores = np.sort(known_scores[~is_positive])
+        num_pairs = len(positive_scores) * len(sorted_negative_scores)
         if num_pairs > 0:
-            # If all n positive samples have the lowest scores, the sum of their ranks is n (n + 1) / 2. Each pair in
-            # which a positive sample has the higher score adds 1 to it (Mann & Whitney 1947).
-            min_rank_sum = num_positives * (num_positives + 1) / 2
-            area_of_labels[label_index] = (
-                rank_of_samples[is_positive].sum() - min_rank_sum
-            ) / num_pairs
+            # The left place of a positive score counts the lower negative scores, and the right place the equal ones
+            # too. Their mean counts an equal score as one half (Mann & Whitney 1947).
+            num_lower = np.searchsorted(sorted_negative_scores, positive_scores, side="left")
+            num_not_higher = np.searchsorted(sorted_negative_scores, positive_scores, side="right")
+            num_won_pairs = (num_lower.sum() + num_not_higher.sum()) / 2
+            area_of_labels[label_index] = num_won_pairs / num_pairs
     return area_of_labels
 
 

@@ -211,7 +211,7 @@ class RunCharge:
 
     @property
     def tuned(self) -> TunedRuns | None:
-        """The public facts on the runs of a tuning whose best run is published; None without a tuning."""
+        """The public facts on the tuning, if the release is the best run of one; None otherwise."""
         return self._release_terms.tuned
 
     @property

@@ -56,7 +56,11 @@ class Charge(Protocol):
 
     @property
     def tuned(self) -> TunedRuns | None:
-        """The public facts on the runs of a tuning whose best run is published; None without a tuning."""
+        """The public facts on the tuning, if the release is the best run of one; None otherwise.
+
+        They are the price of one run and of its score, the distribution of the number of runs, and the number of
+        settings that competed.
+        """
 
     @property
     def published_event(self) -> Event:

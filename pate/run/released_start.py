@@ -1,7 +1,8 @@
-"""A run that starts at an earlier release of other people's records, by the student and the moments of that release.
+"""This module reads an earlier release, of other people's records, at which the student of a new release starts.
 
-Only the folder `release/` of the earlier run is read. The earlier student computes features from inputs. The moments
-are noisy covariances of these features and the labels (`NoisyMoments`). The new student learns from both.
+Only the folder `release/` of the earlier run is read. Its student computes features from inputs. Its moments are noisy
+covariances of these features and the labels (`NoisyMoments`). The new student first learns from these moments, and then
+from the votes of the new release.
 
 The folder may come from anybody. So shapes, types and digests are checked before anything is spent, and no code of the
 folder is run. Wrong numbers in the folder make a worse student. They do not weaken the guarantee of the new release: a

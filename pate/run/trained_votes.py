@@ -66,14 +66,16 @@ class TrainedVotes(TeacherVotes):
     ) -> MomentVotes | None:
         """Returns the votes of these teachers as moments, which can be released in rounds; None if that is impossible.
 
-        A moment is a mean over a teacher's records: the error of a student in a label, times a feature. Moments are
-        impossible if the recipe of the teachers does not support them, or if the inputs are images: students of images
-        are not linear.
+        A moment is a mean over a teacher's records: the error of a student in a label, times a feature. Features are
+        coordinates along the first principal directions of the public inputs. Moments are impossible if teachers of
+        this kind cannot vote in rounds, or if the inputs are images: students of images are not linear.
 
         Args:
-            noise_multiplier: the noise of a round. With more noise, votes are read along fewer directions of the pool.
-            least_directions: the number of directions that are used whatever the noise, if the pool has as many.
-            recipe: the tuned constants of releases in rounds.
+            noise_multiplier: the standard deviation of the noise over the sensitivity, for all rounds together. With
+                more noise there are fewer directions.
+            least_directions: the number of directions that are used whatever the noise, if the inputs vary along as
+                many.
+            recipe: the tuned constants of the aggregator.
         """
         ensemble = self.ensemble
         public = ensemble.dataset.public.inputs

@@ -67,10 +67,10 @@ class RoundRecords:
     report_num_rows: Callable[[int], object] = no_report
 
     def shards(self, num_shards: int) -> list[ShardRecords]:
-        """Returns a distribution of all teachers over shards with about equal numbers of records.
+        """Returns the records of all teachers as `num_shards` shards with about equal numbers of records.
 
-        No teacher is split. So some shards have no teacher if there are fewer teachers than shards, or if one teacher
-        has more records than a shard should have.
+        Each shard has all records of some teachers. No teacher is split, so numbers of records may differ, and shards
+        may be empty. Some are empty if fewer teachers than shards have records.
 
         Args:
             num_shards: the number of shards, >= 1.
@@ -78,7 +78,8 @@ class RoundRecords:
         all_records = self._records_of_all_teachers
         end_row_of_teacher = np.cumsum(all_records.teacher_sizes)
         ideal_cuts = np.arange(1, num_shards) * len(self.labels) / num_shards  # in rows
-        cuts = np.searchsorted(end_row_of_teacher, ideal_cuts, side="left")
+        # A teacher whose records end at a cut is before it.
+        cuts = np.searchsorted(end_row_of_teacher, ideal_cuts, side="right")
         bounds = [0, *cuts.tolist(), len(end_row_of_teacher)]
         return [
             all_records.select(slice(first_teacher, last_teacher))

@@ -168,7 +168,7 @@ def _stable_set_distribution(
     num_teachers: int,
     utility_offset: Callable[[int], float],
 ) -> tuple[dict[Any, float], float]:
-    """Returns the probability of each stable set that is chosen and passes its test, and that no set passes.
+    """Returns the probability that a set is chosen and passes its test, for each stable set, and that no set passes.
 
     A stable set has the labels with the k largest counts, for a chosen k.
     """

@@ -100,7 +100,7 @@ def test_a_person_of_the_earlier_cohort_pays_the_first_release() -> None:
 def test_a_person_of_the_later_cohort_pays_the_second_release() -> None:
     """For a person of the second cohort, both releases together cost at most the price of the second one.
 
-    Over 90% of the price is attained.
+    The largest Renyi divergence of both releases exceeds 90% of this price at some Renyi order.
     """
     pairs = [
         (law_of_both(cohort, later_cohort=later), law_of_both(cohort, later_cohort=later_neighbor))

@@ -283,8 +283,8 @@ def test_opposed_maxima_agree_with_dp_accounting() -> None:
 def test_the_bound_for_any_order_composes_single_pairs() -> None:
     """With `any_event_order=True`, all six orders of three kinds of event have one epsilon.
 
-    It is at most 0.1% below the epsilon for the given order of the events, and within 1% of the PLD
-    accountant's.
+    It bounds every order, so it may exceed the epsilon for one given order, and is at most 0.1% below it. It differs
+    from the PLD accountant's epsilon by at most 1%.
     """
     parts = [
         pa.OpposedMaximaEvent(noise_multiplier=10.0, num_candidates=5),
@@ -325,7 +325,7 @@ def test_the_papers_experiment_has_the_independent_epsilon() -> None:
 
 
 def boxes_of_single_pairs(box: Box) -> Iterator[Box]:
-    """Yields the boxes of one pair each, into which a box of pairs is split."""
+    """Splits a box of two-point pairs in halves again and again, and yields the boxes of one pair each."""
     if not box.dominated_pairs:
         yield box
     for half_box in box.dominated_pairs:

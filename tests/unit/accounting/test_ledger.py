@@ -260,10 +260,10 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
 
 
 def test_a_run_with_the_same_seed_must_commit_every_part(ledger: Ledger) -> None:
-    """Run "b" repeats the seed of run "a" and must commit equal parts in the order of run "a".
+    """Two runs with one seed must commit equal parts in the same order; the run behind must follow the run ahead.
 
-    A part that differs from the next part of run "a" is refused, for "b", and then for "a" after
-    "b" has gone on. Only one charge is counted.
+    Run "b" is refused a part that is not the next one of run "a". Once "b" has one part more than "a", run "a" is
+    refused a part that is not this one. Only one charge is counted.
     """
     for key in ("a:first", "a:round-0", "b:first"):
         commit_part(ledger, key, content=b"1", seed_name="seed 3")

@@ -416,7 +416,7 @@ def start_commits(path: Path, keys: list[str], printed_file: Path) -> subprocess
 
 
 def read_printed_releases(printed_file: Path) -> set[tuple[str, ...]]:
-    """Returns the keys and releases that a process has printed; a line that its kill has torn is left out."""
+    """Returns the keys and releases that a process has printed; a last line that the kill has cut off is left out."""
     lines = printed_file.read_text().splitlines(keepends=True)
     return {tuple(line.split()) for line in lines if line.endswith("\n")}
 

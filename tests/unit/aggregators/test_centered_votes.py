@@ -186,7 +186,10 @@ def test_a_center_of_all_queries_releases_no_probabilities() -> None:
 
 
 def test_a_student_learns_the_public_answers_beside_the_difference() -> None:
-    """A training set has the released scores less the public answers as values, and these answers as their center."""
+    """A training set has both parts that a student learns: the public answers, and the released differences from them.
+
+    The public answers are the `center` of its scores. The `values` are the released scores minus the public answers.
+    """
     release = votes_around_public_answers().aggregate(
         confidences_of_teachers(num_teachers=30), num_teachers=30, rng=np.random.default_rng(0)
     )

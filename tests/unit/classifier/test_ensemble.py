@@ -147,8 +147,8 @@ class _Failing(GaussianNB):
     """An estimator that fails in one of three ways.
 
     Attributes:
-        failure: `singular` lets `fit` raise an error on a part with fewer than two records of the label. With `shape`
-            the probabilities lack a row, and with `nan` they are NaN.
+        failure: with `singular`, `fit` raises an error if fewer than two records of a teacher have the label. With
+            `shape`, the probabilities lack a row, and with `nan` they are NaN.
     """
 
     def __init__(self, failure: str = "singular") -> None:

@@ -363,7 +363,10 @@ def test_test_rows_among_private_rows_warn() -> None:
 def test_failed_scores_leave_the_student_that_was_paid_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A fit whose scores were interrupted keeps its student and its release, and is published without scores."""
+    """A fit that is interrupted while it releases scores keeps its student, which is published without scores.
+
+    The error notes that the price of the release is spent.
+    """
 
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt

@@ -30,7 +30,7 @@ NEIGHBORS = (8, 0)  # records of that person, who has one otherwise
 class Load(Protocol):
     """A function that writes the people into a folder in one format, and loads them."""
 
-    def __call__(self, folder: Path, /, *, num_private_person_records: int) -> Dataset:
+    def __call__(self, folder: Path, /, *, num_records_of_private_person: int) -> Dataset:
         """Returns the data set in which the private person has the given number of records."""
 
 
@@ -39,20 +39,22 @@ def _split_of(person: int) -> str:
     return ("private", "public", "private", "private", "test", "public")[person % 6]
 
 
-def _persons_of_records(num_private_person_records: int) -> list[int]:
+def _persons_of_records(num_records_of_private_person: int) -> list[int]:
     """Returns the person of each record, with the records of all splits mixed."""
     counts = [
-        num_private_person_records if person == PRIVATE_PERSON else 1
+        num_records_of_private_person if person == PRIVATE_PERSON else 1
         for person in range(NUM_PEOPLE)
     ]
     return [person for person in range(NUM_PEOPLE) for _ in range(counts[person])]
 
 
-def _persons_of_records_in(split: str, num_private_person_records: int) -> list[int]:
+def _persons_of_records_in(split: str, num_records_of_private_person: int) -> list[int]:
     """Returns the person of each record in a split."""
     return [
         person
-        for person in _persons_of_records(num_private_person_records=num_private_person_records)
+        for person in _persons_of_records(
+            num_records_of_private_person=num_records_of_private_person
+        )
         if _split_of(person=person) == split
     ]
 
@@ -72,36 +74,36 @@ def _write_table(path: Path, persons_of_records: list[int]) -> str:
     return str(path)
 
 
-def _one_table(folder: Path, num_private_person_records: int) -> Dataset:
+def _one_table(folder: Path, num_records_of_private_person: int) -> Dataset:
     """Loads the people from one table with a split column."""
     path = _write_table(
         path=folder / "all.csv",
         persons_of_records=_persons_of_records(
-            num_private_person_records=num_private_person_records
+            num_records_of_private_person=num_records_of_private_person
         ),
     )
     return Table(path=path, split="split", labels=("flu", "cough"), group="person").load()
 
 
-def _three_tables(folder: Path, num_private_person_records: int) -> Dataset:
+def _three_tables(folder: Path, num_records_of_private_person: int) -> Dataset:
     """Loads the people from one table for each split."""
     for split in ("private", "public", "test"):
         _write_table(
             path=folder / f"{split}.csv",
             persons_of_records=_persons_of_records_in(
-                split=split, num_private_person_records=num_private_person_records
+                split=split, num_records_of_private_person=num_records_of_private_person
             ),
         )
     reader = SplitPaths.in_folder(folder, ending=".csv").table_with_labels("flu", "cough")
     return replace(reader, group="person", drop=("split",)).load()
 
 
-def _arrays(folder: Path, num_private_person_records: int) -> Dataset:
+def _arrays(folder: Path, num_records_of_private_person: int) -> Dataset:
     """Loads the people from three .npz files."""
     for split in ("private", "public", "test"):
         persons_of_records = np.array(
             _persons_of_records_in(
-                split=split, num_private_person_records=num_private_person_records
+                split=split, num_records_of_private_person=num_records_of_private_person
             )
         )
         bits = np.stack([persons_of_records % 2, persons_of_records // 6], axis=1)
@@ -114,14 +116,14 @@ def _arrays(folder: Path, num_private_person_records: int) -> Dataset:
     return SplitPaths.in_folder(folder, ending=".npz").arrays().load()
 
 
-def _hugging_face(folder: Path, num_private_person_records: int) -> Dataset:
+def _hugging_face(folder: Path, num_records_of_private_person: int) -> Dataset:
     """Loads the people from a saved data set of Hugging Face's library."""
     datasets = pytest.importorskip("datasets")
     parts = {}
     for split in ("private", "public", "test"):
         persons_of_records = np.array(
             _persons_of_records_in(
-                split=split, num_private_person_records=num_private_person_records
+                split=split, num_records_of_private_person=num_records_of_private_person
             )
         )
         columns = {
@@ -138,36 +140,38 @@ def _hugging_face(folder: Path, num_private_person_records: int) -> Dataset:
     ).load()
 
 
-def _write_pictures(folder: Path, num_private_person_records: int, ending: str) -> list[str]:
+def _write_pictures(folder: Path, num_records_of_private_person: int, ending: str) -> list[str]:
     """Writes a picture for each record under the person's name.
 
-    Pictures of other persons do not depend on `num_private_person_records`.
+    Pictures of other persons do not depend on `num_records_of_private_person`.
     """
     folder.mkdir()
     names = []
     for person in dict.fromkeys(
-        _persons_of_records(num_private_person_records=num_private_person_records)
+        _persons_of_records(num_records_of_private_person=num_records_of_private_person)
     ):
         for number in range(
-            _persons_of_records(num_private_person_records=num_private_person_records).count(person)
+            _persons_of_records(num_records_of_private_person=num_records_of_private_person).count(
+                person
+            )
         ):
             names.append(f"{person}-{number}{ending}")
             Image.fromarray(np.full((8, 8, 3), 20 * person, np.uint8)).save(folder / names[-1])
     return names
 
 
-def _image_folder(folder: Path, num_private_person_records: int) -> Dataset:
+def _image_folder(folder: Path, num_records_of_private_person: int) -> Dataset:
     """Loads the people from a folder of pictures and a table of labels."""
     names = _write_pictures(
         folder=folder / "pictures",
-        num_private_person_records=num_private_person_records,
+        num_records_of_private_person=num_records_of_private_person,
         ending=".png",
     )
     rows = [
         f"{name},{_split_of(person=person)},{_cells(person=person)}"
         for name, person in zip(
             names,
-            _persons_of_records(num_private_person_records=num_private_person_records),
+            _persons_of_records(num_records_of_private_person=num_records_of_private_person),
             strict=True,
         )
     ]
@@ -183,15 +187,17 @@ def _image_folder(folder: Path, num_private_person_records: int) -> Dataset:
     ).load()
 
 
-def _celeba(folder: Path, num_private_person_records: int) -> Dataset:
+def _celeba(folder: Path, num_records_of_private_person: int) -> Dataset:
     """Loads the people from a folder in CelebA's layout."""
     names = _write_pictures(
         folder=folder / "img_align_celeba",
-        num_private_person_records=num_private_person_records,
+        num_records_of_private_person=num_records_of_private_person,
         ending=".jpg",
     )
     codes = {"private": 0, "public": 1, "test": 2}
-    persons_of_records = _persons_of_records(num_private_person_records=num_private_person_records)
+    persons_of_records = _persons_of_records(
+        num_records_of_private_person=num_records_of_private_person
+    )
     attributes = [
         f"{name} {2 * (person % 2) - 1}"
         for name, person in zip(names, persons_of_records, strict=True)
@@ -227,19 +233,23 @@ def _require_equal_publications(one_dataset: Dataset, other_dataset: Dataset) ->
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("num_private_person_records", NEIGHBORS)
+@pytest.mark.parametrize("num_records_of_private_person", NEIGHBORS)
 @pytest.mark.parametrize(
     "load", [_one_table, _three_tables, _arrays, _hugging_face, _image_folder, _celeba]
 )
 def test_published_ids_do_not_depend_on_private_records(
-    tmp_path: Path, load: Load, num_private_person_records: int
+    tmp_path: Path, load: Load, num_records_of_private_person: int
 ) -> None:
     """Each reader gives the same public ids, inputs and preprocessing if a private person has 0, 1 or 8 records."""
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
-    one_dataset = load(tmp_path / "one", num_private_person_records=1)
-    other_dataset = load(tmp_path / "other", num_private_person_records=num_private_person_records)
-    assert len(other_dataset.private) - len(one_dataset.private) == num_private_person_records - 1
+    one_dataset = load(tmp_path / "one", num_records_of_private_person=1)
+    other_dataset = load(
+        tmp_path / "other", num_records_of_private_person=num_records_of_private_person
+    )
+    assert (
+        len(other_dataset.private) - len(one_dataset.private) == num_records_of_private_person - 1
+    )
     _require_equal_publications(one_dataset, other_dataset)
 
 
@@ -249,7 +259,7 @@ def test_public_part_does_not_depend_on_the_mask_of_a_private_record(tmp_path: P
     for number, label_cells in enumerate((",1", "0,")):
         path = tmp_path / f"{number}.csv"
         _write_table(
-            path=path, persons_of_records=_persons_of_records(num_private_person_records=1)
+            path=path, persons_of_records=_persons_of_records(num_records_of_private_person=1)
         )
         row = f"private,{_cells(person=PRIVATE_PERSON)}"
         row_with_unknown_label = f"{row.rsplit(',', 2)[0]},{label_cells}"
@@ -273,7 +283,7 @@ def test_public_rows_are_numbered_among_public_rows(tmp_path: Path) -> None:
 
     The people 1, 5, 7 and 11 are public, and their rows have the ids 0 to 3.
     """
-    dataset = _one_table(folder=tmp_path, num_private_person_records=8)
+    dataset = _one_table(folder=tmp_path, num_records_of_private_person=8)
     by_age = np.argsort(np.asarray(dataset.public.inputs)[:, 0])
     assert dataset.published_ids[by_age].tolist() == [0, 1, 2, 3]
 
@@ -281,12 +291,12 @@ def test_public_rows_are_numbered_among_public_rows(tmp_path: Path) -> None:
 def test_error_in_public_rows_reveals_no_private_count(tmp_path: Path) -> None:
     """The refusal of an invalid public label is the same for 1 and for 8 private rows of one person."""
     lines = []
-    for num_private_person_records in (1, 8):
-        path = tmp_path / f"{num_private_person_records}.csv"
+    for num_records_of_private_person in (1, 8):
+        path = tmp_path / f"{num_records_of_private_person}.csv"
         _write_table(
             path=path,
             persons_of_records=_persons_of_records(
-                num_private_person_records=num_private_person_records
+                num_records_of_private_person=num_records_of_private_person
             ),
         )
         path.write_text(path.read_text().replace("p11,31,2,1,1", "p11,31,2,1,7"))

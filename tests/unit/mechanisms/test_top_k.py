@@ -1,4 +1,7 @@
-"""What all top-k mechanisms share: shapes, refusals, and draws that follow the exact distribution; Laplace top-k."""
+"""All top-k mechanisms return the right shapes, refuse impossible counts, and follow their exact distributions.
+
+Further tests are on Laplace top-k with a failure probability, and on the stable sort of counts.
+"""
 
 import math
 from collections import Counter

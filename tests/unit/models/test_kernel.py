@@ -126,7 +126,7 @@ def test_votes_of_a_teacher_depend_on_its_own_records_alone():
 
 
 def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
-    """Votes are the same if the private records are read in blocks of 20, as images on disk must be."""
+    """Votes are the same if private records are read in blocks of 20; images on a disk must be read in blocks."""
     block_sizes = []
     compute_features = PublicPCA.features
 

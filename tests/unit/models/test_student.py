@@ -170,7 +170,7 @@ def student_folder(rows, tmp_path):
 
 
 def test_the_folder_holds_two_plain_files_and_names_an_unknown_kind(student_folder):
-    """A student is stored as a card in JSON and a file of arrays; an unknown kind in the card is refused."""
+    """A student is stored as a card in JSON and a file of arrays; the error on an unknown kind in the card names it."""
     assert sorted(path.name for path in student_folder.iterdir()) == [
         "student.json",
         "student.safetensors",

@@ -136,7 +136,7 @@ def test_the_span_keeps_lengths() -> None:
 
 
 def num_affordable_directions(noise_multiplier: float) -> int:
-    """Returns the number of directions at which noise stays below a quarter of the labels' variance."""
+    """Returns the largest number of directions at which noise is at most a quarter of the labels' variance."""
     return affordable_directions(
         noise_multiplier=noise_multiplier,
         num_teachers=400,
@@ -148,9 +148,10 @@ def num_affordable_directions(noise_multiplier: float) -> int:
 
 @pytest.mark.parametrize("noise_multiplier", [1.0, 5.0, 30.0])
 def test_noise_stays_below_its_share_of_the_labels_variance(noise_multiplier: float) -> None:
-    """The affordable number k of directions keeps the noise below a quarter of the labels' variance; k + 1 does not.
+    """The affordable number k of directions keeps the noise to a quarter of the labels' variance; k + 1 does not.
 
-    The noise is 4 k^2 L z^2 / (n N) of the labels' variance.
+    For L labels, n records, N teachers and noise multiplier z, the variance of the noise is the share
+    4 k^2 L z^2 / (n N) of the labels' variance.
     """
 
     def noise_share(num_directions: int) -> float:

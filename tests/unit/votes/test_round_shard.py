@@ -191,6 +191,16 @@ def test_shards_hold_each_teacher_whole_and_once() -> None:
         assert abs(len(shard.dataset_rows) - len(records.labels) / 4) <= 60
 
 
+@pytest.mark.parametrize("num_shards", [1, 2, 4, 8])
+def test_equal_teachers_are_cut_into_equal_shards(num_shards: int) -> None:
+    """Eight teachers with three records each make shards with equal numbers of teachers."""
+    records = records_of(teacher_sizes=np.full(8, 3))
+    num_teachers_of_shards = [
+        len(shard.teacher_indices) for shard in records.shards(num_shards=num_shards)
+    ]
+    assert num_teachers_of_shards == [8 // num_shards] * num_shards
+
+
 def test_records_without_a_teacher_have_no_vote() -> None:
     """The sum is zero if the teachers have no records at all."""
     records = records_of(teacher_sizes=np.zeros(3, dtype=np.int64))

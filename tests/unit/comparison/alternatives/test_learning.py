@@ -199,7 +199,10 @@ def test_the_most_likely_scale_is_that_of_the_weights(scale: float) -> None:
 
 
 def test_axes_of_a_noisy_covariance_have_no_variance_below_the_noise() -> None:
-    """The variances along axes are the eigenvalues of the covariance, but at least the largest one of the noise."""
+    """The variances along axes are the eigenvalues of the covariance; smaller ones are raised to the noise's largest.
+
+    The largest eigenvalue that noise alone is expected to have is 2 `noise_std` sqrt(D), for D features.
+    """
     noisy_covariance = np.diag([0.5, 0.3, -0.1])
     exact_covariance = noisy_covariance[:2, :2]
     exact_axes = FeatureAxes.of_covariance(exact_covariance)

@@ -118,7 +118,10 @@ def reader_with_schema(table: Table, settings: TableSettings | None = None) -> T
 
 
 def test_settings_in_a_schema_apply_to_a_run(tmp_path: Path) -> None:
-    """A reader with a schema alone gives the data set of the labels, the group and the dropped columns in it."""
+    """A reader without settings takes labels, group and columns to drop from the schema file.
+
+    Its data set is the one of a reader that has these settings itself.
+    """
     table = write_patients(folder=tmp_path)
     completed = reader_with_schema(table=table, settings=TABLE_SETTINGS)
     dataset = completed.load()
