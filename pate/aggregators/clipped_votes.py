@@ -21,7 +21,7 @@ from pate.aggregators.thresholds import (
     threshold_votes,
 )
 from pate.array_types import BoolArray, FloatArray
-from pate.mechanisms.noise.comparisons import are_normally_above
+from pate.mechanisms.noise.comparisons import noisy_at_least
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
 from pate.validation import InvalidValue
 from pate.votes.counts import bits_of, limit_votes
@@ -141,9 +141,7 @@ class ClippedVotes(Aggregator):
         else:
             # The noisy counts are charged, and any function of them is free.
             threshold = self.threshold_share * shape.num_teachers
-            labels = are_normally_above(
-                summary, threshold=threshold, noise_std=self.noise_std, rng=rng
-            )
+            labels = noisy_at_least(summary, threshold=threshold, noise_std=self.noise_std, rng=rng)
         return Answers.to_all(labels=labels)
 
 

@@ -15,7 +15,7 @@ from pate.accounting.special import ndtr_without_scipy
 from pate.aggregators.aggregator import Rng
 from pate.aggregators.expectation import ExpectedRelease
 from pate.array_types import BoolArray, IntArray
-from pate.mechanisms.noise.comparisons import are_normally_above
+from pate.mechanisms.noise.comparisons import noisy_at_least
 from pate.validation import require_count
 from pate.votes.made_up import MadeUpVotes
 
@@ -80,7 +80,7 @@ def reach_threshold(
     """
     # Moving counts into the window moves no count farther from its neighbor's, so the price needs the window alone.
     threshold = threshold_share * num_teachers
-    return are_normally_above(
+    return noisy_at_least(
         counts,
         threshold=threshold,
         noise_std=noise_std,

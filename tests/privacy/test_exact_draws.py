@@ -32,7 +32,7 @@ from pate.mechanisms import (
 )
 from pate.mechanisms.gap_selection import SELECTION_NOISES
 from pate.mechanisms.noise import comparisons, exponential_coins, weighted_index
-from pate.mechanisms.noise.comparisons import _probability_below, are_normally_above
+from pate.mechanisms.noise.comparisons import _probability_below, noisy_at_least
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.exponential_coins import _first_coin_encloser, toss_rare_exponential
 from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES
@@ -388,7 +388,7 @@ def test_counts_are_compared_by_a_table_as_one_by_one(max_count: int, noise_std:
     first_rng = np.random.default_rng(4)
     second_rng = np.random.default_rng(4)
     threshold = 0.37 * max_count
-    by_table = are_normally_above(
+    by_table = noisy_at_least(
         counts,
         threshold=threshold,
         noise_std=noise_std,
@@ -396,7 +396,7 @@ def test_counts_are_compared_by_a_table_as_one_by_one(max_count: int, noise_std:
         clip_range=(0, max_count),
     )
     with np.errstate(over="ignore"):
-        one_by_one = are_normally_above(
+        one_by_one = noisy_at_least(
             counts, threshold=threshold, noise_std=noise_std, rng=second_rng
         )
     assert np.array_equal(by_table, one_by_one)
@@ -410,7 +410,7 @@ def test_counts_are_compared_by_a_table_as_one_by_one(max_count: int, noise_std:
             continue
         for random_word in [word + step for step in (-(2**20), -1, 0, 1, 2**20)]:
             by_table, one_by_one = (
-                are_normally_above(
+                noisy_at_least(
                     np.array([[count]]),
                     threshold=threshold,
                     noise_std=noise_std,

@@ -101,15 +101,15 @@ def largest_noisy(
         noisy_values[~candidate_mask] = -np.inf
     if k == 1:
         ranked_columns, is_row_decided = _largest_of_floats(
-            noisy_values, noise_rounding_error=drawn_noise.rounding_error
+            noisy_values, noise_error=drawn_noise.rounding_error
         )
     else:
         ranked_columns, is_row_decided = _k_largest_of_floats(
-            noisy_values, noise_rounding_error=drawn_noise.rounding_error, k=k
+            noisy_values, noise_error=drawn_noise.rounding_error, k=k
         )
     for row in np.flatnonzero(~is_row_decided).tolist():
         possible_columns = _possible_columns(
-            noisy_values[row], noise_rounding_error=drawn_noise.rounding_error, k=k
+            noisy_values[row], noise_error=drawn_noise.rounding_error, k=k
         )
         numbers_by_column = [
             (
@@ -121,37 +121,34 @@ def largest_noisy(
             )
             for column in possible_columns.tolist()
         ]
-        entries_in_falling_order = sorted(numbers_by_column, key=cmp_to_key(_compare_numbers))
+        sorted_entries = sorted(numbers_by_column, key=cmp_to_key(_falling_order))
         columns_left_out = np.flatnonzero(np.isneginf(noisy_values[row])).tolist()
         ranked_columns[row] = [
-            *(column for column, _ in entries_in_falling_order),
+            *(column for column, _ in sorted_entries),
             *columns_left_out,
         ][:k]
     return ranked_columns
 
 
-def _largest_of_floats(
-    noisy_values: FloatArray, noise_rounding_error: float
-) -> tuple[IntArray, BoolArray]:
+def _largest_of_floats(noisy_values: FloatArray, noise_error: float) -> tuple[IntArray, BoolArray]:
     """Returns the column of the largest noisy value of each row, `[Q, 1]`, by floats.
 
     Also returns bits `[Q]`: True for a row in which rounding errors cannot change the column.
 
     Args:
         noisy_values: sums of a value and noise, `[Q, n]`; minus infinity for a column that is left out.
-        noise_rounding_error: a bound on the error of the noise.
+        noise_error: a bound on the error of the noise.
     """
     columns = noisy_values.argmax(axis=1)[:, None]
     largest_noisy_values = np.take_along_axis(noisy_values, columns, axis=1)
-    error_margins = 3 * _rounding_error_of(
-        largest_noisy_values, noise_rounding_error=noise_rounding_error
-    )
+    # One error for each of two values, and a third as room: the error of a value far below may be a little larger.
+    error_margins = 3 * _rounding_error_of(largest_noisy_values, noise_error=noise_error)
     num_close = (noisy_values >= largest_noisy_values - error_margins).sum(axis=1)
     return columns, np.asarray(num_close == 1)
 
 
 def _k_largest_of_floats(
-    noisy_values: FloatArray, noise_rounding_error: float, k: int
+    noisy_values: FloatArray, noise_error: float, k: int
 ) -> tuple[IntArray, BoolArray]:
     """Returns the columns of the k largest noisy values of each row, the largest first, by floats: `[Q, k]`.
 
@@ -159,35 +156,31 @@ def _k_largest_of_floats(
 
     Args:
         noisy_values: sums of a value and noise, `[Q, n]`; minus infinity for a column that is left out.
-        noise_rounding_error: a bound on the error of the noise.
+        noise_error: a bound on the error of the noise.
         k: the number of columns.
     """
     columns: IntArray = np.indices(noisy_values.shape)[1]
     if k + 1 < noisy_values.shape[1]:
         columns = np.argpartition(noisy_values, -(k + 1), axis=1)[:, -(k + 1) :]
-    falling_order_of_columns = np.argsort(
-        -np.take_along_axis(noisy_values, columns, axis=1), axis=1
-    )
-    columns = np.take_along_axis(columns, falling_order_of_columns, axis=1)
-    falling_noisy_values = np.take_along_axis(noisy_values, columns, axis=1)
+    order = np.argsort(-np.take_along_axis(noisy_values, columns, axis=1), axis=1)
+    columns = np.take_along_axis(columns, order, axis=1)
+    falling_values = np.take_along_axis(noisy_values, columns, axis=1)
     with np.errstate(invalid="ignore"):  # minus infinity less minus infinity: neither takes part
-        rounding_errors = _rounding_error_of(
-            falling_noisy_values, noise_rounding_error=noise_rounding_error
-        )
+        rounding_errors = _rounding_error_of(falling_values, noise_error=noise_error)
         is_apart = (
-            falling_noisy_values[:, :-1] - rounding_errors[:, :-1]
-            > falling_noisy_values[:, 1:] + rounding_errors[:, 1:]
+            falling_values[:, :-1] - rounding_errors[:, :-1]
+            > falling_values[:, 1:] + rounding_errors[:, 1:]
         )
-    is_row_decided = (is_apart | np.isneginf(falling_noisy_values[:, 1:])).all(axis=1)
+    is_row_decided = (is_apart | np.isneginf(falling_values[:, 1:])).all(axis=1)
     return columns[:, :k], np.asarray(is_row_decided)
 
 
-def _possible_columns(noisy_row: FloatArray, noise_rounding_error: float, k: int) -> IntArray:
+def _possible_columns(noisy_row: FloatArray, noise_error: float, k: int) -> IntArray:
     """Returns the columns of one row that can be among the k largest, whatever the rounding errors are.
 
     Args:
         noisy_row: sums of a value and noise, `[n]`; minus infinity for a column that is left out.
-        noise_rounding_error: a bound on the error of the noise.
+        noise_error: a bound on the error of the noise.
         k: the number of largest columns. If no more than k columns take part, all of these are returned.
 
     Returns:
@@ -197,45 +190,37 @@ def _possible_columns(noisy_row: FloatArray, noise_rounding_error: float, k: int
     if k >= len(columns):
         return columns
     noisy_values_of_row = noisy_row[columns]
-    rounding_errors = _rounding_error_of(
-        noisy_values_of_row, noise_rounding_error=noise_rounding_error
-    )
+    rounding_errors = _rounding_error_of(noisy_values_of_row, noise_error=noise_error)
     lower_bounds = noisy_values_of_row - rounding_errors
-    place_of_k_th_largest = len(lower_bounds) - k
-    rearranged_bounds = np.partition(lower_bounds, place_of_k_th_largest)
-    k_th_largest_lower_bound = rearranged_bounds[place_of_k_th_largest]
-    return np.asarray(columns[noisy_values_of_row + rounding_errors >= k_th_largest_lower_bound])
+    kth_largest_bound = np.partition(lower_bounds, -k)[-k]
+    return np.asarray(columns[noisy_values_of_row + rounding_errors >= kth_largest_bound])
 
 
-def _compare_numbers(first_entry: tuple[int, Number], second_entry: tuple[int, Number]) -> int:
-    """Returns -1 if the number of the first entry (column, number) is larger, and else 1: for a falling sort."""
-    _, first_number = first_entry
-    _, second_number = second_entry
-    refine_functions = [*first_number.refine_functions, *second_number.refine_functions]
-    return (
-        1
-        if is_below(
-            first_number.compute_bounds_so_far,
-            second_number.compute_bounds_so_far,
-            refine_functions=refine_functions,
-        )
-        else -1
+def _falling_order(first_entry: tuple[int, Number], second_entry: tuple[int, Number]) -> int:
+    """Returns -1 if the first entry (column, number) has the larger number, and else 1, for `cmp_to_key`."""
+    _, first = first_entry
+    _, second = second_entry
+    is_smaller = is_below(
+        first.compute_bounds_so_far,
+        second.compute_bounds_so_far,
+        refine_functions=[*first.refine_functions, *second.refine_functions],
     )
+    return 1 if is_smaller else -1
 
 
-def _rounding_error_of(noisy_values: FloatArray, noise_rounding_error: float) -> FloatArray:
+def _rounding_error_of(noisy_values: FloatArray, noise_error: float) -> FloatArray:
     """Returns a bound on the rounding error of each noisy value, in the shape of `noisy_values`.
 
     Args:
         noisy_values: sums of a value and noise. The bound grows so slowly that noisy value + bound and noisy value -
             bound both rise with the noisy value.
-        noise_rounding_error: a bound on the error of the noise.
+        noise_error: a bound on the error of the noise.
     """
-    # A value is at most |noisy| + |noise| in size. Noise in floats is below 64, or has its size in its own error.
-    return np.asarray(SMALL_ERROR * (_LARGEST_NOISE + np.abs(noisy_values)) + noise_rounding_error)
+    # A value is at most |noisy| + |noise| in size. Noise is below `_LARGEST_NOISE`, or has its size in its own error.
+    return np.asarray(SMALL_ERROR * (_LARGEST_NOISE + np.abs(noisy_values)) + noise_error)
 
 
-def are_normally_above(
+def noisy_at_least(
     noiseless_values: NDArray[Any],
     threshold: float,
     noise_std: float,
@@ -255,7 +240,7 @@ def are_normally_above(
     """
     if clip_range is None:
         drawn_noise = draw_noise(noise_kind="gaussian", shape=noiseless_values.shape, rng=rng)
-        return are_above(
+        return weighted_noisy_at_least(
             noiseless_values, threshold=threshold, weighted_noises=[(drawn_noise, noise_std)]
         )
     smallest_count, largest_count = clip_range
@@ -268,29 +253,22 @@ def are_normally_above(
         probabilities_of_counts = _table_of_probabilities(
             threshold, noise_std, smallest_count=smallest_count, largest_count=largest_count
         )
-    is_above = np.empty(noiseless_values.shape, dtype=np.bool_)
+    is_at_least = np.empty(noiseless_values.shape, dtype=np.bool_)
     rows_per_block = max(1, _BLOCK_SIZE // noiseless_values.shape[1])
     for start in range(0, len(noiseless_values), rows_per_block):
         row_range = slice(start, start + rows_per_block)
-        uniform_excess_in_grid_steps = lazy_uniforms[row_range].grid_index()
+        # The uniform number less the probability of a smaller sum, in steps of the grid.
+        excess = lazy_uniforms[row_range].grid_index()
         if probabilities_of_counts is None:
             clipped_values = np.clip(noiseless_values[row_range], smallest_count, largest_count)
-            uniform_excess_in_grid_steps -= _probability_below(
-                clipped_values, threshold=threshold, noise_std=noise_std
-            )
+            excess -= _probability_below(clipped_values, threshold=threshold, noise_std=noise_std)
         else:
-            uniform_excess_in_grid_steps -= probabilities_of_counts.take(
-                noiseless_values[row_range], mode="clip"
-            )
-        np.greater_equal(uniform_excess_in_grid_steps, 0, out=is_above[row_range])
-        if (
-            np.abs(uniform_excess_in_grid_steps, out=uniform_excess_in_grid_steps).min()
-            > _GRID_MARGIN
-        ):
+            excess -= probabilities_of_counts.take(noiseless_values[row_range], mode="clip")
+        np.greater_equal(excess, 0, out=is_at_least[row_range])
+        np.abs(excess, out=excess)
+        if excess.min() > _GRID_MARGIN:  # the usual case, found faster than by argwhere
             continue
-        for row_in_block, column in np.argwhere(
-            uniform_excess_in_grid_steps <= _GRID_MARGIN
-        ).tolist():
+        for row_in_block, column in np.argwhere(excess <= _GRID_MARGIN).tolist():
             row = start + row_in_block
             gaussian_number = number_of(
                 lazy_uniforms.entry((row, column)),
@@ -299,12 +277,12 @@ def are_normally_above(
             clipped_value = min(
                 max(noiseless_values[row, column].item(), smallest_count), largest_count
             )
-            is_above[row, column] = _is_above(
+            is_at_least[row, column] = _is_at_least(
                 clipped_value,
                 threshold=threshold,
                 weighted_numbers=[(Fraction(noise_std), gaussian_number)],
             )
-    return is_above
+    return is_at_least
 
 
 # Calls for one threshold and one noise follow each other, a batch of queries at a time.
@@ -326,7 +304,7 @@ def _probability_below(counts: IntArray, threshold: float, noise_std: float) -> 
         return np.asarray(ndtr((threshold - counts) / noise_std) * _GRID).astype(np.int64)
 
 
-def are_above(
+def weighted_noisy_at_least(
     noiseless_values: NDArray[Any],
     threshold: float,
     weighted_noises: Sequence[tuple[DrawnNoise, float]],
@@ -345,19 +323,19 @@ def are_above(
         rounding_errors = rounding_errors + abs(factor) * (
             drawn_noise.rounding_error + SMALL_ERROR * _LARGEST_NOISE
         )
-    is_above = excess_over_threshold >= 0
+    is_at_least = excess_over_threshold >= 0
     for row, column in np.argwhere(np.abs(excess_over_threshold) <= rounding_errors).tolist():
         exact_noises = [
             (Fraction(factor), drawn_noise.make_number(row, column))
             for drawn_noise, factor in weighted_noises
         ]
-        is_above[row, column] = _is_above(
+        is_at_least[row, column] = _is_at_least(
             noiseless_values[row, column].item(), threshold=threshold, weighted_numbers=exact_noises
         )
-    return np.asarray(is_above)
+    return np.asarray(is_at_least)
 
 
-def _is_above(
+def _is_at_least(
     noiseless_value: float, threshold: float, weighted_numbers: Sequence[tuple[Fraction, Number]]
 ) -> bool:
     """Returns True if value + the sum of factor * noise, over all pairs (factor, noise), is at least the threshold."""

@@ -70,6 +70,7 @@ class DiscreteGaussian(Parameters):
 
     def mass(self, values: ArrayLike) -> FloatArray:
         """Returns P(z = value) for each value."""
+        # Weights beyond 40 standard deviations are 0 as floats: exp(-40**2 / 2) < 10**-347.
         total_weight = 2 * math.fsum(_weights(self.variance, num_stds=40.0)) - 1
         squares = np.square(np.asarray(values, dtype=np.float64))
         return np.asarray(np.exp(-squares / (2 * self.variance)) / total_weight)
@@ -82,19 +83,17 @@ class DiscreteGaussian(Parameters):
         """
         cumulated_probs = _cumulated_probs(self.variance)
         u = lazy_uniforms.approximate()
-        places_in_order = np.searchsorted(cumulated_probs, u, side="right") - 1
-        next_cumulated_probs = cumulated_probs[
-            np.minimum(places_in_order + 1, len(cumulated_probs) - 1)
-        ]
-        is_near_edge = (u - cumulated_probs[places_in_order] <= _TABLE_MARGIN) | (
-            next_cumulated_probs - u <= _TABLE_MARGIN
+        places = np.searchsorted(cumulated_probs, u, side="right") - 1
+        # u is below 1, the last entry, so each place has a next one.
+        is_near_edge = (u - cumulated_probs[places] <= _TABLE_MARGIN) | (
+            cumulated_probs[places + 1] - u <= _TABLE_MARGIN
         )
         for index in np.flatnonzero(is_near_edge).tolist():
-            places_in_order[index] = index_of(
+            places[index] = index_of(
                 lazy_uniforms.entry((index,)), enclose_weights=self._enclose_weights
             )
-        signs = np.where(places_in_order % 2 == 1, 1, -1)
-        return signs * ((places_in_order + 1) // 2)
+        signs = np.where(places % 2 == 1, 1, -1)
+        return signs * ((places + 1) // 2)
 
     def _enclose_weights(self, decimal_digits: int) -> Sequence[Interval]:
         """Returns an interval of whole numbers around the weight exp(-z**2 / (2 variance)) of z = 0, 1, -1, 2, -2, ….
@@ -105,6 +104,8 @@ class DiscreteGaussian(Parameters):
         Args:
             decimal_digits: the number of decimal digits to which the weights are known.
         """
+        # For the variance v and the largest z, the weights left out sum to at most 2 v / z exp(-z**2 / (2 v)). This is
+        # less than 2 v 10**-num_digits, and so less than the unit 10**-decimal_digits.
         num_digits = decimal_digits + len(str(2 * self.variance))
         largest_z = math.isqrt(math.ceil(2 * self.variance * _LOG_10_UP * num_digits)) + 1
         exponents = [Fraction(z * z, 2 * self.variance) for z in range(largest_z + 1)]
@@ -122,7 +123,10 @@ def _weights(variance: int, num_stds: float) -> FloatArray:
 # Each block of a large array of noise reads the same edges.
 @lru_cache(maxsize=8)
 def _cumulated_probs(variance: int) -> FloatArray:
-    """Returns -1, and then P(z is among the first j of 0, 1, -1, 2, -2, …) for j = 1, 2, …, in rising order."""
+    """Returns -1, and then P(z is among the first j of 0, 1, -1, 2, -2, …) for j = 1, 2, …, in rising order.
+
+    -1 stands in place of 0, as 0 is no edge between two places: a small u is decided without an exact comparison.
+    """
     grid_weights = np.rint(_weights(variance, num_stds=_TABLE_STDS) * _TABLE_UNIT).astype(np.int64)
     cumulated_weights = np.cumsum(
         np.concatenate([grid_weights[:1], np.repeat(grid_weights[1:], 2)])

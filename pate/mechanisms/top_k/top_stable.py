@@ -8,7 +8,7 @@ import numpy as np
 
 from pate.accounting.special import gauss_legendre
 from pate.array_types import IntArray
-from pate.mechanisms.noise.comparisons import are_above
+from pate.mechanisms.noise.comparisons import weighted_noisy_at_least
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import panels
@@ -82,7 +82,7 @@ class TopStableTopK(DomainTopK):
             (noise_of_threshold, -self.threshold_scale),
             (noise_of_gaps, self.gap_scale),
         )
-        has_passed = are_above(
+        has_passed = weighted_noisy_at_least(
             votes_over_sensitivity, threshold=self.threshold, weighted_noises=weighted_noises
         )
         set_sizes = np.where(has_passed.any(axis=1), self.k + has_passed.argmax(axis=1), 0)
