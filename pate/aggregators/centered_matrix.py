@@ -84,31 +84,31 @@ class CenteredMatrix:
         num_queries, num_labels = matrix_shape
         return ClippedSum(clip=clip, sum_shape=(num_queries, num_labels), adjacency=self.adjacency)
 
-    def summarize(self, centerable_votes: CenterableVotes) -> IntArray:
+    def summarize(self, votes: CenterableVotes) -> IntArray:
         """Returns the sum of clipped votes minus the center, `[num_queries, num_labels]`, in steps of a grid.
 
         Args:
-            centerable_votes: the private votes.
+            votes: the private votes.
         """
-        matrix_shape = (centerable_votes.num_queries, centerable_votes.num_labels)
-        blocks = centerable_votes.votes_around(
+        matrix_shape = (votes.num_queries, votes.num_labels)
+        blocks = votes.votes_around(
             self.center, noise_multiplier=self.noise_multiplier, recipe=self.recipe
         )
         return self.clipped_sum(matrix_shape).total(
             blocks,
             center=self._broadcast_center(matrix_shape),
-            num_teachers=centerable_votes.num_teachers,
+            num_teachers=votes.num_teachers,
             teacher_weights=self.teacher_weights,
         )
 
-    def cached_summary(self, centerable_votes: CenterableVotes) -> IntArray:
-        """Returns `summarize(centerable_votes)`, which the votes keep in memory.
+    def cached_summary(self, votes: CenterableVotes) -> IntArray:
+        """Returns `summarize(votes)`, which the votes keep in memory.
 
         A release and the release without noise both read the sum, each by a mechanism of its own. The two mechanisms
         are equal, so the sum is computed once.
 
         Args:
-            centerable_votes: the private votes, which have the weights of this mechanism.
+            votes: the private votes, which have the weights of this mechanism.
         """
         # Two things are not in `summary_key`: the weights, which the votes determine, and the span, on which the sum
         # does not depend.
@@ -121,9 +121,7 @@ class CenteredMatrix:
             self.recipe,
             self.center.tobytes(),
         )
-        return np.asarray(
-            centerable_votes.cached(summary_key, compute=partial(self.summarize, centerable_votes))
-        )
+        return np.asarray(votes.cached(summary_key, compute=partial(self.summarize, votes)))
 
     def noisy_release(
         self, summary: IntArray, *, event: Event, num_teachers: int, rng: Rng
@@ -167,24 +165,24 @@ class CenteredMatrix:
         )
         value_of_step = self.clipped_sum(matrix_shape).step / total_weight
         center = self._broadcast_center(matrix_shape)
-        noisy_query_residuals = np.asarray(noisy_sum * value_of_step, dtype=np.float64)
+        noisy_residuals = np.asarray(noisy_sum * value_of_step, dtype=np.float64)
         low_rank_residual = self._low_rank_part(
-            noisy_query_residuals, noise_std=std_in_steps * value_of_step
+            noisy_residuals, noise_std=std_in_steps * value_of_step
         )
         denoised_scores = low_rank_residual + center
         # A label goes to as many queries as the center expects: those with the largest denoised scores.
         num_expected_queries = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
         labels = _highest_scores(
             denoised_scores,
-            num_chosen_by_label=num_expected_queries,
-            tie_breakers=noisy_query_residuals,
+            queries_per_label=num_expected_queries,
+            tie_breakers=noisy_residuals,
         )
         return CenteredRelease(
             labels=labels,
             answered=np.ones(len(denoised_scores), dtype=np.bool_),
             event=event,
             adjacency=self.adjacency,
-            scores=center + noisy_query_residuals,
+            scores=center + noisy_residuals,
             noise_std=std_in_steps * value_of_step,
             center=center,
             num_directions=self.num_directions,
@@ -217,36 +215,37 @@ class CenteredMatrix:
             rule = f"{matrix_shape}, its last axis, or a number"
             raise InvalidValue("center.shape", self.center.shape, rule=rule) from error
 
-    def _low_rank_part(self, noisy_query_residuals: FloatArray, *, noise_std: float) -> FloatArray:
+    def _low_rank_part(self, noisy_residuals: FloatArray, *, noise_std: float) -> FloatArray:
         """Returns a low-rank estimate of the mean vote minus the center without noise, `[num_queries, num_labels]`.
 
         If there is a public span, the estimate lies in it.
 
         Args:
-            noisy_query_residuals: `[num_queries, num_labels]`, the noisy mean over teachers of clipped votes minus the
+            noisy_residuals: `[num_queries, num_labels]`, the noisy mean over teachers of clipped votes minus the
                 center.
             noise_std: standard deviation of the noise in each entry.
         """
         if self.span_basis is None:
-            return shrink_singular_values(noisy_matrix=noisy_query_residuals, noise_std=noise_std)
+            return shrink_singular_values(noisy_matrix=noisy_residuals, noise_std=noise_std)
+        # The basis is orthonormal, so the noise of each coordinate has the same standard deviation.
         coordinates_in_span = shrink_singular_values(
-            noisy_matrix=self.span_basis.T @ noisy_query_residuals, noise_std=noise_std
+            noisy_matrix=self.span_basis.T @ noisy_residuals, noise_std=noise_std
         )
         return np.asarray(self.span_basis @ coordinates_in_span)
 
 
 def _highest_scores(
-    scores: FloatArray, *, num_chosen_by_label: IntArray, tie_breakers: FloatArray
+    scores: FloatArray, *, queries_per_label: IntArray, tie_breakers: FloatArray
 ) -> BoolArray:
     """Returns which queries have the highest scores of each label, bool `[num_queries, num_labels]`.
 
     Args:
         scores: `[num_queries, num_labels]`.
-        num_chosen_by_label: how many queries to choose for each label, `[num_labels]`.
+        queries_per_label: how many queries to choose for each label, `[num_labels]`.
         tie_breakers: `[num_queries, num_labels]`; among equal scores the larger one is chosen.
     """
     queries_from_highest = np.lexsort((-tie_breakers, -scores), axis=0)
-    is_chosen_place = np.arange(len(scores))[:, None] < num_chosen_by_label
+    is_chosen_place = np.arange(len(scores))[:, None] < queries_per_label
     is_chosen_query = np.zeros(scores.shape, dtype=np.bool_)
     np.put_along_axis(is_chosen_query, queries_from_highest, is_chosen_place, axis=0)
     return is_chosen_query

@@ -142,25 +142,19 @@ class StableTopK(StableAggregator):
         keeps_proportion = self.test != "table" and self.selection_share is not None
         if self.table is not None or keeps_proportion:
             return planned_aggregator.scaled_to(budget, vote_shape=shape)
-        k_selection_shares = (
-            (None, EVEN_SHARE) if self.selection_share is None else (self.selection_share,)
-        )
-        split_aggregators = [
+        shares = (None, EVEN_SHARE) if self.selection_share is None else (self.selection_share,)
+        candidates = [
             split_budget(
-                planned_aggregator, budget, vote_shape=shape, k_selection_share=k_selection_share
-            )
-            for k_selection_share in k_selection_shares
-        ]
-        fitted_candidates = [
-            split_aggregator.scaled_to(budget, vote_shape=shape)
-            for split_aggregator in split_aggregators
+                planned_aggregator, budget, vote_shape=shape, k_selection_share=share
+            ).scaled_to(budget, vote_shape=shape)
+            for share in shares
         ]
 
-        def smallest_passing_gap(candidate: StableTopK) -> tuple[float, float]:
+        def released_gap_key(candidate: StableTopK) -> tuple[float, float]:
             steps = candidate.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
             return steps.released_gap_key()
 
-        return min(fitted_candidates, key=smallest_passing_gap)
+        return min(candidates, key=released_gap_key)
 
     def distribution(
         self, votes: NDArray[np.integer], *, num_teachers: int

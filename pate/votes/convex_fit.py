@@ -58,8 +58,8 @@ def convex_fit(
     def gradient(weight_matrix: FloatArray) -> FloatArray:
         residuals = targets - features @ weight_matrix
         lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
-        shares = np.minimum(1.0, residual_limits / np.maximum(lengths, _MIN_LENGTH))
-        residuals *= (record_weights * shares)[:, None]
+        huber_weights = np.minimum(1.0, residual_limits / np.maximum(lengths, _MIN_LENGTH))
+        residuals *= (record_weights * huber_weights)[:, None]
         return np.asarray(ridge * weight_matrix - features.T @ residuals)
 
     # No eigenvalue of the Hessian is above ridge + the sum of the record weights, as features have length 1 at most. So
