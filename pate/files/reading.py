@@ -60,6 +60,7 @@ def require_file(path: Path | str, *, rule: str, remedy: str) -> None:
         finding = "it is a folder"
     elif path.exists():
         finding = "it is no regular file"
+    # A file that is gone need not be removed before it is made again.
     if not os.path.lexists(path):
         remedy = remedy.removeprefix("remove it, and ")
     raise damaged(path, rule=rule, finding=finding, remedy=remedy)
@@ -107,15 +108,15 @@ def read_text(path: Path | str, *, remedy: str, rule: str = "a text file in UTF-
 
 
 def read_json(path: Path | str, *, remedy: str, rule: str = "JSON") -> Any:
-    """Returns the JSON value in a file; raises as `reading_file`, also for JSON that is nested too deeply."""
+    """Returns the JSON value in a file; raises `DamagedFile` as `reading_file`, also for JSON nested too deeply."""
     with reading_file(path, rule=rule, remedy=remedy, damage_errors=(ValueError, RecursionError)):
         return json.loads(Path(path).read_bytes().decode())
 
 
 def one_line(error: BaseException) -> str:
-    """Returns the first line of a library's error message, cut to 120 characters.
+    """Returns the first line of a library's error message, cut to 120 characters, or else the name of its class.
 
-    An error without a message gives the name of its class.
+    A `UnicodeDecodeError` gets other words, as its own message quotes a byte of the file.
     """
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8"

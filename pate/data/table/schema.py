@@ -210,8 +210,8 @@ class TableSchema(Preprocessing):
             text_columns: the columns that get text vectors later; they are not checked.
             owner_columns_in_words: the columns that name the owner of a row; None if settings name none. The advice in
                 the message depends on them.
-            public_file_of_new_schema: the public file, for a schema that was read from a file. A column of texts then
-                needs a new file of pate-schema. None for a schema that was learned in this run.
+            public_file_of_new_schema: the public file from which pate-schema has to write a new schema before a column
+                of texts has features, as this schema was read from a file; None if it was learned in this run.
         """
         useless = [
             column
@@ -247,7 +247,7 @@ class TableSchema(Preprocessing):
         )
         encoded_columns = []
         for column in self.columns:
-            # No word of a text means a missing cell.
+            # A text is read as it stands: a word such as NA makes a cell missing in other columns only.
             source = table if column.name in text_columns else values
             encoded_columns.append(column.encode(source.column(column.name), self.spelling))
         return Encoded(
@@ -370,7 +370,8 @@ class TableSchema(Preprocessing):
                     first_row_in_words=describe_row(first_wrong_row),
                 )
                 rule = f"{broken_rule or schema_column.expects}, {wrong_cells}"
-                # Other commands have no such prefix.
+                # A run names its tables data.public, say, and its settings have the same prefix. Other tables, such as
+                # data or X, have none.
                 setting_prefix = "data." if "." in name else ""
                 hint = self._hint_for(schema_column, setting_prefix)
                 raise InvalidValue(f"{name}.{schema_column.name}", rule=rule, hint=hint)
@@ -470,15 +471,15 @@ class TableSchema(Preprocessing):
             for key, entry in entries.items()
         )
         missing = content.get("missing", ())
-        cell_notation = CellSpelling(
+        spelling = CellSpelling(
             decimal=content.get("decimal", USUAL.decimal),  # "point" or "comma"
             thousands=content.get("thousands"),
             missing=tuple(missing) if isinstance(missing, list) else missing,
             date_order=content.get("date_order"),
             first_year=content.get("first_year"),
         )
-        cell_notation.require(setting_prefix=f"{name}.")
-        return cls(columns=columns, spelling=cell_notation)
+        spelling.require(setting_prefix=f"{name}.")
+        return cls(columns=columns, spelling=spelling)
 
     def save(self, folder: Path | str) -> None:
         """Writes the vectors of each column of text into a file of its own in a folder, and nothing else."""

@@ -38,7 +38,7 @@ def damped(counts: FloatArray) -> FloatArray:
 
 
 def stack_blocks(
-    count_block: Callable[[Sequence[str]], Any],
+    transform_block: Callable[[Sequence[str]], Any],
     texts: Sequence[str],
     *,
     report_progress: Callable[[int], object],
@@ -46,11 +46,11 @@ def stack_blocks(
     """Applies a function to each block of texts, and returns the results as one sparse matrix `[num_texts, d]`.
 
     Args:
-        count_block: returns a sparse matrix with d columns and one row for each text of a block.
+        transform_block: returns a sparse matrix with d columns and one row for each text of a block.
         texts: all texts.
         report_progress: is called after each block with the number of texts that are done so far.
     """
     from scipy.sparse import csr_matrix, vstack
 
-    blocks = list(map_blocks(count_block, texts, report_progress=report_progress))
+    blocks = list(map_blocks(transform_block, texts, report_progress=report_progress))
     return vstack(blocks or [csr_matrix((0, 1))], format="csr")

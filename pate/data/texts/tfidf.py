@@ -45,13 +45,13 @@ class _Vocabulary(NamedTuple):
     Attributes:
         words: the words, sorted.
         part_buckets: the buckets of the parts, in ascending order, `[num_buckets]`.
-        num_texts_with_term: the number of public texts with each word, and then with a part in each bucket,
+        document_frequency: the number of public texts with each word, and then with a part in each bucket,
             `[num_words + num_buckets]`.
     """
 
     words: list[str]
     part_buckets: NDArray[np.int32]
-    num_texts_with_term: FloatArray
+    document_frequency: FloatArray
 
 
 class WeightedTexts(NamedTuple):
@@ -110,17 +110,17 @@ class TfidfVectors(TextVectors):
                 "data.text", rule="public texts that share words, features are fitted on them"
             )
         # This is the smooth idf of scikit-learn, which counts one more text that has every word.
-        idf = np.log((1 + len(sample)) / (1 + vocabulary.num_texts_with_term)) + 1
+        idf = np.log((1 + len(sample)) / (1 + vocabulary.document_frequency)) + 1
         settings = {"words": vocabulary.words}
-        description_of_texts = origin_of_texts(texts=sample)
+        origin = origin_of_texts(sample)
         arrays: dict[str, NDArray[Any]] = {"buckets": vocabulary.part_buckets, "idf": idf}
-        unprojected = cls(arrays=arrays, settings=settings, origin=description_of_texts)
+        unprojected = cls(arrays=arrays, settings=settings, origin=origin)
         with (
             open_stage("directions of the public texts", len(sample)) as advance,
             one_blas_thread(),
         ):
             weights_of_texts = stack_blocks(
-                count_block=lambda block: unprojected.weigh(texts=block).weights,
+                transform_block=lambda block: unprojected.weigh(texts=block).weights,
                 texts=sample,
                 report_progress=advance,
             )
@@ -130,10 +130,10 @@ class TfidfVectors(TextVectors):
             with np.errstate(invalid="ignore"):  # texts that are all equal have no variance
                 decomposition = TruncatedSVD(num_directions, n_iter=4, random_state=seed)
                 decomposition.fit(weights_of_texts)
-        lengths = decomposition.singular_values_
-        varies = lengths > ROUNDING * lengths[0]
+        singular_values = decomposition.singular_values_
+        varies = singular_values > ROUNDING * singular_values[0]
         arrays["components"] = np.ascontiguousarray(decomposition.components_[varies].T, np.float32)
-        return cls(arrays=arrays, settings=settings, origin=description_of_texts)
+        return cls(arrays=arrays, settings=settings, origin=origin)
 
     def is_usable(self) -> bool:
         """Returns True if the arrays and words of a file fit together, and directions are no longer than 1."""
@@ -141,9 +141,9 @@ class TfidfVectors(TextVectors):
         part_buckets = self.arrays["buckets"]
         idf = self.arrays["idf"]
         components = self.arrays["components"]
-        are_different_words = all(isinstance(word, str) for word in vocabulary_words) and len(
-            set(vocabulary_words)
-        ) == len(vocabulary_words)
+        if not all(isinstance(word, str) for word in vocabulary_words):
+            return False
+        are_different_words = len(set(vocabulary_words)) == len(vocabulary_words)
         have_shapes = part_buckets.ndim == idf.ndim == 1 and components.ndim == 2
         if not (are_different_words and have_shapes) or part_buckets.dtype != _DTYPE_OF_BUCKETS:
             return False
@@ -182,11 +182,11 @@ class TfidfVectors(TextVectors):
         # The matrix `[len(words), num_vocabulary_words]` has a 1 for each known word, in the word's column.
         known_rows = np.flatnonzero(is_known_word)
         known_columns = columns[known_rows]
-        vocabulary_of_words = csr_matrix(
+        known_word_selector = csr_matrix(
             (np.ones(len(known_rows)), (known_rows, known_columns)),
             shape=(len(words), num_vocabulary_words),
         )
-        word_weights = _weigh_counts(counts @ vocabulary_of_words, idf=idf_of_words)
+        word_weights = _weigh_counts(counts @ known_word_selector, idf=idf_of_words)
         parts_of_words = _count_parts(words)[:, self.arrays["buckets"]]
         part_weights = _weigh_counts(counts @ parts_of_words, idf=idf_of_parts)
         tfidf_weights = hstack([word_weights, part_weights], format="csr")
@@ -268,12 +268,12 @@ def _frequent_in(texts: Sequence[str], report_progress: Callable[[int], object])
     by_frequency = np.argsort(-num_texts_with_part, kind="stable")[:_MAX_PARTS]
     is_frequent = num_texts_with_part[by_frequency] >= _MIN_TEXTS
     part_buckets = np.sort(by_frequency[is_frequent]).astype(_DTYPE_OF_BUCKETS)
-    num_texts_with_term = np.append(
+    document_frequency = np.append(
         [float(num_texts_with_word[word]) for word in most_frequent_words],
         num_texts_with_part[part_buckets],
     )
     return _Vocabulary(
         words=most_frequent_words,
         part_buckets=part_buckets,
-        num_texts_with_term=num_texts_with_term,
+        document_frequency=document_frequency,
     )

@@ -104,7 +104,7 @@ class StaticVectors(TextVectors):
 
         with open_stage("words of the public texts", len(sample)) as advance:
             piece_counts = stack_blocks(
-                count_block=count_pieces_of_block, texts=sample, report_progress=advance
+                transform_block=count_pieces_of_block, texts=sample, report_progress=advance
             )
         share_of_texts = piece_counts.getnnz(axis=0) / max(len(sample), 1)
         word_weights = _HALF_WEIGHT_SHARE / (_HALF_WEIGHT_SHARE + share_of_texts)
@@ -120,8 +120,8 @@ class StaticVectors(TextVectors):
             "weights": word_weights,
             "center": center @ components / scale,
         }
-        description_of_texts = origin_of_texts(texts=sample, pretrained_files=pretrained_files)
-        return cls(arrays=arrays, settings=settings, origin=description_of_texts)
+        origin = origin_of_texts(texts=sample, pretrained_files=pretrained_files)
+        return cls(arrays=arrays, settings=settings, origin=origin)
 
     def is_usable(self) -> bool:
         """Returns True if the arrays and words that were read from a file fit together."""
