@@ -10,28 +10,14 @@ from pate.extras import lazily, require_extra
 
 if TYPE_CHECKING:
     from pate.models import (
-        CNNStudent as CNNStudent,
-    )
-    from pate.models import (
-        LinearStudent as LinearStudent,
-    )
-    from pate.models import (
-        LogisticStudent as LogisticStudent,
-    )
-    from pate.models import (
-        LowRankStudent as LowRankStudent,
-    )
-    from pate.models import (
-        MLPStudent as MLPStudent,
-    )
-    from pate.models import (
-        ResNet50Student as ResNet50Student,
-    )
-    from pate.models import (
-        Student as Student,
-    )
-    from pate.models import (
-        StudentModel as StudentModel,
+        CNNStudent,
+        LinearStudent,
+        LogisticStudent,
+        LowRankStudent,
+        MLPStudent,
+        ResNet50Student,
+        Student,
+        StudentModel,
     )
 
 require_extra(__name__, "train")

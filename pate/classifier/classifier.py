@@ -327,7 +327,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             public_groups=groups_public,
             public_labels=y_public,
         )
-        return self._price_release(fit_arguments)
+        with shown_as(CLASSIFIER_SPELLING):
+            _, _, priced_release = self._plan_and_price(fit_arguments)
+        return priced_release
 
     def predict(self, X: ArrayLike) -> Any:
         """Returns the student's predictions in the form of the labels of the fit.
@@ -644,12 +646,6 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         fit_plan.rehearse()
         return priced_fit
 
-    @shown_as(CLASSIFIER_SPELLING)
-    def _price_release(self, fit_arguments: FitArguments) -> PricedRelease:
-        """Returns the price of the release of a fit."""
-        _, _, priced_release = self._plan_and_price(fit_arguments)
-        return priced_release
-
     def _plan_and_price(
         self, fit_arguments: FitArguments
     ) -> tuple[FitInputs, FitPlan, PricedRelease]:
@@ -682,19 +678,20 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         The ledger is charged before the noise is drawn. A kill after the charge has paid for a release that nobody has
         seen.
         """
+        priced_release = priced_fit.priced_release
         student_prior = StudentPrior(
             student_recipe=priced_fit.fit_plan.student_recipe,
             inputs=priced_fit.fit_plan.query_inputs,
             seed=priced_fit.student_seed,
-            never_empty=priced_fit.priced_release.aggregator.never_empty,
+            never_empty=priced_release.aggregator.never_empty,
         )
-        aggregator = priced_fit.priced_release.aggregator.with_prior(student_prior)
+        aggregator = priced_release.aggregator.with_prior(student_prior)
         with (
             charging_record.note_spent_price_on_error(
                 consequence="its release is lost, and nobody has seen it"
             ),
             _stage(
-                f"release, epsilon {format_epsilon(priced_fit.priced_release.epsilon)}",
+                f"release, epsilon {format_epsilon(priced_release.epsilon)}",
                 verbose=self.verbose,
             ),
             all_cores(),
@@ -714,6 +711,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         Raises `InvalidValue` if the student cannot be trained. The release stays, and so does an earlier student.
         """
+        fit_plan = priced_fit.fit_plan
         answers = f"{release.num_answered} answers to {release.num_queries} queries"
         try:
             with (
@@ -724,24 +722,22 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 all_cores(),
             ):
                 trained_student = self._fitted_student(
-                    priced_fit.fit_plan, release, seed=priced_fit.student_seed
+                    fit_plan, release, seed=priced_fit.student_seed
                 )
                 constant_lines = list(
                     constant_student_warnings(
                         trained_student,
-                        public_inputs=priced_fit.fit_plan.query_inputs,
+                        public_inputs=fit_plan.query_inputs,
                         remedy=priced_fit.priced_release.aggregator.remedies["noise"],
                     )
                 )
         except Exception as error:
-            raise self._student_error(error, fit_plan=priced_fit.fit_plan) from error
+            raise self._student_error(error, fit_plan=fit_plan) from error
         self._set_student(
             trained_student,
             priced_fit.fit_inputs,
-            priced_fit.fit_plan,
-            publication=priced_fit.fit_plan.publication(
-                trained_student, release, priced_fit.fit_price
-            ),
+            fit_plan,
+            publication=fit_plan.publication(trained_student, release, priced_fit.fit_price),
         )
         for line in constant_lines:
             warnings.warn(line, DoubtfulPlan, stacklevel=users_stack_level())

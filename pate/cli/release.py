@@ -166,7 +166,7 @@ def plan_of(
     build_part = part_maker(config)
     settings = plain_settings(config, excluded_settings=excluded_settings)
     changeable_setting_names = changeable_names("release")
-    deciding_values_by_name = {
+    deciding_settings = {
         name: value for name, value in settings.items() if name not in changeable_setting_names
     }
     hydra = HydraConfig.get()
@@ -216,18 +216,18 @@ def plan_of(
             settings_class=ReleaseSettings,
             omitted_names=("target_epsilon",),
         ),
-        settings=deciding_values_by_name,
+        settings=deciding_settings,
         make_release_config_text=make_release_config_text,
     )
-    return plan, _output_dir(config, deciding_values_by_name=deciding_values_by_name)
+    return plan, _output_dir(config, deciding_settings=deciding_settings)
 
 
-def _output_dir(config: DictConfig, deciding_values_by_name: dict[str, Any]) -> Path:
+def _output_dir(config: DictConfig, deciding_settings: dict[str, Any]) -> Path:
     """Returns the folder of a release: `output_dir`, or a folder named after the settings that affect the release."""
     if config.output_dir:
         return Path(config.output_dir)
     aggregator_class_name = str(config.aggregator._target_).rpartition(".")[2]
-    return Path(default_folder("release", aggregator_class_name, settings=deciding_values_by_name))
+    return Path(default_folder("release", aggregator_class_name, settings=deciding_settings))
 
 
 main = command_of(release, command="release")

@@ -70,8 +70,9 @@ class ConfiguredRun:
         def require_price(dataset: Dataset) -> None:
             """Raises `InvalidValue` if the run has no price on a data set whose features are not extracted yet."""
             # An earlier release is about features, which are not there yet; a start changes no price.
-            plan_of_inputs = replace(self.plan, start=None)
-            plan_on_dataset = plan_of_inputs.for_dataset(dataset, monitor=Monitor())
+            plan_without_start = replace(self.plan, start=None)
+            # The run reports later that it has fewer queries, so this silent monitor keeps the line from coming twice.
+            plan_on_dataset = plan_without_start.for_dataset(dataset, monitor=Monitor())
             price_release(plan_on_dataset, dataset=dataset, monitor=monitor)
 
         load_dataset = make_dataset_loader(
@@ -113,10 +114,10 @@ def _configured_run(
     """Returns the run that a configuration describes."""
     # The release depends on these settings alone. They give the folder its name, and a run continues in a folder of
     # equal settings.
-    deciding_values_by_name = plain_settings(config, excluded_settings=_CHANGEABLE_NAMES)
+    deciding_settings = plain_settings(config, excluded_settings=_CHANGEABLE_NAMES)
     hydra = HydraConfig.get()
     heading_values = run_heading(
-        deciding_values_by_name,
+        deciding_settings,
         overrides=hydra.overrides.task,
         chosen_member_of_group=hydra.runtime.choices,
         changeable_names=_CHANGEABLE_NAMES,
@@ -132,9 +133,9 @@ def _configured_run(
         num_public_labels=config.data.get(NUM_PUBLIC_LABELS_KEY),
         num_teachers=config.teacher.num_teachers,
         accountant=partial(build_part, "accountant"),
-        settings=deciding_values_by_name,
+        settings=deciding_settings,
         make_release_config_text=partial(
-            public_settings, without_outside_values(config, deciding_values_by_name)
+            public_settings, without_outside_values(config, deciding_settings)
         ),
         tensorboard=logger_name == "tensorboard",
         heading=heading_values,

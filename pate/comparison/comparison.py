@@ -105,15 +105,12 @@ def compare(
             renaming_line = keep_earlier_pages(comparison_folder.path, comparison_runs=runs)
             if renaming_line:
                 monitor.say(renaming_line)
-            write_runs(path=comparison_folder.table, runs=runs)
-            titles_in_order = [method_line.title for method_line in frontier.ranked]
-            picture = frontier_picture(frontier, titles_in_order, color_for=on_paper)
+            write_runs(comparison_folder.table, runs)
+            titles = [method_line.title for method_line in frontier.ranked]
+            picture = frontier_picture(frontier, titles, color_for=on_paper)
             picture.write_png(comparison_folder.picture)
-            parameter_texts_by_method = solved_parameters(plan, trials=private_trials)
-            write_text(
-                comparison_folder.page,
-                text=render_page(frontier, parameter_texts_by_method=parameter_texts_by_method),
-            )
+            page = render_page(frontier, solved_parameters(plan, trials=private_trials))
+            write_text(comparison_folder.page, text=page)
     return frontier
 
 

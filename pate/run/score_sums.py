@@ -71,14 +71,14 @@ class Subgroups:
     Attributes:
         column_name: the name of the column.
         value_names: the public names of the values.
-        value_index_of_test_records: the index of the value of each test record, int64 `[num_test]`; -1 for none.
-        value_index_of_public_records: the index of the value of each public record, int64 `[num_public]`; -1 for none.
+        test_value_indices: the index of the value of each test record, int64 `[num_test]`; -1 for none.
+        public_value_indices: the index of the value of each public record, int64 `[num_public]`; -1 for none.
     """
 
     column_name: str
     value_names: tuple[str, ...]
-    value_index_of_test_records: IntArray
-    value_index_of_public_records: IntArray
+    test_value_indices: IntArray
+    public_value_indices: IntArray
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
@@ -396,7 +396,7 @@ class ScoreDesign:
             influences_of_labels=design_without_clips.influences_of_labels,
         )
         value_indices_by_column = [
-            division.value_index_of_public_records[row_indices] for division in subgroup_divisions
+            division.public_value_indices[row_indices] for division in subgroup_divisions
         ]
         group_counts_by_block = design_without_clips.group_counts(
             counts_per_record, group_of=group_of, value_indices_by_column=value_indices_by_column
@@ -503,7 +503,7 @@ def exact_sums(
             influences_of_labels=score_design.influences_of_labels,
         )
         value_indices_by_column = [
-            division.value_index_of_test_records[row_indices] for division in subgroup_divisions
+            division.test_value_indices[row_indices] for division in subgroup_divisions
         ]
         group_counts_by_block = score_design.group_counts(
             counts_per_record, group_of=group_of, value_indices_by_column=value_indices_by_column

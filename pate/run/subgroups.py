@@ -41,14 +41,14 @@ def subgroups_of(dataset: Dataset, column_names: Collection[str]) -> tuple[Subgr
     if not isinstance(schema, TableSchema):
         rule = "none without a table, whose columns make the subgroups"
         raise InvalidValue("score_groups", list(column_names), rule=rule)
-    kinds = {
+    columns = {
         column.name: column
         for column in schema.columns
         if isinstance(column, (CategoryColumn, NumberColumn))
     }
     for column_name in column_names:
-        if column_name not in kinds:
-            similar_names = nearest_column(column_name, names=sorted(kinds)) if kinds else ""
+        if column_name not in columns:
+            similar_names = nearest_column(column_name, names=sorted(columns)) if columns else ""
             rule = f"columns of categories or numbers among the model's inputs{similar_names}"
             raise InvalidValue("score_groups", column_name, rule=rule)
     test_frame = schema.frame(np.asarray(dataset.test.inputs))
@@ -81,8 +81,8 @@ def _division(column_name: str, *, test_column: Any, public_column: Any) -> Subg
         return Subgroups(
             column_name=column_name,
             value_names=tuple(column_values),
-            value_index_of_test_records=np.asarray(test_column.cat.codes, np.int64),
-            value_index_of_public_records=np.asarray(public_column.cat.codes, np.int64),
+            test_value_indices=np.asarray(test_column.cat.codes, np.int64),
+            public_value_indices=np.asarray(public_column.cat.codes, np.int64),
         )
     public_numbers = np.asarray(public_column, np.float64)
     finite_numbers = public_numbers[np.isfinite(public_numbers)]
@@ -92,10 +92,8 @@ def _division(column_name: str, *, test_column: Any, public_column: Any) -> Subg
     return Subgroups(
         column_name=column_name,
         value_names=(f"below {band_ends[0]:g}", *inner, f"{band_ends[-1]:g} and above"),
-        value_index_of_test_records=_bands(
-            np.asarray(test_column, np.float64), band_ends=band_ends
-        ),
-        value_index_of_public_records=_bands(public_numbers, band_ends=band_ends),
+        test_value_indices=_bands(np.asarray(test_column, np.float64), band_ends=band_ends),
+        public_value_indices=_bands(public_numbers, band_ends=band_ends),
     )
 
 

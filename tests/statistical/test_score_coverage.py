@@ -150,8 +150,8 @@ def subgroups_of(test_split: Split, public: Split) -> Subgroups:
     return Subgroups(
         column_name="first input",
         value_names=SUBGROUPS,
-        value_index_of_test_records=values_of(test_split),
-        value_index_of_public_records=values_of(public),
+        test_value_indices=values_of(test_split),
+        public_value_indices=values_of(public),
     )
 
 

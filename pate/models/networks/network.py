@@ -65,8 +65,8 @@ def require_images(inputs: Any) -> NDArray[Any]:
     """
     images = np.asarray(inputs)
     require(images.ndim == 4, "inputs.shape", images.shape, "images [n, channels, height, width]")
-    has_levels = images.dtype in (np.float32, np.uint8)
-    require(has_levels, "inputs.dtype", images.dtype, "float32 in [0, 1], or uint8")
+    is_pixel_type = images.dtype in (np.float32, np.uint8)
+    require(is_pixel_type, "inputs.dtype", images.dtype, "float32 in [0, 1], or uint8")
     return images
 
 

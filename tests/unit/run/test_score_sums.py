@@ -181,8 +181,8 @@ def test_records_count_in_their_subgroup_alone() -> None:
     division = Subgroups(
         column_name="sex",
         value_names=("f", "m"),
-        value_index_of_test_records=value_index_of_record,
-        value_index_of_public_records=value_index_of_record,
+        test_value_indices=value_index_of_record,
+        public_value_indices=value_index_of_record,
     )
     score_design = design_of(num_labels=1, num_values_of_columns=(2,))
     sums = sums_of(score_design=score_design, test_split=test_split, subgroup_divisions=(division,))
