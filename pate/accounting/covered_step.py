@@ -37,7 +37,7 @@ def box_step(grid: LossGrid, box: Box, *, negligible_delta: float) -> Compositio
         grid,
         roots=(box,),
         largest_loss=box.largest_loss,
-        shifts_of=_shifts_of_box,
+        compute_shifts=_shifts_of_box,
         negligible_delta=negligible_delta,
         relative_search_slack=_BOX_SEARCH_SLACK,
         relative_rounding=STEP_ROUNDING,
@@ -55,7 +55,7 @@ def winner_step(
         grid,
         roots=winner_pairs.roots,
         largest_loss=winner_pairs.largest_loss,
-        shifts_of=_shifts_of_discrete_pair,
+        compute_shifts=_shifts_of_discrete_pair,
         negligible_delta=negligible_delta,
         relative_search_slack=_WINNER_SEARCH_SLACK,
         relative_rounding=STEP_ROUNDING + rounding_of_sum,
@@ -91,7 +91,7 @@ class _CoveredStep:
         grid: the grid of the values V.
         roots: the roots of the trees that hold all pairs.
         largest_loss: the largest absolute value of a loss of any pair.
-        shifts_of: returns the shifts of V by all losses of a node's pair.
+        compute_shifts: returns the shifts of V by all losses of a node's pair.
         negligible_delta: the amount by which the step may raise each value for speed.
         relative_search_slack: a node is not divided where its expectation exceeds that of leaves by at most this
             relative amount.
@@ -105,7 +105,7 @@ class _CoveredStep:
         roots: Sequence[_Node],
         *,
         largest_loss: float,
-        shifts_of: Callable[[Any, LossGrid], Shifts],
+        compute_shifts: Callable[[Any, LossGrid], Shifts],
         negligible_delta: float,
         relative_search_slack: float,
         relative_rounding: float,
@@ -113,13 +113,13 @@ class _CoveredStep:
     ) -> None:
         self._grid = grid
         self._roots = roots
-        self._shifts_of = shifts_of
+        self._compute_shifts = compute_shifts
         self._negligible_delta = negligible_delta
         self._relative_search_slack = relative_search_slack
         self._defers_leaves = defers_leaves
         self._num_padding = grid.padding(largest_loss)
         self._rounding_factor = 1 + relative_rounding
-        self._shifts_of_node: dict[_Node, Shifts] = {}
+        self._cached_shifts: dict[_Node, Shifts] = {}
         # the leaves that the last search reached
         self._leaf_sums: list[_WeightedSums] = []
         # the nodes at which the last search stopped, with these leaves
@@ -131,15 +131,16 @@ class _CoveredStep:
         padded_deltas = self._grid.padded(later_deltas, self._num_padding)
         if self._num_remaining_steps > 0:
             self._num_remaining_steps -= 1
-            best_at_points = self._largest_expectations(
+            best = self._largest_expectations(
                 weighted_sums=self._cover_sums, padded_deltas=padded_deltas
             )
         else:
-            best_at_points = self._search(padded_deltas)
+            best = self._search(padded_deltas)
             self._num_searches += 1
+            # The values V change less from step to step, so a cover lasts longer: for 1, 2, 2, 4, 4, 8, 8, 12, … steps.
             num_steps_of_cover = 2 ** (self._num_searches // 2)
             self._num_remaining_steps = min(num_steps_of_cover, _LARGEST_STEPS_PER_COVER)
-        return np.minimum(best_at_points * self._rounding_factor, 1.0)
+        return np.minimum(best * self._rounding_factor, 1.0)
 
     def _search(self, padded_deltas: FloatArray) -> FloatArray:
         """Searches the trees from their roots, stores the nodes where it stops, and returns the new values V.
@@ -151,66 +152,66 @@ class _CoveredStep:
             padded_deltas: the values V on the padded grid.
         """
         # what the leaves seen so far attain, a lower bound on the maximum
-        attained_at_points = self._largest_expectations(
+        attained = self._largest_expectations(
             weighted_sums=self._leaf_sums, padded_deltas=padded_deltas
         )
-        largest_undivided = self._largest_undivided(attained_at_points)
-        best_at_points = attained_at_points.copy()
+        largest_undivided = self._largest_undivided(attained)
+        best = attained.copy()
         open_nodes: list[_Node] = [*self._roots]
-        loss_shifts_of_inner_nodes: list[Shifts] = []
-        loss_shifts_of_leaves: list[Shifts] = []
+        shifts_of_inner_nodes: list[Shifts] = []
+        shifts_of_leaves: list[Shifts] = []
         while open_nodes:
             node = open_nodes.pop()
-            loss_shifts = self._shifts(node)
+            shifts = self._shifts_of(node)
             is_leaf = not node.dominated_pairs
             if is_leaf and self._defers_leaves:
-                loss_shifts_of_leaves.append(loss_shifts)
+                shifts_of_leaves.append(shifts)
                 continue
             # The sum of P(loss) V(x - loss).
-            expectations_at_points = reduce(
+            expectations = reduce(
                 np.add,
                 (
                     self._grid.shifted(padded_deltas, self._num_padding, shift=shift)
-                    for shift in loss_shifts
+                    for shift in shifts
                 ),
             )
-            if not is_leaf and (expectations_at_points > largest_undivided).any():
+            if not is_leaf and (expectations > largest_undivided).any():
                 open_nodes += node.dominated_pairs
                 continue
-            np.maximum(best_at_points, expectations_at_points, out=best_at_points)
+            np.maximum(best, expectations, out=best)
             if is_leaf:
-                loss_shifts_of_leaves.append(loss_shifts)
-                np.maximum(attained_at_points, expectations_at_points, out=attained_at_points)
-                largest_undivided = self._largest_undivided(attained_at_points)
+                shifts_of_leaves.append(shifts)
+                np.maximum(attained, expectations, out=attained)
+                largest_undivided = self._largest_undivided(attained)
             else:
-                loss_shifts_of_inner_nodes.append(loss_shifts)
-        self._leaf_sums = self._weighted_sums(loss_shifts_of_leaves)
-        self._cover_sums = [*self._weighted_sums(loss_shifts_of_inner_nodes), *self._leaf_sums]
+                shifts_of_inner_nodes.append(shifts)
+        self._leaf_sums = self._weighted_sums(shifts_of_leaves)
+        self._cover_sums = [*self._weighted_sums(shifts_of_inner_nodes), *self._leaf_sums]
         if self._defers_leaves:
-            best_at_points = np.maximum(
-                best_at_points,
+            best = np.maximum(
+                best,
                 self._largest_expectations(
                     weighted_sums=self._leaf_sums, padded_deltas=padded_deltas
                 ),
             )
-        return best_at_points
+        return best
 
-    def _largest_undivided(self, attained_at_points: FloatArray) -> FloatArray:
+    def _largest_undivided(self, attained: FloatArray) -> FloatArray:
         """Returns the largest expectations with which a node is not divided, `[num_points]`.
 
         Args:
-            attained_at_points: what the leaves seen so far attain, `[num_points]`.
+            attained: what the leaves seen so far attain, `[num_points]`.
         """
-        return attained_at_points * (1 + self._relative_search_slack) + self._negligible_delta
+        return attained * (1 + self._relative_search_slack) + self._negligible_delta
 
-    def _shifts(self, node: _Node) -> Shifts:
+    def _shifts_of(self, node: _Node) -> Shifts:
         """Returns the shifts of V by all privacy losses of a node's pair, from a cache.
 
         An infinite loss shifts left of all points, where V is 1.
         """
-        if node not in self._shifts_of_node:
-            self._shifts_of_node[node] = self._shifts_of(node, self._grid)
-        return self._shifts_of_node[node]
+        if node not in self._cached_shifts:
+            self._cached_shifts[node] = self._compute_shifts(node, self._grid)
+        return self._cached_shifts[node]
 
     def _largest_expectations(
         self, weighted_sums: list[_WeightedSums], padded_deltas: FloatArray
@@ -240,29 +241,29 @@ class _CoveredStep:
                 )
         return largest_expectations
 
-    def _weighted_sums(self, loss_shifts_of_pairs: Sequence[Shifts]) -> list[_WeightedSums]:
+    def _weighted_sums(self, shifts_of_pairs: Sequence[Shifts]) -> list[_WeightedSums]:
         """Returns the expectations of V(x - loss) under several pairs as matrix products, a batch of pairs in each.
 
         Pairs that follow each other share most shifts, so a batch needs few windows.
 
         Args:
-            loss_shifts_of_pairs: the shifts by all losses of each pair.
+            shifts_of_pairs: the shifts by all losses of each pair.
         """
         return [
-            self._weighted_sums_of_batch(loss_shifts_of_pairs[start : start + _PAIRS_AT_ONCE])
-            for start in range(0, len(loss_shifts_of_pairs), _PAIRS_AT_ONCE)
+            self._weighted_sums_of_batch(shifts_of_pairs[start : start + _PAIRS_AT_ONCE])
+            for start in range(0, len(shifts_of_pairs), _PAIRS_AT_ONCE)
         ]
 
-    def _weighted_sums_of_batch(self, loss_shifts_of_pairs: Sequence[Shifts]) -> _WeightedSums:
+    def _weighted_sums_of_batch(self, shifts_of_pairs: Sequence[Shifts]) -> _WeightedSums:
         """Returns the expectations of V(x - loss) under some pairs as one matrix product.
 
         Args:
-            loss_shifts_of_pairs: the shifts of V by all losses of each pair.
+            shifts_of_pairs: the shifts of V by all losses of each pair.
         """
         distinct_whole_steps = {
             shift.whole_steps
-            for loss_shifts in loss_shifts_of_pairs
-            for shift in loss_shifts
+            for shifts in shifts_of_pairs
+            for shift in shifts
             if shift.whole_steps > -self._grid.num_points
         }
         whole_steps_of_windows = sorted(
@@ -271,10 +272,10 @@ class _CoveredStep:
         window_of_whole_steps = {
             whole_steps: window for window, whole_steps in enumerate(whole_steps_of_windows)
         }
-        weights = np.zeros((len(loss_shifts_of_pairs), len(whole_steps_of_windows)))
-        prob_beyond_points = np.zeros((len(loss_shifts_of_pairs), 1))
-        for index, loss_shifts in enumerate(loss_shifts_of_pairs):
-            for shift in loss_shifts:
+        weights = np.zeros((len(shifts_of_pairs), len(whole_steps_of_windows)))
+        prob_beyond_points = np.zeros((len(shifts_of_pairs), 1))
+        for index, shifts in enumerate(shifts_of_pairs):
+            for shift in shifts:
                 if shift.whole_steps <= -self._grid.num_points:  # left of all points V is 1
                     prob_beyond_points[index] += shift.lower_point_weight
                 else:
@@ -306,7 +307,7 @@ def _shifts_of_box(box: Box, grid: LossGrid) -> Shifts:
 def _shifts_of_discrete_pair(discrete_pair: Pair, grid: LossGrid) -> Shifts:
     """Returns the shifts of a privacy profile by all losses of a discrete pair; the last is by an infinite loss."""
     p_masses = discrete_pair.q_masses * (1 + discrete_pair.ratios_less_one)
-    loss_shifts = [
+    shifts = [
         grid.shift(grid.rounded_outward(loss), loss_probability=p_mass)
         for loss, p_mass in zip(discrete_pair.losses.tolist(), p_masses.tolist(), strict=True)
     ]
@@ -315,5 +316,5 @@ def _shifts_of_discrete_pair(discrete_pair: Pair, grid: LossGrid) -> Shifts:
         lower_point_weight=discrete_pair.infinite_loss_prob,
         upper_point_weight=0.0,
     )
-    loss_shifts.append(by_infinite_loss)
-    return tuple(loss_shifts)
+    shifts.append(by_infinite_loss)
+    return tuple(shifts)

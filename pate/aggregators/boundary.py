@@ -54,8 +54,8 @@ class Calls:
 
     Attributes:
         outcome_probs: float64 `[Q, n]`, the probability of each outcome of each query; a row sums to 1.
-        make_encloser: takes the index of a query, and returns the function that encloses the weights of its n
-            outcomes, from which the outcome is drawn exactly.
+        make_encloser: takes the index of a query, and returns the function that encloses the exact weights of its n
+            outcomes. It is called only for a draw that the floats of `outcome_probs` do not decide.
         answers_to: a function that takes one outcome for each query, int `[Q]`, and returns the `Answers`. Outcome n,
             the boundary, is no answer.
     """
@@ -136,7 +136,7 @@ class BoundaryAggregator(TargetChargedAggregator):
         num_calls: int,
         *,
         has_bounded_range: bool,
-        failure_prob_of_all_queries: float = 0.0,
+        total_failure_prob: float = 0.0,
     ) -> Event:
         """Returns the price of a session that halts after `target_hits` queries have ended at the boundary.
 
@@ -144,7 +144,7 @@ class BoundaryAggregator(TargetChargedAggregator):
             call_epsilon: the pure-DP epsilon of the mechanism on one query, before the boundary is added.
             num_calls: the largest number of queries.
             has_bounded_range: whether the log-likelihood ratios of one query span at most `call_epsilon`.
-            failure_prob_of_all_queries: the sum of the failure probabilities of all queries, which is taken from delta.
+            total_failure_prob: the sum of the failure probabilities of all queries, which is taken from delta.
         """
         return session_event(
             make_q_target=charging.tight_boundary,
@@ -152,7 +152,7 @@ class BoundaryAggregator(TargetChargedAggregator):
             num_calls=num_calls,
             target_hits=self.target_hits,
             session_delta=self.session_delta,
-            failure_prob_of_all_queries=failure_prob_of_all_queries,
+            total_failure_prob=total_failure_prob,
             has_bounded_range=has_bounded_range,
         )
 
@@ -236,9 +236,9 @@ class BoundaryTopK(BoundaryAggregator):
 
     The exponential mechanism draws k by the gaps between sorted counts, and a noisy test decides whether the set is
     released. The outcome on a query is a k that passes its test, or a refusal; its distribution is computed exactly.
-    Let pi be the probability that the outcome is not the likeliest one, or 1/2 if that is smaller. The wrapper answers
-    nothing with probability pi / (1 + pi), and the query is then a hit. Otherwise an outcome is drawn and released. A
-    query that is no hit is free, even if it is refused. After `target_hits` hits every later query is refused.
+    With the wrapper a query may end at the boundary instead (`BoundaryAggregator`), and is then a hit without an
+    answer. A query that is no hit is free, even if it is refused. After `target_hits` hits every later query is
+    refused.
 
     Formal guarantee: the mechanism on one query is e-DP, except if it fails and releases an unstable set. Here e is the
     bounded range of the selection plus the epsilon of the test. The price of the session is the cheapest of three:
@@ -307,12 +307,12 @@ class BoundaryTopK(BoundaryAggregator):
         call_epsilon = self.call_epsilon_for(
             num_labels=shape.num_labels, num_teachers=shape.num_teachers
         )
-        failure_prob_of_all_queries = shape.num_queries * failure_prob_of(aggregator=self)
+        total_failure_prob = shape.num_queries * failure_prob_of(self)
         return self._session_event(
             call_epsilon,
             num_calls=shape.num_queries,
             has_bounded_range=False,
-            failure_prob_of_all_queries=failure_prob_of_all_queries,
+            total_failure_prob=total_failure_prob,
         )
 
     def plain_event(self, shape: VoteShape) -> Event:

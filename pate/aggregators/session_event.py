@@ -40,7 +40,7 @@ def session_event(
     target_hits: int,
     num_calls: int,
     session_delta: float,
-    failure_prob_of_all_queries: float = 0.0,
+    total_failure_prob: float = 0.0,
     has_bounded_range: bool | None = None,
     other_releases_event: Event | None = None,
 ) -> Event:
@@ -62,21 +62,21 @@ def session_event(
         target_hits: the number of hits after which the session halts, >= 1.
         num_calls: the largest number of queries, >= 0.
         session_delta: the delta at which the two prices are compared, and for which the best overrun is computed.
-        failure_prob_of_all_queries: the sum of the failure probabilities of all queries, less than `session_delta`.
+        total_failure_prob: the sum of the failure probabilities of all queries, less than `session_delta`.
         has_bounded_range: None for queries outside the boundary wrapper. For queries inside, True if the log-likelihood
             ratios of one query span at most `call_epsilon`, and else False.
         other_releases_event: the event of the releases that are made together with the session, in any order; None
             without any. The comparison of the two prices takes them into account.
 
     Raises:
-        InvalidValue: `failure_prob_of_all_queries` is not less than `session_delta`.
+        InvalidValue: `total_failure_prob` is not less than `session_delta`.
     """
     require_positive("epsilon", call_epsilon)
     if require_count("num_calls", num_calls, minimum=0) == 0:
         return NoOpEvent()
-    if failure_prob_of_all_queries >= session_delta:
+    if total_failure_prob >= session_delta:
         rule = (
-            f"a sum over all calls below session_delta, and {failure_prob_of_all_queries:.3g} over "
+            f"a sum over all calls below session_delta, and {total_failure_prob:.3g} over "
             f"{num_calls} calls uses up session_delta={session_delta}"
         )
         raise InvalidValue("failure_prob", rule=rule)
@@ -85,7 +85,7 @@ def session_event(
         return _composed_pure_dp(
             epsilon=2 * call_epsilon,
             num_mechanisms=num_calls,
-            failure_prob=failure_prob_of_all_queries,
+            failure_prob=total_failure_prob,
         )
     q_target = make_q_target(call_epsilon)
     access_limit = _access_limit(
@@ -93,12 +93,12 @@ def session_event(
         target_hits=target_hits,
         num_calls=num_calls,
         session_delta=session_delta,
-        failure_prob_of_all_queries=failure_prob_of_all_queries,
+        total_failure_prob=total_failure_prob,
     )
     event_by_accesses = _composed_pure_dp(
         epsilon=q_target.epsilon,
         num_mechanisms=access_limit.num_accesses,
-        failure_prob=access_limit.overrun_prob + failure_prob_of_all_queries,
+        failure_prob=access_limit.overrun_prob + total_failure_prob,
     )
     if has_bounded_range is None and other_releases_event is None:
         return event_by_accesses
@@ -110,7 +110,7 @@ def session_event(
         call_epsilon=call_epsilon,
         has_bounded_range=has_bounded_range,
     )
-    event_by_hits = ApproximateEvent(session_of_hits, failure_prob=failure_prob_of_all_queries)
+    event_by_hits = ApproximateEvent(session_of_hits, failure_prob=total_failure_prob)
     return _cheaper(
         event_by_hits,
         event_by_accesses,
@@ -138,7 +138,7 @@ def _access_limit(
     target_hits: int,
     num_calls: int,
     session_delta: float,
-    failure_prob_of_all_queries: float,
+    total_failure_prob: float,
 ) -> _AccessLimit:
     """Returns how many accesses to the private data the price of a session covers, with the probability of more.
 
@@ -150,7 +150,7 @@ def _access_limit(
         target_hits: as in `session_event`, like the other arguments.
         num_calls: the largest number of queries.
         session_delta: the delta that is split.
-        failure_prob_of_all_queries: the sum of the failure probabilities of all queries, also taken from delta.
+        total_failure_prob: the sum of the failure probabilities of all queries, also taken from delta.
     """
     all_calls = _AccessLimit(num_accesses=num_calls, overrun_prob=0.0)
     overrun_prob = charging.overrun_probability(
@@ -163,7 +163,7 @@ def _access_limit(
         target_hits=target_hits,
         use_bound_by_play=False,
         target_delta=session_delta,
-        failure_prob=failure_prob_of_all_queries,
+        failure_prob=total_failure_prob,
     )
     if session_price.num_accesses >= num_calls:
         return all_calls

@@ -82,6 +82,7 @@ class ClippedMoments:
         require_positive("clip", self.clip)
         require(self.clip >= MIN_CLIP, "clip", self.clip, f"at least {MIN_CLIP:g}")
         require_count("num_teachers", self.num_teachers)
+        # A clip has fewer than 2 * _RESIDUAL_STEPS steps of the grid of residuals.
         largest_total = self.num_teachers * FEATURE_STEPS * 2 * _RESIDUAL_STEPS
         if largest_total >= _LARGEST_TOTAL:
             rule = "fewer teachers for sums of 62 bits"
@@ -134,13 +135,12 @@ class ClippedMoments:
         num_teachers, num_records, num_labels = residuals.shape
         teacher_weights = np.broadcast_to(teacher_weights, num_teachers)
         weighted_residuals = residuals / num_records * teacher_weights[:, None, None]
-        # [num_teachers, n, num_features]
         float64_features = features.astype(np.float64, copy=False)
-        # |sum_i f_i r_i^T|^2 = sum_ij (f_i . f_j) (r_i . r_j)
+        # |sum_i f_i r_i^T|^2 = sum_ij (f_i . f_j) (r_i . r_j), as in ghost clipping (Li et al. 2022).
         feature_products = float64_features @ float64_features.transpose(0, 2, 1)
         residual_products = weighted_residuals @ weighted_residuals.transpose(0, 2, 1)
-        terms_of_record_pairs = feature_products * residual_products / FEATURE_STEPS**2
-        lengths = np.sqrt(np.maximum(terms_of_record_pairs.sum(axis=(1, 2)), 0))
+        squared_lengths = (feature_products * residual_products / FEATURE_STEPS**2).sum(axis=(1, 2))
+        lengths = np.sqrt(np.maximum(squared_lengths, 0))
         uncanceled_lengths = np.sqrt((weighted_residuals**2).sum(axis=2)).sum(axis=1)
         require_finite_lengths(uncanceled_lengths)
         lengths = np.maximum(lengths, uncanceled_lengths / _MAX_CANCELLATION)

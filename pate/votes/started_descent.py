@@ -32,15 +32,15 @@ _MAX_VARIANCE = 0.25  # the largest variance of numbers in [0, 1]
 class StartedDescent:
     """The descent of a logistic student from a public start, step by step.
 
-    Model: let S be the start's weights of a label. The private records teach the weights a S + D, where a is the
-    label's trust. An entry of D is Gaussian. Its variance is u - a^2 (u - v), where v is the variance that the start
+    Model: let S be the start's weights of a label. The private records teach the weights b S + D, where b is the
+    label's trust. An entry of D is Gaussian. Its variance is u - b^2 (u - v), where v is the variance that the start
     states, at most u, and u is the variance that a descent without a start expects.
 
     Rule: let r(W) be the gradient at a student that predicts the prevalence alone, if labels had the probabilities of
     the student W. It is the mean over public inputs of features x (probability - prevalence), scaled as the clip scales
     gradients. Each round gives a noisy mean gradient g at the present student W. So g + r(W) estimates the private
     gradient at a student that predicts the prevalence alone. In linear approximation, the mean of these estimates over
-    rounds is a G + s D + noise. Here G is r of the start, and s the speed at which a weight is learned.
+    rounds is b G + a D + noise. Here G is r of the start, and a the speed at which a weight is learned.
     `_estimate_trust` regresses the mean on G. If the trust changes, the weights are corrected by the part of the start
     that they still hold. The learning time follows from the variance of D. At the end D becomes its posterior mean, as
     in `Descent`.
@@ -99,7 +99,7 @@ class StartedDescent:
         self._num_steps_taken += 1
         self._gradient_sum += gradient[:-1] + self._gradient_toward(probabilities)
         trust_before = self.trust
-        if noise_variance_rates.all():
+        if noise_variance_rates.all():  # otherwise the trust stays as it is
             gradient_noise_variances = noise_variance_rates * num_steps / self._num_steps_taken
             self.trust = self._estimate_trust(gradient_noise_variances)
         learning_times_of_labels = self._descent.learning_times(
@@ -108,7 +108,7 @@ class StartedDescent:
         next_weights = self._descent.take_step(
             weights, gradient=gradient, learning_times_of_labels=learning_times_of_labels
         )
-        # A step of learning time t leaves exp(-s t) of the noise in a weight of speed s, and adds t times the noise of
+        # A step of learning time t leaves exp(-a t) of the noise in a weight of speed a, and adds t times the noise of
         # one gradient.
         step_times = learning_times_of_labels.times / num_steps
         remaining_share = np.exp(-self._speeds * step_times)
@@ -143,7 +143,7 @@ class StartedDescent:
             )
         return self._descent.with_constants(weights_without_constants, prevalence=prevalence)
 
-    def _posterior_mean(self, noisy_remaining_weights: FloatArray) -> FloatArray:
+    def _posterior_mean(self, noisy_weights: FloatArray) -> FloatArray:
         """Returns the posterior mean of the weights minus those of the trusted start, `[num_features - 1, num_labels]`.
 
         The trusted start has the start's weights times the trust. The prior variances of weights follow another power
@@ -152,7 +152,7 @@ class StartedDescent:
         `recipe.missed_power`, as in `Descent`; at trust 1 it is 0.
 
         Args:
-            noisy_remaining_weights: `[num_features - 1, num_labels]`, the noisy weights after the last step minus the
+            noisy_weights: `[num_features - 1, num_labels]`, the noisy weights after the last step minus the
                 trusted start.
         """
         descent = self._descent
@@ -164,7 +164,7 @@ class StartedDescent:
         expected_squares = variances * power_change[:, None] * learned_shares**2
         noise_std = np.sqrt(self._weight_noise_variances)
         posterior = noise_std * posterior_rows(
-            noisy_matrix=noisy_remaining_weights / noise_std,
+            noisy_matrix=noisy_weights / noise_std,
             prior_row_variances=(expected_squares / self._weight_noise_variances).mean(axis=1),
         )
         signal_variances = variances * descent.public_mean_squares[:, None]
@@ -189,28 +189,28 @@ class StartedDescent:
         """
         mean_gradient = self._gradient_sum / self._num_steps_taken
         gradient_toward_start = self._gradient_toward_start
+        # The trust is what is estimated here, so D has the variance that the model states for trust 1.
         error_variance = gradient_noise_variances + self._speeds**2 * self._public_start.variances
-        information_by_label = (
-            (gradient_toward_start**2 / error_variance).sum(axis=0).clip(_MIN_INFORMATION)
-        )
-        trust_estimates_by_label = (gradient_toward_start * mean_gradient / error_variance).sum(
-            axis=0
-        ) / information_by_label
+        # Each label's trust by weighted least squares, and the inverse of its variance, `[num_labels]`.
+        information = (gradient_toward_start**2 / error_variance).sum(axis=0).clip(_MIN_INFORMATION)
+        weighted_products = gradient_toward_start * mean_gradient / error_variance
+        estimates = weighted_products.sum(axis=0) / information
+        # The prior of the mean counts like one more label, whose trust is 1.
         prior_precision = 1 / _PRIOR_STD**2
         variance_of_trusts = 0.0
         for _ in range(_NUM_ITERATIONS):
-            weight_of_label = 1 / (1 / information_by_label + variance_of_trusts)
-            mean_trust = (weight_of_label @ trust_estimates_by_label + prior_precision) / (
-                weight_of_label.sum() + prior_precision
+            precisions = 1 / (1 / information + variance_of_trusts)
+            mean_trust = (precisions @ estimates + prior_precision) / (
+                precisions.sum() + prior_precision
             )
-            excess_squares = (trust_estimates_by_label - mean_trust) ** 2 - 1 / information_by_label
-            weights_square_sum = max(float((weight_of_label**2).sum()), _MIN_INFORMATION)
-            variance_of_trusts = float(weight_of_label**2 @ excess_squares) / weights_square_sum
+            excess_squares = (estimates - mean_trust) ** 2 - 1 / information
+            squared_precisions = precisions**2
+            variance_of_trusts = float(squared_precisions @ excess_squares) / max(
+                float(squared_precisions.sum()), _MIN_INFORMATION
+            )
             variance_of_trusts = min(max(variance_of_trusts, 0.0), _MAX_VARIANCE)
-        relative_precision = information_by_label * variance_of_trusts
-        posterior_trust = (trust_estimates_by_label * relative_precision + mean_trust) / (
-            relative_precision + 1
-        )
+        relative_precision = information * variance_of_trusts
+        posterior_trust = (estimates * relative_precision + mean_trust) / (relative_precision + 1)
         return np.asarray(posterior_trust.clip(0, 1))
 
     def _gradient_toward(self, probabilities: Float32Array) -> FloatArray:

@@ -3,7 +3,9 @@
 The loss of a set depends on two counts alone: the largest count outside the set and the smallest count in the set. So
 sets are grouped in classes of equal loss (`CanonicalClasses`). With Gumbel noise a class is drawn by its weight. With
 other noise one variable is drawn for each class: the largest noise of all its sets. The outcome is a uniform set of the
-class that wins. docs/proofs/canonical_top_k.md.
+class that wins.
+
+Source: Shekelyan & Loukides 2022; docs/proofs/canonical_top_k.md.
 """
 
 import math
@@ -90,8 +92,9 @@ class CanonicalTopK(BoundedRangeTopK):
             share_of_sensitivity = max(self.gamma, 1 - self.gamma)
         loss_weight = self.range_of() / (self.adjacency.gap_sensitivity * share_of_sensitivity)
         if share_of_sensitivity in (0.5, 1.0):
-            return loss_weight
-        # Rounding must not make the weight larger.
+            return loss_weight  # the divisor is a power of 2, so the quotient is not rounded
+        # Rounding must not make the weight larger. The rounding of 1 - gamma makes it larger by at most one step
+        # between floats, and that of the quotient by half a step.
         return math.nextafter(math.nextafter(loss_weight, 0.0), 0.0)
 
     @property
@@ -115,7 +118,7 @@ class CanonicalTopK(BoundedRangeTopK):
         """Returns the probability of each set of k indices, a tuple in rising order, for one histogram `[d]`."""
         num_counts = len(counts)
         set_classes = CanonicalClasses.all(num_ranks=num_counts, k=self.k)
-        outcomes_per_class = np.array(
+        class_sizes = np.array(
             [
                 float(set_classes.size(class_index))
                 for class_index in range(len(set_classes.first_missing_ranks))
@@ -128,13 +131,13 @@ class CanonicalTopK(BoundedRangeTopK):
         )
         class_probabilities = largest_distribution(
             values_of_classes,
-            outcomes_per_class=outcomes_per_class,
+            outcomes_per_class=class_sizes,
             unit_noise=UNIT_NOISES[self.noise],
         )
         set_probabilities = dict(
             zip(
                 set_classes.rank_pairs,
-                (class_probabilities / outcomes_per_class).tolist(),
+                (class_probabilities / class_sizes).tolist(),
                 strict=True,
             )
         )
@@ -212,6 +215,9 @@ class CanonicalTopK(BoundedRangeTopK):
             )
         likely_set_classes = self._likely_classes(falling_counts[0])
 
+        # The exact weights are those of the window and, as last entry, a bound on the total of all other classes. A
+        # draw that may end at this entry goes on with the weights of all classes, the window first. So an index beyond
+        # the window is the place of a class in that order.
         @cache
         def make_classes_likely_first() -> CanonicalClasses:
             all_classes = CanonicalClasses.runs(falling_counts[0], k=self.k, gamma=self.gamma)
@@ -269,10 +275,8 @@ class CanonicalTopK(BoundedRangeTopK):
         exponents = (
             Fraction(self.loss_weight_for(num_counts=len(falling_counts))) * losses
         ).tolist()
-        outcomes_per_class = [
-            set_classes.size(class_index) for class_index in range(len(exponents))
-        ]
-        return exponential_encloser(exponents, outcomes_per_class=outcomes_per_class)
+        class_sizes = [set_classes.size(class_index) for class_index in range(len(exponents))]
+        return exponential_encloser(exponents, outcomes_per_class=class_sizes)
 
     def _draw_by_noise(
         self,
