@@ -30,7 +30,7 @@ class _CountedCharges(NamedTuple):
     """The sum of the first `num_charges` charges, in the unit of the filter that the first charge determined."""
 
     fixed_filter: PrivacyFilter | None  # None before the first charge
-    spent_sums: Spent
+    spent: Spent
     num_charges: int
 
 
@@ -49,23 +49,23 @@ class Cap:
     def __init__(self, initial_filter: PrivacyFilter, entries: list[LedgerEntry]) -> None:
         self.initial_filter = initial_filter
         self._entries = entries
-        self._counted = _CountedCharges(fixed_filter=None, spent_sums=Spent(), num_charges=0)
+        self._counted = _CountedCharges(fixed_filter=None, spent=Spent(), num_charges=0)
 
     def filter_and_spent(self) -> tuple[PrivacyFilter | None, Spent]:
         """Returns the filter, which is None before the first charge, and the summed prices of all charges."""
-        fixed_filter, spent_sums, num_counted = self._counted
+        fixed_filter, spent, num_counted = self._counted
         uncounted_entries = self._entries[num_counted:]
         if uncounted_entries:
             fixed_filter = fixed_filter or self.initial_filter.fixed_by(uncounted_entries[0].event)
             for event, count in event_rows((entry.event, 1) for entry in uncounted_entries):
-                spent_sums = spent_sums.plus(fixed_filter.price(event), num_times=count)
+                spent = spent.plus(fixed_filter.price(event), num_times=count)
             # One assignment, so that an interrupt leaves either the former state or the new state.
             self._counted = _CountedCharges(
                 fixed_filter=fixed_filter,
-                spent_sums=spent_sums,
+                spent=spent,
                 num_charges=num_counted + len(uncounted_entries),
             )
-        return fixed_filter, spent_sums
+        return fixed_filter, spent
 
     def affords(self, event: Event, *, epsilon_if_first: float) -> float:
         """Returns the number of times that an event can still be charged under the cap; infinity without a limit.
@@ -74,9 +74,9 @@ class Cap:
             event: the price of one charge.
             epsilon_if_first: the accountant's epsilon of the event; infinity where the data set has a charge already.
         """
-        fixed_filter, spent_sums = self.filter_and_spent()
+        fixed_filter, spent = self.filter_and_spent()
         deciding_filter = fixed_filter or self.initial_filter.fixed_by(event)
-        num_affordable = deciding_filter.affords(spent_sums, event)
+        num_affordable = deciding_filter.affords(spent, event)
         if num_affordable == 0 and epsilon_if_first <= self.initial_filter.max_epsilon:
             return 1
         return num_affordable
@@ -84,10 +84,10 @@ class Cap:
     @property
     def failures_left(self) -> float | None:
         """The largest sum of the failure probabilities of all later charges; None before the first charge."""
-        fixed_filter, spent_sums = self.filter_and_spent()
+        fixed_filter, spent = self.filter_and_spent()
         if fixed_filter is None:
             return None
-        return max(0.0, fixed_filter.failures_allowed - float(spent_sums.failure_prob))
+        return max(0.0, fixed_filter.failures_allowed - float(spent.failure_prob))
 
     def require_room(self, event: Event, *, epsilon_if_first: float) -> None:
         """Raises `BudgetExceeded` where a charge of the event would exceed the cap, or the failures that are allowed.
@@ -96,17 +96,14 @@ class Cap:
             event: the price of the charge.
             epsilon_if_first: the accountant's epsilon of the event; infinity where the data set has a charge already.
         """
-        fixed_filter, spent_sums = self.filter_and_spent()
+        fixed_filter, spent = self.filter_and_spent()
         deciding_filter = fixed_filter or self.initial_filter.fixed_by(event)
-        if (
-            deciding_filter.admits(spent_sums, event)
-            or epsilon_if_first <= deciding_filter.max_epsilon
-        ):
+        if deciding_filter.admits(spent, event) or epsilon_if_first <= deciding_filter.max_epsilon:
             return
         event_price = deciding_filter.price(event)
-        if not deciding_filter.allows_failures(spent_sums.plus(event_price)):
+        if not deciding_filter.allows_failures(spent.plus(event_price)):
             failures_left = floor_to_digits(
-                max(deciding_filter.failures_allowed - float(spent_sums.failure_prob), 0.0),
+                max(deciding_filter.failures_allowed - float(spent.failure_prob), 0.0),
                 num_digits=3,
             )
             failures_of_release = ceil_to_digits(float(event_price.failure_prob), num_digits=3)
@@ -144,10 +141,10 @@ class Cap:
             filter_for_cap = self.initial_filter.for_cap(max_epsilon).fixed_by(
                 next(iter(count_of_event), event)
             )
-            spent_sums = Spent()
+            spent = Spent()
             for charged_event, count in count_of_event.items():
-                spent_sums = spent_sums.plus(filter_for_cap.price(charged_event), num_times=count)
-            return filter_for_cap.admits(spent_sums, event) or epsilon_if_first <= max_epsilon
+                spent = spent.plus(filter_for_cap.price(charged_event), num_times=count)
+            return filter_for_cap.admits(spent, event) or epsilon_if_first <= max_epsilon
 
         def is_sufficient(cap_index: int) -> bool:
             max_epsilon = _six_digit_cap(cap_index)
@@ -200,8 +197,8 @@ class Caps:
         """The amount that can still be charged under the smallest cap; None without a cap, and before a charge."""
         if not self._caps:
             return None
-        fixed_filter, spent_sums = self._caps[0].filter_and_spent()
-        return None if fixed_filter is None else fixed_filter.left(spent_sums)
+        fixed_filter, spent = self._caps[0].filter_and_spent()
+        return None if fixed_filter is None else fixed_filter.left(spent)
 
     @property
     def failures_left(self) -> float:

@@ -12,11 +12,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from pate import validation
 from pate.accounting import events
 from pate.accounting.events import Event
 from pate.accounting.run_counts import RUN_COUNTS, RunCount
-from pate.validation import require
+from pate.validation import require, require_kind
 
 EVENT_KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
@@ -53,7 +52,7 @@ def event_to_json(event: Event) -> dict[str, Any]:
     A field that has its default value is left out. Earlier versions did not have every field, so an equal event gets
     equal JSON in all versions. An infinity becomes the string `inf` or `-inf`, because JSON has no number for infinity.
     """
-    validation.require_kind("event", value=event, kind=Event, rule=events.EVENT_RULE)
+    require_kind("event", value=event, kind=Event, rule=events.EVENT_RULE)
     return _fields_to_json(event)
 
 
@@ -69,18 +68,14 @@ def event_from_json(data: dict[str, Any]) -> Event:
     )
 
 
-def _fields_to_json(event_or_run_distribution: Event | RunCount) -> dict[str, Any]:
-    """Returns the class name of an event, or of a distribution, and its fields that differ from their defaults."""
-    written_fields = [
-        dataclass_field
-        for dataclass_field in fields(cast(Any, event_or_run_distribution))
-        if getattr(event_or_run_distribution, dataclass_field.name) != dataclass_field.default
-    ]
+def _fields_to_json(value: Event | RunCount) -> dict[str, Any]:
+    """Returns the class name of an event or a `RunCount`, and its fields that differ from their defaults."""
     json_of_fields = {
-        field.name: _to_json(getattr(event_or_run_distribution, field.name))
-        for field in written_fields
+        field.name: _to_json(getattr(value, field.name))
+        for field in fields(cast(Any, value))
+        if getattr(value, field.name) != field.default
     }
-    return {"kind": type(event_or_run_distribution).__name__} | json_of_fields
+    return {"kind": type(value).__name__} | json_of_fields
 
 
 def _to_json(field_value: Any) -> Any:

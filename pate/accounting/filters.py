@@ -269,45 +269,41 @@ class PrivacyFilter(ABC):
             pure_epsilon=sum_of_pure_epsilons,
         )
 
-    def allows_failures(self, spent_sums: Spent) -> bool:
-        """Returns True if the failure probability in `spent_sums` is at most `failures_allowed`, but for rounding."""
-        return spent_sums.failure_prob <= Fraction(self.failures_allowed) * (
-            1 + Fraction(self._slack)
-        )
+    def allows_failures(self, spent: Spent) -> bool:
+        """Returns True if the failure probability in `spent` is at most `failures_allowed`, but for rounding."""
+        return spent.failure_prob <= Fraction(self.failures_allowed) * (1 + Fraction(self._slack))
 
-    def admits(self, spent_sums: Spent, event: Event) -> bool:
-        """Returns True if an event fits under the cap after `spent_sums` have been charged."""
-        return self._fits_under_cap(spent_sums.plus(self.price(event)))
+    def admits(self, spent: Spent, event: Event) -> bool:
+        """Returns True if an event fits under the cap after `spent` have been charged."""
+        return self._fits_under_cap(spent.plus(self.price(event)))
 
-    def left(self, spent_sums: Spent) -> float:
-        """Returns the amount, in the filter's unit, that fits under the cap after `spent_sums` have been charged."""
-        amount_left = self.budget - spent_sums.amount
+    def left(self, spent: Spent) -> float:
+        """Returns the amount, in the filter's unit, that fits under the cap after `spent` have been charged."""
+        amount_left = self.budget - spent.amount
         return max(0.0, amount_left)
 
-    def affords(self, spent_sums: Spent, event: Event) -> float:
-        """Returns the number of times that an event fits under the cap after `spent_sums` have been charged.
+    def affords(self, spent: Spent, event: Event) -> float:
+        """Returns the number of times that an event fits under the cap after `spent` have been charged.
 
         Returns infinity for an event that fits 2**60 times, such as one that costs nothing.
         """
         price = self.price(event)
 
         def is_affordable(num_times: int) -> bool:
-            return self._fits_under_cap(spent_sums.plus(price, num_times=num_times))
+            return self._fits_under_cap(spent.plus(price, num_times=num_times))
 
         num_affordable = largest_count(holds=is_affordable, maximum=_LARGEST_COUNT)
         return math.inf if num_affordable == _LARGEST_COUNT else num_affordable
 
-    def _fits_under_cap(self, spent_sums: Spent) -> bool:
+    def _fits_under_cap(self, spent: Spent) -> bool:
         """Returns True if all charges together satisfy one of the filter's bounds.
 
         The bounds are that of the filter's unit and the sum of pure epsilons. All charges together must satisfy the
         same bound. Their failure probabilities must fit, too.
         """
-        is_pure = spent_sums.pure_epsilon <= Fraction(self.max_epsilon) * (
-            1 + Fraction(self._slack)
-        )
-        return self.allows_failures(spent_sums) and (
-            is_pure or self.epsilon(spent_sums.amount) <= self.max_epsilon
+        is_pure = spent.pure_epsilon <= Fraction(self.max_epsilon) * (1 + Fraction(self._slack))
+        return self.allows_failures(spent) and (
+            is_pure or self.epsilon(spent.amount) <= self.max_epsilon
         )
 
 
@@ -519,12 +515,12 @@ class GaussianAndRenyi(RenyiFilter):
             mu_squared = math.inf
         return replace(price, second_amount=mu_squared)
 
-    def left(self, spent_sums: Spent) -> float:
+    def left(self, spent: Spent) -> float:
         """Returns the Renyi divergence that still fits under the cap; where that is 0, the mu^2 that fits."""
-        divergence_left = super().left(spent_sums)
+        divergence_left = super().left(spent)
         if divergence_left > 0:
             return divergence_left
-        return max(0.0, self.gaussian_budget - spent_sums.second_amount)
+        return max(0.0, self.gaussian_budget - spent.second_amount)
 
     @cached_property
     def gaussian_budget(self) -> float:
@@ -540,13 +536,13 @@ class GaussianAndRenyi(RenyiFilter):
             max_failure_prob=0.0,
         )
 
-    def _fits_under_cap(self, spent_sums: Spent) -> bool:
+    def _fits_under_cap(self, spent: Spent) -> bool:
         # The spent amount is converted, because `gaussian_budget` would take some sixty conversions.
         holds_by_mu = (
-            self.allows_failures(spent_sums)
-            and self._gaussian_filter.epsilon(spent_sums.second_amount) <= self.max_epsilon
+            self.allows_failures(spent)
+            and self._gaussian_filter.epsilon(spent.second_amount) <= self.max_epsilon
         )
-        return holds_by_mu or super()._fits_under_cap(spent_sums)
+        return holds_by_mu or super()._fits_under_cap(spent)
 
 
 @dataclass(frozen=True)

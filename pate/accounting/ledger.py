@@ -40,8 +40,6 @@ from pate.validation import InvalidValue
 
 # The note of a charge of which only the price is to be stored.
 _EMPTY_NOTE = ChargeNote()
-# For `except_key_prefix`: no release is left out.
-_NO_KEY_PREFIX = ""
 
 
 @dataclass(frozen=True)
@@ -136,7 +134,7 @@ class Ledger:
         data: str = "",
         unit: PrivacyUnit | None = None,
     ) -> None:
-        ledger_storage = LedgerFile(
+        ledger_file = LedgerFile(
             path,
             target_delta=target_delta,
             max_epsilon=max_epsilon,
@@ -144,25 +142,23 @@ class Ledger:
             accountant=accountant,
             filter=filter,
         )
-        self._open(ledger_storage, data_digest=data, unit=unit)
+        self._open(ledger_file, data_digest=data, unit=unit)
 
-    def _open(
-        self, ledger_storage: LedgerFile, *, data_digest: str, unit: PrivacyUnit | None
-    ) -> None:
+    def _open(self, ledger_file: LedgerFile, *, data_digest: str, unit: PrivacyUnit | None) -> None:
         """Initializes this object from the storage of a ledger; `from_file` explains the arguments."""
         if not isinstance(data_digest, str):
             rule = "the digest of a data set, as a string"
             raise InvalidValue("data", type(data_digest).__name__, rule=rule)
-        self.adjacency = ledger_storage.adjacency
-        self.target_delta = ledger_storage.target_delta
-        self.accountant = ledger_storage.accountant
+        self.adjacency = ledger_file.adjacency
+        self.target_delta = ledger_file.target_delta
+        self.accountant = ledger_file.accountant
         self.data = data_digest
-        self.path = ledger_storage.path
-        self._store = ledger_storage.store
+        self.path = ledger_file.path
+        self._store = ledger_file.store
         self._index = LedgerIndex(
-            ledger_storage.store,
+            ledger_file.store,
             data_digest=data_digest,
-            adjacency=ledger_storage.adjacency,
+            adjacency=ledger_file.adjacency,
             unit=unit,
         )
         self._running_total = RunningTotal(
@@ -170,9 +166,9 @@ class Ledger:
             entries=self._index.entries,
             target_delta=self.target_delta,
         )
-        self._stored_cap = ledger_storage.stored_cap
+        self._stored_cap = ledger_file.stored_cap
         self._caps = Caps(
-            initial_filters=ledger_storage.initial_filters,
+            initial_filters=ledger_file.initial_filters,
             entries=self._index.entries,
             make_accountant=self.accountant,
             target_delta=self.target_delta,
@@ -193,7 +189,7 @@ class Ledger:
             unit: the unit of privacy of all prices; None takes the unit of the earlier charges.
         """
         ledger = cls.__new__(cls)  # without `__init__`, which would open the file by its path
-        ledger._open(ledger_storage=ledger_file, data_digest=data, unit=unit)
+        ledger._open(ledger_file=ledger_file, data_digest=data, unit=unit)
         return ledger
 
     @classmethod
@@ -312,7 +308,7 @@ class Ledger:
             key=key, event=event, content=content, charge_note=charge_note, release_key=release_key
         )
         # 1. A new charge needs a total, which may take seconds. So it is computed before the lock is taken.
-        charge_computed_before_lock = self._new_charge_before_lock(commit_request)
+        charge_before_lock = self._new_charge_before_lock(commit_request)
         # 2. The store takes the lock, and writes the line unless the key has one. The total is computed again if
         #    another process has charged since.
         committed_content = self._store.commit(
@@ -322,7 +318,7 @@ class Ledger:
             line_under_lock=partial(
                 self._line_text_under_lock,
                 commit_request,
-                charge_computed_before_lock=charge_computed_before_lock,
+                charge_before_lock=charge_before_lock,
             ),
         )
         # 3. The line may be that of an earlier commit, which must have had this price.
@@ -355,13 +351,13 @@ class Ledger:
         return payment if isinstance(payment, _NewCharge) else None
 
     def _line_text_under_lock(
-        self, commit_request: CommitRequest, *, charge_computed_before_lock: _NewCharge | None
+        self, commit_request: CommitRequest, *, charge_before_lock: _NewCharge | None
     ) -> LineText:
         """Returns the text of the line for a commit, after all checks; the store calls this method under its lock.
 
         Args:
             commit_request: the release, or the part of a release.
-            charge_computed_before_lock: its charge as computed before the store took the lock; None where it was not
+            charge_before_lock: its charge as computed before the store took the lock; None where it was not
                 computed.
 
         Raises:
@@ -369,9 +365,7 @@ class Ledger:
             InvalidValue: the reasons that `commit` names.
         """
         self._index.take_new_lines()  # the store has read those of other processes
-        payment = self._payment_of(
-            commit_request, charge_computed_before_lock=charge_computed_before_lock
-        )
+        payment = self._payment_of(commit_request, charge_before_lock=charge_before_lock)
         if isinstance(payment, _EarlierCharge):
             return LineText(charge_key=payment.charge_key)
         process = charging_process(os.getpid())
@@ -394,13 +388,13 @@ class Ledger:
         self,
         commit_request: CommitRequest,
         *,
-        charge_computed_before_lock: _NewCharge | None = None,
+        charge_before_lock: _NewCharge | None = None,
     ) -> _EarlierCharge | _NewCharge:
         """Returns how a release, or a part of a release, is paid for; checks that it may be committed.
 
         Args:
             commit_request: the release, or the part.
-            charge_computed_before_lock: the charge that an earlier call, before the store took the lock, returned for
+            charge_before_lock: the charge that an earlier call, before the store took the lock, returned for
                 the same commit. Its total is taken over unless another process has charged since. None computes the
                 total.
 
@@ -414,21 +408,19 @@ class Ledger:
         )
         if charge_key:
             return _EarlierCharge(charge_key)
-        if self._index.charges_with_seed(
-            commit_request.charge_note.seed_name, except_key_prefix=_NO_KEY_PREFIX
-        ):
+        seed_name = commit_request.charge_note.seed_name
+        if self._index.charges_with_seed(seed_name, except_key_prefix=""):  # leaves out no release
             # Releases with the same noise have no bound. Under a cap `charge_covering` has refused those of other runs,
             # and this check refuses a second release of the same run.
             if self.max_epsilon is not None:
                 rule = "fresh noise, an earlier release of this run drew from this seed"
-                raise InvalidValue("noise", commit_request.charge_note.seed_name, rule=rule)
+                raise InvalidValue("noise", seed_name, rule=rule)
             total_epsilon = math.inf
         elif (
-            charge_computed_before_lock is not None
-            and charge_computed_before_lock.num_earlier_charges == num_charges
+            charge_before_lock is not None and charge_before_lock.num_earlier_charges == num_charges
         ):
             # No charge has been added since then, so the check of the cap still holds.
-            total_epsilon = charge_computed_before_lock.total_epsilon
+            total_epsilon = charge_before_lock.total_epsilon
         else:
             self._require_room(commit_request.event)
             total_epsilon = self._total_with(commit_request.event)

@@ -54,7 +54,7 @@ class ChargingRecord(MemoryRecord):
         except BaseException as error:
             if self.is_charged:
                 epsilon = format_epsilon(self._priced_release.epsilon)
-                delta = format_delta(self._fit_to_remember.price_to_remember.delta)
+                delta = format_delta(self._fit_to_remember.price.delta)
                 error.add_note(f"epsilon {epsilon} at delta {delta} is spent: {consequence}")
             raise
 
@@ -63,7 +63,7 @@ class ChargingRecord(MemoryRecord):
         aggregator = self._priced_release.aggregator
         charge_note = ChargeNote(
             description=f"a fit: {type(aggregator).__name__}",
-            seed_name=readable_seed_name(self._fit_to_remember.price_to_remember.seed),
+            seed_name=readable_seed_name(self._fit_to_remember.price.seed),
         )
         self._ledger.commit(
             key=self._charge_key,

@@ -188,7 +188,7 @@ class FitScores:
             seed: the seed of the noise, as no sum of prices covers fits with the same noise; None for noise from the
                 operating system.
         """
-        price_to_remember = RememberedPrice(
+        price = RememberedPrice(
             epsilon=self.score_price.epsilon,
             delta=self.score_price.delta,
             event=self.score_price.event,
@@ -196,9 +196,7 @@ class FitScores:
             unit=self.score_price.unit,
             adjacency=Adjacency.REPLACE_ONE,
         )
-        return RememberedFit.from_inputs(
-            self.held_out_records.inputs, price_to_remember=price_to_remember
-        )
+        return RememberedFit.from_inputs(self.held_out_records.inputs, price=price)
 
     def release(
         self, model: Predictor, score_ledger: Ledger, *, seed: int | None, rng: np.random.Generator

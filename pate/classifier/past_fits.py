@@ -67,36 +67,28 @@ class PastFits:
     seeds: frozenset[int] = frozenset()
     units_and_adjacencies: frozenset[tuple[PrivacyUnit, Adjacency]] = frozenset()
 
-    def with_fit(self, price_to_remember: RememberedPrice) -> Self:
+    def with_fit(self, price: RememberedPrice) -> Self:
         """Returns these fits together with one more fit.
 
         The total epsilon is infinity if two fits have the same seed, and so the same noise; if their units or
         adjacencies differ; or if their deltas add up to 1 or more.
 
         Args:
-            price_to_remember: the price of the new fit.
+            price: the price of the new fit.
         """
-        units_and_adjacencies = self.units_and_adjacencies | {
-            (price_to_remember.unit, price_to_remember.adjacency)
-        }
-        total_epsilon = self.epsilon + price_to_remember.epsilon
-        total_delta = min(self.delta + price_to_remember.delta, 1.0)
-        if (
-            price_to_remember.seed in self.seeds
-            or len(units_and_adjacencies) > 1
-            or total_delta == 1
-        ):
+        units_and_adjacencies = self.units_and_adjacencies | {(price.unit, price.adjacency)}
+        total_epsilon = self.epsilon + price.epsilon
+        total_delta = min(self.delta + price.delta, 1.0)
+        if price.seed in self.seeds or len(units_and_adjacencies) > 1 or total_delta == 1:
             total_epsilon = math.inf
         return replace(
             self,
             count=self.count + 1,
             epsilon=total_epsilon,
             delta=total_delta,
-            events=(*self.events, price_to_remember.event),
-            deltas=(*self.deltas, price_to_remember.delta),
-            seeds=self.seeds
-            if price_to_remember.seed is None
-            else self.seeds | {price_to_remember.seed},
+            events=(*self.events, price.event),
+            deltas=(*self.deltas, price.delta),
+            seeds=self.seeds if price.seed is None else self.seeds | {price.seed},
             units_and_adjacencies=units_and_adjacencies,
         )
 
@@ -104,7 +96,7 @@ class PastFits:
 # The key of all digests of records, which ends with the process.
 _KEY = secrets.token_bytes(16)
 # The fits of each private record that is remembered, by the digest of the record.
-_FITS_BY_RECORD_DIGEST = dict[bytes, PastFits]()
+_FITS_BY_RECORD_DIGEST: dict[bytes, PastFits] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,21 +105,21 @@ class RememberedFit:
 
     Attributes:
         record_digests: the digests of the private records that are remembered.
-        price_to_remember: the price of the fit.
+        price: the price of the fit.
     """
 
     record_digests: tuple[bytes, ...]
-    price_to_remember: RememberedPrice
+    price: RememberedPrice
 
     @classmethod
-    def from_inputs(cls, inputs: Any, *, price_to_remember: RememberedPrice) -> Self:
+    def from_inputs(cls, inputs: Any, *, price: RememberedPrice) -> Self:
         """Returns a fit that may not be charged yet, with keyed digests of its private records.
 
         At most 1,000 records, those with the smallest digests, are remembered.
 
         Args:
             inputs: the private records, `[num_private, num_features]`, or a sparse matrix, or a DataFrame.
-            price_to_remember: the price of the fit.
+            price: the price of the fit.
         """
         record_digests = {
             hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest()
@@ -135,7 +127,7 @@ class RememberedFit:
         }
         return cls(
             record_digests=tuple(heapq.nsmallest(_MAX_REMEMBERED, record_digests)),
-            price_to_remember=price_to_remember,
+            price=price,
         )
 
     def dearest_fits(self) -> PastFits:
@@ -144,59 +136,52 @@ class RememberedFit:
         That is the record whose fits have the greatest sum of epsilons and, of equal sums, the most fits.
         """
         dearest = PastFits()
-        for digest_of_one_record in self.record_digests:
-            fits = self._fits_of_record(digest_of_one_record)
+        for digest in self.record_digests:
+            fits = self._fits_of_record(digest)
             if (fits.epsilon, fits.count) > (dearest.epsilon, dearest.count):
                 dearest = fits
         return dearest
 
     def remember(self) -> None:
         """Records this fit in the memory of the process; called when the fit has been charged."""
-        for digest_of_one_record in self.record_digests:
-            _FITS_BY_RECORD_DIGEST[digest_of_one_record] = self._fits_of_record(
-                digest_of_one_record
-            )
+        for digest in self.record_digests:
+            _FITS_BY_RECORD_DIGEST[digest] = self._fits_of_record(digest)
 
-    def _fits_of_record(self, digest_of_one_record: bytes) -> PastFits:
+    def _fits_of_record(self, digest: bytes) -> PastFits:
         """Returns the earlier fits of a private record in this process, together with this fit."""
-        return _FITS_BY_RECORD_DIGEST.get(digest_of_one_record, PastFits()).with_fit(
-            self.price_to_remember
-        )
+        return _FITS_BY_RECORD_DIGEST.get(digest, PastFits()).with_fit(self.price)
 
 
-def warn_of_past_fits(fit_history: PastFits) -> None:
+def warn_of_past_fits(past_fits: PastFits) -> None:
     """Warns if a record was fitted before in this process.
 
     Args:
-        fit_history: the fits of the record, the present fit included.
+        past_fits: the fits of the record, the present fit included.
     """
-    if fit_history.count < 2:
+    if past_fits.count < 2:
         return
-    sum_words = _sum_in_words(fit_history)
+    sum_words = _sum_in_words(past_fits)
     line = (
-        f"fit {fit_history.count} of this process on the same records: "
+        f"fit {past_fits.count} of this process on the same records: "
         f"each fit is a release of its own, and {sum_words}"
     )
     advice = "A search or a cross-validation makes many; ledger= keeps count"
     warnings.warn(f"{line}. {advice}", RepeatedRelease, stacklevel=users_stack_level())
 
 
-def _sum_in_words(fit_history: PastFits) -> str:
+def _sum_in_words(past_fits: PastFits) -> str:
     """Returns the total price of fits in words, or the reason why they have no total price."""
-    if len(fit_history.units_and_adjacencies) > 1:
+    if len(past_fits.units_and_adjacencies) > 1:
         units = sorted(
-            {
-                unit.protected_under(adjacency)
-                for unit, adjacency in fit_history.units_and_adjacencies
-            }
+            {unit.protected_under(adjacency) for unit, adjacency in past_fits.units_and_adjacencies}
         )
         return f"no sum of epsilons covers fits whose epsilons are for {' and for '.join(units)}"
-    if fit_history.delta == 1:
+    if past_fits.delta == 1:
         return "no sum of epsilons covers fits whose deltas add up to 1"
-    if math.isinf(fit_history.epsilon):
+    if math.isinf(past_fits.epsilon):
         return "no sum of epsilons covers fits that share their noise, as those with one random_state do"
     # The sum is a lower bound: of large data only some records are remembered, and a record that was scaled in another
     # way looks like a new record.
-    price_of_all_fits = total_price(fit_history.events, fit_history.deltas)
+    price_of_all_fits = total_price(past_fits.events, past_fits.deltas)
     figures = f"epsilon {format_epsilon(price_of_all_fits.epsilon)} at delta {format_delta(price_of_all_fits.delta)}"
     return f"their prices add up, here to at least {figures}"

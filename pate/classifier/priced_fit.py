@@ -56,7 +56,7 @@ class PricedFit:
         A later fit without a ledger then warns that its records were fitted before, and adds the prices up. What is
         kept is the price, and digests of private records.
         """
-        price_to_remember = RememberedPrice(
+        price = RememberedPrice(
             epsilon=self.priced_release.epsilon,
             delta=self.fit_price.budget.delta,
             event=self.priced_release.event,
@@ -64,9 +64,7 @@ class PricedFit:
             unit=self.fit_price.unit,
             adjacency=self.priced_release.aggregator.adjacency,
         )
-        return RememberedFit.from_inputs(
-            self.fit_plan.data_pools.private_inputs, price_to_remember=price_to_remember
-        )
+        return RememberedFit.from_inputs(self.fit_plan.data_pools.private_inputs, price=price)
 
     def record(self) -> ChargingRecord:
         """Returns a record of the release, which charges the ledger before the first part is drawn."""

@@ -49,7 +49,7 @@ def remember_fit(
         unit=unit,
         adjacency=adjacency,
     )
-    fit_to_remember = RememberedFit.from_inputs(records, price_to_remember=price)
+    fit_to_remember = RememberedFit.from_inputs(records, price=price)
     past_fits = fit_to_remember.dearest_fits()
     fit_to_remember.remember()
     return past_fits
@@ -168,6 +168,6 @@ def test_a_fit_that_is_not_charged_is_not_remembered() -> None:
         unit=ONE_ROW,
         adjacency=Adjacency.REPLACE_ONE,
     )
-    fit_to_remember = RememberedFit.from_inputs(records, price_to_remember=price)
+    fit_to_remember = RememberedFit.from_inputs(records, price=price)
     assert fit_to_remember.dearest_fits().count == 1
     assert num_fits_and_epsilon_after_fit(records=records, fit_epsilon=1.0) == (1, 1.0)
