@@ -116,7 +116,7 @@ class Monitor:
             name: the name of the stage.
             total: the number of all steps; None if it is not known.
         """
-        yield lambda done, note="": None
+        yield _ignore
 
     def say(self, line: str) -> None:
         """Shows a line to the user at once; here, in the base class, it does nothing."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from pate.accounting import Accountant, Budget, Event, NoOpEvent, calibrate
-from pate.aggregators.failures import require_delta_left, with_failure_prob_left
+from pate.aggregators.failures import require_delta_left, with_failure_prob_for_ledger
 from pate.validation import InvalidValue
 from pate.votes.shape import VoteShape
 
@@ -106,7 +106,7 @@ def fitted_to_ledger(
     if target_delta not in (None, ledger.target_delta):
         rule = f"{ledger.target_delta}, as the ledger counts"
         raise InvalidValue("target_delta", target_delta, rule=rule)
-    planned_aggregator = with_failure_prob_left(
+    planned_aggregator = with_failure_prob_for_ledger(
         aggregator, ledger, num_queries=vote_shape.num_queries
     )
     budget = Budget(epsilon=largest_epsilon, delta=ledger.target_delta, accountant=make_accountant)

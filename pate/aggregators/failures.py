@@ -5,8 +5,8 @@ epsilon. Over Q answers the failure probabilities add up to a part of delta, and
 noise. Few users have an opinion on `failure_prob`, so its default is None. The functions here replace None by the usual
 value of the class, or by a lower one where many queries or a small delta need that.
 
-`with_failure_prob_for` plans for one release at a delta. `with_failure_prob_left` also leaves room in a ledger for
-later releases. `with_failure_prob_at_most` sets a limit that the caller knows.
+`with_failure_prob_for` plans for one release at a delta. `with_failure_prob_for_ledger` also leaves room in a ledger
+for later releases. `with_failure_prob_at_most` sets a limit that the caller knows.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def with_failure_prob_for(aggregator: A, *, delta: float, num_queries: int) -> A
     return _with_failure_prob(aggregator, failure_prob=suitable_failure_prob)
 
 
-def with_failure_prob_left(aggregator: A, ledger: Ledger, *, num_queries: int) -> A:
+def with_failure_prob_for_ledger(aggregator: A, ledger: Ledger, *, num_queries: int) -> A:
     """Returns a copy of the aggregator whose `failure_prob` leaves room for later releases in a ledger.
 
     The value is that of `with_failure_prob_for`, or less. Where the ledger has charges, all failures of this release
@@ -105,6 +105,7 @@ def require_delta_left(
         remedies.append(
             Remedy(name="failure_prob", value=suitable_failure_prob, owner="aggregator")
         )
+    # The factor keeps a whole quotient from being rounded down to the number before it.
     num_affordable_queries = int(_SHARE_OF_DELTA * target_delta / failure_prob * (1 + 1e-9))
     if num_affordable_queries > 0:
         remedies.append(Remedy(name="num_queries", value=num_affordable_queries))
@@ -125,7 +126,7 @@ def _suitable_failure_prob(aggregator: Aggregator, *, delta: float, num_queries:
     The failures of all tests together take at most about 0.6 of delta, or of the aggregator's `session_delta` if that
     is smaller. The result is never below 2**-53, even if that takes more.
     """
-    # A session's accesses are counted for a delta of its own.
+    # The price of a session has a delta of its own, which the failures of its queries must not use up either.
     smaller_delta = min(delta, getattr(aggregator, "session_delta", 1.0))
     num_tests = max(aggregator.num_tests(num_queries), 1)
     failure_prob_within_delta = _two_digits(_SHARE_OF_DELTA * smaller_delta / num_tests)

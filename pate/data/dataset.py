@@ -124,7 +124,7 @@ class Dataset:
             normalize_field(self, "public_labeled", value=False)
         self._require_disjoint_splits()
         if self.budgets is not None:
-            self._require_budgets(budget_class_of_records=self.budgets)
+            self._require_budgets(self.budgets)
         if self.public_ids is not None:
             self._require_public_ids(self.public_ids)
 
@@ -197,8 +197,7 @@ class Dataset:
                 hasher.update(b"known")
                 add_shape_and_entries(hasher, array=split.known)
         if self.budgets is not None:
-            budget_class_of_records = self.budgets.tolist()
-            hasher.update(repr(budget_class_of_records).encode())
+            hasher.update(repr(self.budgets.tolist()).encode())
         if self.weights is not None:
             add_shape_and_entries(hasher, array=self.weights)
         return hasher.hexdigest()
@@ -279,7 +278,7 @@ class Dataset:
             rule = f"({len(self.public)},), one for each public record"
             raise InvalidValue("public_ids.shape", public_ids.shape, rule=rule)
 
-    def _require_budgets(self, budget_class_of_records: NDArray[np.str_]) -> None:
+    def _require_budgets(self, budgets: NDArray[np.str_]) -> None:
         """Raises `InvalidValue` unless budget classes are texts, one for each private record, equal within each group.
 
         Budgets are also refused if records have weights.
@@ -287,18 +286,16 @@ class Dataset:
         if self.weights is not None:
             rule = "one for all records, because these have several owners and different weights"
             raise InvalidValue("budgets", "several", rule=rule)
-        if budget_class_of_records.dtype.kind != "U" or budget_class_of_records.shape != (
-            len(self.private),
-        ):
+        if budgets.dtype.kind != "U" or budgets.shape != (len(self.private),):
             rule = "texts, one for each private record"
             raise InvalidValue(
                 "budgets",
-                f"{budget_class_of_records.dtype} {budget_class_of_records.shape}",
+                f"{budgets.dtype} {budgets.shape}",
                 rule=rule,
             )
         order = np.argsort(self.private.group_ids, kind="stable")
         group_ids = self.private.group_ids[order]
-        ordered_classes = budget_class_of_records[order]
+        ordered_classes = budgets[order]
         # Each record is compared with the record before it, in the order of the groups.
         is_same_group = group_ids[1:] == group_ids[:-1]
         is_other_class = ordered_classes[1:] != ordered_classes[:-1]

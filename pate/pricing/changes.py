@@ -121,35 +121,31 @@ class MoreTeachers(ChangeKind):
     all candidates.
 
     Attributes:
-        release_priced_by_renyi: the refused release, priced by the Renyi accountant.
+        renyi_release: the refused release, priced by the Renyi accountant.
     """
 
-    release_priced_by_renyi: PricedRelease
+    renyi_release: PricedRelease
 
     @classmethod
-    def from_release(
-        cls, release_priced_by_renyi: PricedRelease, *, num_groups: int | None
-    ) -> Self:
+    def from_release(cls, renyi_release: PricedRelease, *, num_groups: int | None) -> Self:
         """Returns the kind of change whose candidates are numbers of teachers above that of a release, up to 5,000.
 
         With a known number of private groups, each teacher of a candidate has at least ten of them.
 
         Args:
-            release_priced_by_renyi: the refused release, priced by the Renyi accountant.
+            renyi_release: the refused release, priced by the Renyi accountant.
             num_groups: the number of private groups; None if unknown, for no upper limit of this kind.
         """
         max_teachers = MAX_TEACHERS
         if num_groups is not None:
             max_teachers = min(num_groups // MIN_GROUPS_PER_TEACHER, MAX_TEACHERS)
-        current_num_teachers = release_priced_by_renyi.shape.num_teachers
+        current_num_teachers = renyi_release.shape.num_teachers
         larger_teacher_counts = [
             count
             for count in sorted({*_TWO_DIGIT_COUNTS, max_teachers})
             if current_num_teachers < count <= max_teachers
         ]
-        return cls(
-            candidates=larger_teacher_counts, release_priced_by_renyi=release_priced_by_renyi
-        )
+        return cls(candidates=larger_teacher_counts, renyi_release=renyi_release)
 
     def change(self, candidate: float) -> Change:
         """Returns the change that sets the number of teachers to `candidate`."""
@@ -157,7 +153,7 @@ class MoreTeachers(ChangeKind):
 
     def is_useful_by_renyi(self, candidate: float) -> bool:
         """Returns True if a release with `candidate` teachers and the noise of the refused release is useful."""
-        return self._is_useful(num_teachers=candidate, priced_plan=self.release_priced_by_renyi)
+        return self._is_useful(num_teachers=candidate, priced_plan=self.renyi_release)
 
     def refined_index(self, working_index: int, priced_plan: PricedRelease) -> int:
         """Returns the index of the smallest number of teachers at which a release with the planned noise is useful.
@@ -178,7 +174,7 @@ class MoreTeachers(ChangeKind):
             num_teachers: the number of teachers.
             priced_plan: the plan with the noise.
         """
-        vote_shape = replace(self.release_priced_by_renyi.shape, num_teachers=int(num_teachers))
+        vote_shape = replace(self.renyi_release.shape, num_teachers=int(num_teachers))
         return is_plan_useful(replace(priced_plan, shape=vote_shape))
 
 

@@ -177,7 +177,7 @@ class _RunningSearch:
         self._report_progress = report_progress
         self._kind_of_name: dict[str, ChangeKind] = {}
         # For each kind, the index of the candidate in `changes`.
-        self._index_of_kind: dict[str, int] = {}
+        self._index_of_name: dict[str, int] = {}
         self._num_plans = 0
 
     def run(self) -> None:
@@ -186,24 +186,24 @@ class _RunningSearch:
         Raises `TimeIsUp` if the time limit is over. `changes` then holds what was found so far.
         """
         planner = self._planner
-        release_priced_by_renyi = (
+        renyi_release = (
             self._useless_release if planner.is_renyi else planner.plan_by_renyi(Change())
         )
-        if release_priced_by_renyi is None:
+        if renyi_release is None:
             return
         more_teachers_kind = MoreTeachers.from_release(
-            release_priced_by_renyi=release_priced_by_renyi, num_groups=self._num_groups
+            renyi_release=renyi_release, num_groups=self._num_groups
         )
         self._search_by_renyi(kind_name="teachers", change_kind=more_teachers_kind)
         if has_given_noise(planner.budget):
             self._try_less_noise()
         else:
-            self._search_epsilon_and_queries(release_priced_by_renyi)
-        for kind_name in list(self._index_of_kind):
+            self._search_epsilon_and_queries(renyi_release)
+        for kind_name in list(self._index_of_name):
             self._confirm(kind_name)
         if planner.is_renyi:
             return
-        for kind_name in self._index_of_kind:
+        for kind_name in self._index_of_name:
             if kind_name in self.changes:
                 self._find_smaller(kind_name)
 
@@ -218,28 +218,28 @@ class _RunningSearch:
             if self._planner.is_priced_by_budget(change)
         }
 
-    def _search_epsilon_and_queries(self, release_priced_by_renyi: PricedRelease) -> None:
+    def _search_epsilon_and_queries(self, renyi_release: PricedRelease) -> None:
         """Searches for fewer queries, and for a larger epsilon if the plan solves for the noise of one epsilon.
 
         If neither more teachers nor fewer queries make the release useful, both are tried together: fewer queries with
         the largest candidate number of teachers.
 
         Args:
-            release_priced_by_renyi: the refused release, priced by the Renyi accountant.
+            renyi_release: the refused release, priced by the Renyi accountant.
         """
         budget = self._planner.budget_with_renyi_accountant
-        vote_shape = release_priced_by_renyi.shape
-        aggregator_of_useful_noise = less_noisy_aggregator(release_priced_by_renyi)
-        if aggregator_of_useful_noise is not None and is_solved_for_noise(self._planner.budget):
+        vote_shape = renyi_release.shape
+        less_noisy = less_noisy_aggregator(renyi_release)
+        if less_noisy is not None and is_solved_for_noise(self._planner.budget):
             larger_epsilon_kind = LargerEpsilon.from_aggregator(
-                aggregator_of_useful_noise,
+                less_noisy,
                 vote_shape=vote_shape,
                 budget_with_renyi_accountant=budget,
             )
             self._search_by_renyi(kind_name="epsilon", change_kind=larger_epsilon_kind)
-        if aggregator_of_useful_noise is not None:
+        if less_noisy is not None:
             fewer_queries_kind = FewerQueries.from_aggregator(
-                aggregator_of_useful_noise,
+                less_noisy,
                 vote_shape=vote_shape,
                 budget_with_renyi_accountant=budget,
             )
@@ -249,12 +249,12 @@ class _RunningSearch:
             return
         most_teachers = int(numbers_of_teachers[-1])
         shape_of_most_teachers = replace(vote_shape, num_teachers=most_teachers)
-        aggregator_of_useful_noise = less_noisy_aggregator(
-            replace(release_priced_by_renyi, shape=shape_of_most_teachers)
+        less_noisy_with_most_teachers = less_noisy_aggregator(
+            replace(renyi_release, shape=shape_of_most_teachers)
         )
-        if aggregator_of_useful_noise is not None:
+        if less_noisy_with_most_teachers is not None:
             teachers_and_queries_kind = FewerQueries.from_aggregator(
-                aggregator_of_useful_noise,
+                less_noisy_with_most_teachers,
                 vote_shape=shape_of_most_teachers,
                 budget_with_renyi_accountant=budget,
                 new_num_teachers=most_teachers,
@@ -266,12 +266,12 @@ class _RunningSearch:
 
         Enough are 20 queries, or all queries of a release with fewer.
         """
-        aggregator_of_useful_noise = less_noisy_aggregator(self._useless_release)
-        if aggregator_of_useful_noise is None:
+        less_noisy = less_noisy_aggregator(self._useless_release)
+        if less_noisy is None:
             return
         shape = self._planner.shape
         planned_release = plan_or_none(
-            aggregator_of_useful_noise,
+            less_noisy,
             vote_shape=shape,
             budget=self._planner.budget_with_renyi_accountant,
         )
@@ -292,7 +292,8 @@ class _RunningSearch:
             change_kind: the kind of change with its candidates.
         """
         self._kind_of_name[kind_name] = change_kind
-        # If a candidate is useful, so are all later ones.
+        # A quick estimate, without plans, of where the search by plans starts. If a candidate is useful, so are all
+        # later ones.
         likely_index = bisect_left(
             change_kind.candidates, x=True, key=change_kind.is_useful_by_renyi
         )
@@ -313,7 +314,7 @@ class _RunningSearch:
         if is_plan_useful(planned_release):
             return
         del self.changes[kind_name]
-        next_index = self._index_of_kind[kind_name] + 1
+        next_index = self._index_of_name[kind_name] + 1
         self._find_smallest(
             kind_name,
             make_plan=self._planner.plan_by_budget,
@@ -329,7 +330,7 @@ class _RunningSearch:
         """
         planned_release = self._planner.plan_by_budget(self.changes[kind_name])
         if planned_release is not None:
-            working_index = self._index_of_kind[kind_name]
+            working_index = self._index_of_name[kind_name]
             refined_index = self._kind_of_name[kind_name].refined_index(
                 working_index, planned_release
             )
@@ -370,22 +371,22 @@ class _RunningSearch:
             is_useful = is_plan_useful(make_plan(change))
             if is_useful:
                 self.changes[kind_name] = change
-                self._index_of_kind[kind_name] = index
+                self._index_of_name[kind_name] = index
             self._num_plans += 1
             self._report_progress(self._num_plans, f"tried {change}")
             return is_useful
 
-        # The result is not needed: `is_working` stores each success, a smaller change each time. So the best change so
-        # far is kept if the time is up.
-        _smallest_index(
+        # `is_working` stores each success, a smaller change each time. So the best change so far is kept if the time is
+        # up.
+        _try_down_to_smallest(
             is_working, start_index=start_index, first_index=first_index, last_index=last_index
         )
 
 
-def _smallest_index(
+def _try_down_to_smallest(
     is_working: Callable[[int], bool], *, start_index: int, first_index: int, last_index: int
-) -> int | None:
-    """Returns the smallest index from `first_index` to `last_index` with `is_working(index)`; None if there is none.
+) -> None:
+    """Calls `is_working` with indices until the smallest index with True is known; that is the last with True.
 
     If `is_working` is True for an index, it has to be True for all larger indices. The search steps from `start_index`
     up or down, and doubles its steps until the smallest index is enclosed. Then it halves the interval.
@@ -397,7 +398,7 @@ def _smallest_index(
         last_index: the largest index.
     """
     if first_index > last_index:
-        return None
+        return
     nearest_index = min(max(start_index, first_index), last_index)
     step = 1
     if is_working(nearest_index):
@@ -418,11 +419,10 @@ def _smallest_index(
             step *= 2
             high_index = min(low_index + step, last_index)
         if low_index == last_index:
-            return None
+            return
     while high_index - low_index > 1:
         middle_index = (low_index + high_index) // 2
         if is_working(middle_index):
             high_index = middle_index
         else:
             low_index = middle_index
-    return high_index

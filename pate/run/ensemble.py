@@ -48,8 +48,7 @@ class Ensemble:
         teacher_recipe: the recipe of the teachers.
         dataset: the private records that teachers learn from, and the public samples that they vote on.
         partition: the assignment of private records to teachers.
-        num_queries: the number of queries: the teachers vote on this many public samples from the beginning of the
-            pool.
+        num_queries: the number of queries, which are the first public samples of the pool.
         engine: trains the teachers, and sums the votes in rounds of teachers that need no training.
         ensemble_folder: the folder in which checkpoints and votes are kept.
         monitor: receives the progress of training and voting.
@@ -131,7 +130,7 @@ class Ensemble:
             progress = _Progress(
                 advance=advance,
                 num_done=self.num_teachers - num_missing,
-                num_epochs=getattr(teacher_recipe, "epochs", 1),
+                num_epochs=getattr(teacher_recipe, "epochs", 1),  # teachers without epochs have one
                 on_losses_of_teacher=on_losses_of_teacher,
             )
             advance(progress.num_done)

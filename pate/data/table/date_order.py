@@ -60,14 +60,14 @@ class _MarkedDates:
         if named_order in self.possible_date_orders:
             return str(named_order)
         if named_order in self.counterexamples:
-            word = self.counterexamples[str(named_order)]
+            other_date = self.counterexamples[str(named_order)]
             raise UnclearDates(
-                f"dates in the order {named_order} as data.date_order says, {word} is in another"
+                f"dates in the order {named_order} as data.date_order says, {other_date} is in another"
             )
         if not self.possible_date_orders:
-            word = next(reversed(self.counterexamples.values()))
+            other_date = next(reversed(self.counterexamples.values()))
             raise UnclearDates(
-                f"dates in one order, {self.example} and {word} are in two: mend them in the file"
+                f"dates in one order, {self.example} and {other_date} are in two: mend them in the file"
             )
         if len(self.possible_date_orders) > 1:
             readings = []
@@ -101,7 +101,7 @@ def infer_order(
         UnclearDates: the order or the century is ambiguous. The message names the settings that resolve it.
     """
     # The dates by the mark between numbers, and by the number of orders that the numbers of digits allow.
-    groups: dict[str, _MarkedDates] = {}
+    dates_by_mark: dict[str, _MarkedDates] = {}
     # The first date whose year has two digits.
     short_year: str | None = None
     for date_text in date_texts:
@@ -116,18 +116,22 @@ def infer_order(
             continue
         if not any(written_date.is_date_in(date_order=order) for order in written_date.orders):
             raise NoDate(date_text)
-        group_key = f"{written_date.mark}{len(written_date.orders)}"
-        groups.setdefault(
-            group_key,
+        mark_and_num_orders = f"{written_date.mark}{len(written_date.orders)}"
+        dates_by_mark.setdefault(
+            mark_and_num_orders,
             _MarkedDates(possible_date_orders=set(written_date.orders), example=date_text),
         ).add(date_text, written_date)
-    if short_year is not None and (first_year is None or (named_order is None and groups)):
-        setting = "data.date_order=dmy (or mdy, ymd) and " if groups else ""
-        read = "read" if groups else "reads"
-        rule = f"years of four digits, and there is {short_year}: {setting}data.first_year=1930"
-        raise UnclearDates(f"{rule} {read} two digits, 30 as 1930 and 29 as 2029")
+    if short_year is not None and (first_year is None or (named_order is None and dates_by_mark)):
+        remedy = "data.first_year=1930 reads"
+        if dates_by_mark:
+            remedy = "data.date_order=dmy (or mdy, ymd) and data.first_year=1930 read"
+        raise UnclearDates(
+            f"years of four digits, and there is {short_year}: "
+            f"{remedy} two digits, 30 as 1930 and 29 as 2029"
+        )
     example_of_date_order = {
-        group.only_order(named_order, first_year): group.example for group in groups.values()
+        marked_dates.only_order(named_order, first_year): marked_dates.example
+        for marked_dates in dates_by_mark.values()
     }
     if len(example_of_date_order) > 1:
         examples = " and ".join(example_of_date_order.values())
@@ -146,15 +150,15 @@ def _is_iso(word: str) -> bool:
 def telling_date(date_texts: Sequence[str]) -> str:
     """Returns the first of some dates that means another day in another order of day, month and year.
 
-    If no word is such a date, the first word is returned.
+    If there is none, the first date is returned.
     """
-    for word in date_texts:
+    for date_text in date_texts:
         readings = set()
         for order in ORDERS:
             try:
-                readings.add(days_of(date_text=word, date_orders=(order,), first_year=2000))
+                readings.add(days_of(date_text, date_orders=(order,), first_year=2000))
             except ValueError:
                 continue
         if len(readings) > 1:
-            return word
+            return date_text
     return date_texts[0]

@@ -342,8 +342,7 @@ class Table(TextReader):
     def _private_records(self) -> PrivateRecords:
         """Reads the private file and returns its records, for a reader that `completed` returned."""
         require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS_RULE)
-        budget_column = self.budget
-        require(budget_column is None, "data.budget", budget_column, TRAIN_ONLY_RULE)
+        require(self.budget is None, "data.budget", self.budget, TRAIN_ONLY_RULE)
         owner_columns = self.columns_of("group")
         require(len(owner_columns) < 2, "data.group", list(owner_columns), TRAIN_ONLY_RULE)
         source = self._source

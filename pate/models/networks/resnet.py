@@ -30,7 +30,9 @@ FEATURES = 2048
 _IMAGENET_MEAN = (0.485, 0.456, 0.406)
 _IMAGENET_STD = (0.229, 0.224, 0.225)
 _HEAD = ("fc.weight", "fc.bias")
-# The largest side of an image of which the strides of the network, 32 in all, leave one pixel.
+# The end of the names of the counts of batches, which old files lack.
+_BATCH_COUNT = "num_batches_tracked"
+# The strides of the network multiply to 32, so an image of at most this side becomes one pixel.
 _ONE_PIXEL_SIDE = 32
 # The first version of torch whose reader of plain weights runs no code from the file; see CVE-2026-24747.
 _SAFE_TORCH = (2, 10)
@@ -76,7 +78,7 @@ def _torchvision_is_for_cuda() -> bool:
 
 @dataclass(frozen=True)
 class ResNet50(Network):
-    """The residual network with 50 layers (He et al., 2016); each network normalizes by batch statistics of its own.
+    """The residual network with 50 layers (He et al., 2016), with batch normalization.
 
     Attributes:
         num_labels: the number of labels; 0 leaves the head out, so that `logits` are the 2,048 features.
@@ -120,7 +122,7 @@ class ResNet50(Network):
 
     def is_buffer(self, name: str) -> bool:
         """Returns True if the tensor `name` is a running mean, variance or count, which has no gradient."""
-        return name.endswith(("running_mean", "running_var", "num_batches_tracked"))
+        return name.endswith(("running_mean", "running_var", _BATCH_COUNT))
 
     def logits(self, state_dict: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
         """Returns the log-odds of images, `[num_images, num_labels]`; for a network without a head, its features.
@@ -170,6 +172,7 @@ class ResNet50(Network):
             )
         mean = torch.tensor(_IMAGENET_MEAN, device=images.device)[:, None, None]
         std = torch.tensor(_IMAGENET_STD, device=images.device)[:, None, None]
+        # For y = (images + 1) / 2, in [0, 1], this is (y - mean) / std. One channel becomes three by broadcasting.
         return (images - (2 * mean - 1)) / (2 * std)
 
 
@@ -195,11 +198,11 @@ def read_weights(weights_file: str | Path) -> Tensors:
             if is_safetensors
             else torch.load(weights_file, map_location="cpu", weights_only=True)
         )
-        # Old files lack the counts of batches, and running averages with a fixed momentum do not read them.
+        # Running averages with a fixed momentum do not read the counts of batches.
         state_dict = {
             name.removeprefix("module."): tensor.float()
             for name, tensor in stored_state_dict.items()
-            if "num_batches" not in name
+            if not name.endswith(_BATCH_COUNT)
         }
     except Exception as error:  # a damaged pickle raises errors of any type
         # the text of a PickleError is a page of advice
@@ -210,7 +213,7 @@ def read_weights(weights_file: str | Path) -> Tensors:
     shapes = {
         name: tensor.shape
         for name, tensor in reference_state_dict.items()
-        if "num_batches" not in name
+        if not name.endswith(_BATCH_COUNT)
     }
     wrong_names = [
         name
@@ -220,7 +223,9 @@ def read_weights(weights_file: str | Path) -> Tensors:
     if wrong_names:
         rule = f"a file of ResNet-50 weights, found no good {wrong_names[0]} in it"
         raise InvalidValue("weights", weights_file, rule=rule)
-    batch_counts = {name: torch.tensor(0) for name in reference_state_dict if "num_batches" in name}
+    batch_counts = {
+        name: torch.tensor(0) for name in reference_state_dict if name.endswith(_BATCH_COUNT)
+    }
     return {name: state_dict[name] for name in shapes} | batch_counts
 
 
