@@ -406,9 +406,9 @@ class Table(TextReader):
                 rule = "null, or the columns that say whose a row is"
                 raise InvalidValue("data.group", "[]", rule=rule)
             group = owner_columns if len(owner_columns) > 1 else owner_columns[0]
-        normalize_field(self, "group", value=group)
+        normalize_field(self, "group", group)
         if not isinstance(group, tuple):
-            self._normalize_text(setting_name="group")
+            self._normalize_text("group")
         elif budget_column is not None:
             rule = "one column in data.group beside it"
             raise InvalidValue("data.budget", budget_column, rule=rule)
@@ -424,7 +424,7 @@ class Table(TextReader):
         if not isinstance(value, str) or value == "":
             raise InvalidValue(f"data.{setting_name}", value, rule="a name")
         if setting_name in _ROLES:
-            normalize_field(self, setting_name, value=column_name(value))
+            normalize_field(self, setting_name, column_name(value))
 
     def _require_encodings(self) -> None:
         """Raises `InvalidValue` unless `encoding` is the name of an encoding, or a mapping from splits to names.

@@ -97,7 +97,7 @@ def exponential_encloser(
             0 if outcomes_per_class is None else len(str(max(outcomes_per_class)))
         )
         units_per_one = 10**num_digits
-        interval_of = dict[Fraction, Interval]()
+        interval_of: dict[Fraction, Interval] = {}
         for exponent in set(exponents):
             lower_bound, upper_bound = exp_bounds(-exponent, decimal_digits=num_digits)
             interval_of[exponent] = (

@@ -94,7 +94,7 @@ class ResNet50(Network):
         torchvision_models()  # raises `MissingPackage` without torchvision
         require_settings(self)
         if self.weights_file is not None:
-            _require_weights(backbone_file=self.weights_file)
+            _require_weights(self.weights_file)
 
     @cached_property
     def _module(self) -> torch.nn.Module:
