@@ -1,8 +1,8 @@
 """The data-dependent cost of a release: its Renyi divergences on the votes that were cast, not on the worst votes.
 
-If the teachers agree, a release reveals less than its price. The data-dependent cost is the largest divergence between
-the release on the votes that were cast and the release on any neighbor of these votes. The cost depends on the votes,
-so the cost itself is private and is no privacy guarantee. Therefore `DataDependentCost` is a type that no accountant
+If the teachers agree, a release reveals less than its price. The data-dependent cost bounds the divergences between the
+release on the votes that were cast and the release on any neighbor of these votes. The cost depends on the votes, so
+the cost itself is private and is no privacy guarantee. Therefore `DataDependentCost` is a type that no accountant
 accepts. Source: docs/proofs/data_dependent.md.
 """
 
@@ -33,18 +33,18 @@ _BLOCK_SIZE = 16384
 
 @dataclass(frozen=True, eq=False, repr=False)  # == of arrays is an array
 class DataDependentCost:
-    """The Renyi divergences of a release on the votes D that were cast, at A orders.
+    """Bounds on the Renyi divergences of a release on the votes D that were cast, at A orders.
 
-    For a release M, the divergences bound D_a(M(D) || M(D')) and D_a(M(D') || M(D)) for all neighbors D' of D. They
-    depend on D, so they are private and no privacy guarantee. A cost is no `Event`: accountants, ledgers and files
-    refuse it, and its repr shows no number.
+    For a release M, they bound D_a(M(D) || M(D')) and D_a(M(D') || M(D)) for all neighbors D' of D. The bounds depend
+    on D, so they are private and no privacy guarantee. A cost is no `Event`: accountants, ledgers and files refuse it,
+    and its repr shows no number.
 
     The costs of releases on the same data are added by `+`. A query that gets no answer also has a cost.
 
     Attributes:
         orders: the Renyi orders > 1, `[A]`.
-        rdp: the divergence at each order, >= 0, possibly infinity, `[A]`.
-        failure_prob: the probability that the divergences do not hold, in [0, 1).
+        rdp: the bound at each order, >= 0, possibly infinity, `[A]`.
+        failure_prob: the probability that the bounds do not hold, in [0, 1).
     """
 
     orders: FloatArray

@@ -22,7 +22,7 @@ from pate.validation import (
     require_positive,
 )
 
-# Where x = sqrt(-log q) is smaller, 1 - q has no digits left, and the data-independent price is returned.
+# Where x = sqrt(-log q) is smaller, 1 - q has few digits left, and the data-independent price is returned.
 _MIN_X = 1e-6
 
 
@@ -39,7 +39,7 @@ def gnmax_log_q(
         added_lead: a number of votes that is added to the lead of the plurality over every other class; may be
             negative. A lead below 0 counts as 0.
     """
-    # The sorted counts [num_queries, num_labels], the largest first.
+    # The sorted counts `[Q, L]`, the largest first.
     sorted_counts = -np.sort(-np.asarray(votes, dtype=np.int64), axis=1)
     leads = sorted_counts[:, :1] - sorted_counts[:, 1:] + int(added_lead)
     leads = np.maximum(leads, 0)  # [Q, L - 1], rising
@@ -87,8 +87,8 @@ def gnmax_rdp(log_q: FloatArray, *, noise_std: float, orders: object) -> FloatAr
         # A change of one teacher lowers log p by at most `fall_of_log_p`, and raises it by at most `rise_of_log_p`.
         fall_of_log_p = log_p - np.log1p(-np.exp(-smaller_x * smaller_x))
         rise_of_log_p = largest_log_p - log_p
-        # The part of the most probable outcome. The sharper bound is used where it never falls with q, which is the
-        # condition on dm/dq of the proof.
+        # The part of the most probable outcome. The sharper bound is used where it never falls with q: where the three
+        # conditions of the proof hold, on dg/dq, on dh/dq and on dm/dq.
         reciprocal_of_std_x = 1 / (std * x)
         tight = np.log1p(reciprocal_of_std_x) <= slope + 2 / std**2
         tight = tight & (slope + np.log1p(-np.minimum(reciprocal_of_std_x, 1 - 1e-12)) >= 0)
@@ -128,9 +128,10 @@ def theorem_6_rdp(log_q: FloatArray, *, noise_std: float, orders: object) -> Flo
         mu_2 = std * math.sqrt(-query_log_q)
         mu_1 = mu_2 + 1
         rho_2 = mu_2 / std**2
-        # The theorem's conditions on q. Without the second one its bound may fall as q grows.
+        # The theorem's conditions on its orders.
         if mu_2 <= 1 or -query_log_q <= rho_2:
             continue
+        # The theorem's condition on q. Without it the bound may fall as q grows.
         ratio = mu_1 / (mu_1 - 1) * mu_2 / (mu_2 - 1)
         if query_log_q > (mu_2 - 1) * mu_2 / std**2 - mu_2 * math.log(ratio):
             continue

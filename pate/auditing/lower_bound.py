@@ -1,4 +1,4 @@
-"""Lower bounds on the price of a release for each type of aggregator, from distributions on neighboring histograms.
+"""Lower bounds on the price of a release for several types of aggregator, from distributions on neighboring histograms.
 
 A bound comes from one pair of neighbors: no valid epsilon is smaller than the divergence of the two distributions of
 the answer. A *lead* is the number of votes by which a label is ahead of the others.
@@ -51,6 +51,10 @@ def lower_bound_of(
     """Returns a lower bound on every valid epsilon of a release, and the pair of neighbors that proves the bound.
 
     A few pairs of neighboring histograms are tried. All queries have the same pair. Larger lower bounds may exist.
+
+    For an aggregator that releases a winner, `GNMax` or `PowersetGNMax`, a pair may have more votes and fewer labels
+    than `shape` allows. The price is the same for every number of teachers and does not fall with that of labels, so
+    the bound holds for `shape` too.
 
     Args:
         aggregator: the aggregator of the release, with its noise.
@@ -122,8 +126,14 @@ def lower_bound_of(
             return max(bounds, key=attrgetter("epsilon"), default=None)
         case _:
             return None
+    candidate_pairs = list(pairs)
+    if not candidate_pairs:
+        return None
     best_bound = lower_bound(
-        compute_outcome_probs, pairs, num_releases=num_releases, target_delta=target_delta
+        compute_outcome_probs,
+        pairs=candidate_pairs,
+        num_releases=num_releases,
+        target_delta=target_delta,
     )
     if num_steps == 0:
         return best_bound
@@ -154,7 +164,7 @@ def lower_bound_of(
 def _session_bounds(
     aggregator: BoundaryMax, vote_shape: VoteShape, target_delta: float
 ) -> Iterator[LowerBound]:
-    """Yields lower bounds on the epsilon of a session of `BoundaryMax`, one for each of several ordered neighbors.
+    """Yields lower bounds on the epsilon of a session of `BoundaryMax`, one for each of several ordered pairs.
 
     Between the neighbors the label with the most votes loses a vote. Under replace-one the label with the second most
     votes gains that vote. Each pair is taken in both orders.

@@ -1,4 +1,4 @@
-"""The epsilon that the published code of PATE papers computes for a release of votes, which is no valid bound.
+"""The epsilon that the published code of PATE papers computes for a release of votes, which may be too low.
 
 `audit_votes` shows it beside the price, so that a reader can tell why the two differ.
 """
@@ -45,7 +45,7 @@ class ClaimedGaussian:
 
 
 class PublishedClaim(NamedTuple):
-    """The epsilon that published code computes for a release, which is no valid bound, and its reasoning."""
+    """The epsilon that published code computes for a release, which may be too low, and its reasoning."""
 
     epsilon: float | None  # None if published code computes none for this type of aggregator
     reasoning: str  # in few words; empty without an epsilon

@@ -11,8 +11,8 @@ from pate.accounting.special import log_ndtr, ndtri_exp
 from pate.auditing.gnmax_divergence import gnmax_log_q, gnmax_rdp, one_vote_each
 from pate.validation import require_positive
 
-# The number of cells that the range of log q is divided into. Within a cell, the largest sensitivity is used.
-_NUM_CELLS = 4096
+# The number of edges between the cells of log q. Within a cell, the largest sensitivity is used.
+_NUM_EDGES = 4096
 
 
 def gnmax_smooth_sensitivity(
@@ -36,7 +36,7 @@ def gnmax_smooth_sensitivity(
     vote_counts = one_vote_each(vote_counts=votes, num_teachers=num_teachers)
     # `cost_drops` is a bound, for each cell of log q, on how far one change of a teacher can lower the cost of a query.
     log_others = math.log(vote_counts.shape[1] - 1)
-    log_q_edges = -np.square(np.linspace(2 * order / noise_std + 30.0, 1e-6, _NUM_CELLS))
+    log_q_edges = -np.square(np.linspace(2 * order / noise_std + 30.0, 1e-6, _NUM_EDGES))
     # The smallest log q of a neighbor: all leads of the plurality are equal, and each is two votes larger.
     log_q_of_each = np.minimum(log_q_edges - log_others, -1e-12)
     smallest_log_q = log_others + log_ndtr(ndtri_exp(log_q_of_each) - math.sqrt(2) / noise_std)

@@ -1,4 +1,4 @@
-"""Audits of published releases: the price of a release of given votes by each aggregator that could have made it."""
+"""Audits of published releases: the price of a release of given votes by each of the usual aggregators."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class AuditFinding:
     Attributes:
         aggregator: the name of the aggregator, as in the configuration.
         epsilon: the price, a valid upper bound, for each adjacency.
-        paper_epsilon: the epsilon that published code computes, which is no valid bound; None if published code
-            computes none.
+        paper_epsilon: the epsilon that published code computes, which may be too low; None if published code computes
+            none.
         claim: the reasoning behind `paper_epsilon`, in a few words.
         parameters: the parameters of the release, by the names of `ReleaseParameters`.
         assumed: the names of parameters whose values are assumed, because they are not known.
         data_dependent: the data-dependent epsilon, which is private and no guarantee; None if it was not requested or
-            is not known.
+            is not known, and for a release without noise.
     """
 
     aggregator: str
@@ -110,10 +110,11 @@ def audit_votes(
     given_only: bool = False,
     data_dependent: bool = False,
 ) -> VoteAudit:
-    """Computes the price of a release of given votes by each aggregator that could have released them.
+    """Computes the price of a release of given votes by each usual aggregator of votes of their layout.
 
-    Each finding has the price under both adjacencies and the epsilon of published code. Prices depend on the numbers of
-    queries, labels and teachers alone. Some published epsilons depend on the votes and are therefore private.
+    Each finding has the price under both adjacencies and the epsilon of published code. Prices depend on the votes only
+    by the numbers of queries, labels and teachers. Some published epsilons depend on the votes themselves and are
+    therefore private.
 
     Args:
         votes: the votes of the release.
@@ -121,7 +122,7 @@ def audit_votes(
         parameters: the known parameters of the release, which are set in every aggregator that has them. All other
             parameters have assumed values.
         aggregator: the aggregator of the first finding, with its own values of all parameters that are not known; None
-            for the usual aggregator of votes of this layout.
+            for the most usual aggregator of votes of this layout.
         accountant: a function without arguments that returns an empty accountant, which computes the prices.
         given_only: whether to leave out findings with an assumed parameter, except the first finding.
         data_dependent: whether to add the data-dependent epsilon of each release, if a theorem bounds it.
@@ -259,7 +260,7 @@ def _require_releases(aggregator: Aggregator, *, layout: str) -> None:
 def _usual_aggregators(
     layout: str, *, vote_shape: VoteShape, target_delta: float
 ) -> list[Aggregator]:
-    """Returns the aggregators that can release votes of a layout, the usual one first, with assumed parameters.
+    """Returns the usual aggregators of votes of a layout, the most usual one first, with assumed parameters.
 
     Args:
         layout: the layout of the votes, such as "classes".

@@ -36,7 +36,7 @@ from pate.validation import (
 # The files of a bundle and its manifest, as errors describe them.
 _FILE_RULE = "a file of a published model"
 _DIGESTS_RULE = "the digests of a published model"
-# The files without which a bundle cannot be read.
+# The files, besides the manifest, without which a bundle cannot be read.
 _NEEDED_FILES = (SCHEMA, "student/student.json", "student/student.safetensors")
 # The largest level of a pixel in bytes.
 _MAX_LEVEL = np.float32(255)
@@ -129,9 +129,9 @@ class Bundle:
         For a model of tables, `data` may be a DataFrame of pandas, polars or another library with Arrow's PyCapsule
         interface, a pyarrow table, a mapping of columns, or the name of a file. It must have the columns of the public
         file, in any order; other columns are ignored. For a model of pictures, or of features of pictures, `data` may
-        be a list of files or of PIL images, or an array of bytes `[num_samples, channels, height, width]`. For every
-        model, `data` may be an array of the model's own inputs: one entry of shape `form.input_shape` for each sample,
-        with numbers in the order of `feature_names`.
+        be an array of bytes `[num_samples, channels, height, width]`, and, if `form.takes_pictures`, a list of files or
+        of PIL images. For every model, `data` may be an array of the model's own inputs: one entry of shape
+        `form.input_shape` for each sample, with numbers in the order of `feature_names`.
 
         Args:
             data: the samples.
@@ -184,7 +184,8 @@ class Bundle:
 
         Raises:
             MissingPackage: onnx is not installed.
-            InvalidValue: students of this kind cannot be written as a graph; or each sample has exactly one class.
+            InvalidValue: students of this kind cannot be written as a graph; or each sample has exactly one class; or
+                the folder of the file does not exist.
         """
         require_extra("to_onnx", extra="onnx")
         from pate.bundle.onnx_export import write_onnx  # loads torch and onnx

@@ -29,7 +29,7 @@ _FILES = [
 def is_hub_name(folder_or_repository: str | PathLike[str]) -> bool:
     """Returns True if a text is the name of a repository, `user/name`, and not a path on this machine.
 
-    If `user` is a folder on this machine, the text counts as a mistyped path, and no server is asked about it.
+    If `user` is a path on this machine, the text counts as a mistyped path, and no server is asked about it.
     """
     match = (
         _HUB_NAME.fullmatch(folder_or_repository) if isinstance(folder_or_repository, str) else None

@@ -1,4 +1,8 @@
-"""The README of a published model: a model card in the format of Hugging Face. An epsilon covers all its content."""
+"""The README of a published model: a model card in the format of Hugging Face.
+
+All numbers on the card that depend on private records are covered by the epsilon of the release, or, for scores, by an
+epsilon of their own.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

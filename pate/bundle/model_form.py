@@ -42,7 +42,9 @@ _SCHEMA_ERRORS = (
 
 @dataclass(frozen=True)
 class ModelForm:
-    """The inputs, labels and threshold of a model. They are public: none was computed from private records.
+    """The inputs, labels and threshold of a model.
+
+    All of them are public: they come from settings, public records and released labels.
 
     Attributes:
         name: the name of the data set.

@@ -53,7 +53,7 @@ class BackboneExtractor(Extractor):
         return _NUMBERS_PER_PIXEL * (math.prod(self.picture_shape) + resized_numbers)
 
     def _require_shapes(self) -> None:
-        """Raises `ValueError` unless the arrays of weights have the shapes that the network's layers need."""
+        """Raises `ValueError` if an array of weights has another shape than in the network, `KeyError` without one."""
         # On this device a network has shapes, but no numbers in memory.
         with torch.device("meta"):
             shapes_by_name = net_of(network_name=str(self.settings["model"])).shapes.items()

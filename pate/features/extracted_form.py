@@ -59,7 +59,7 @@ class ExtractedForm(Preprocessing):
                 [0, 1].
 
         Raises:
-            InvalidValue: an image cannot be read, or an array has the wrong shape.
+            InvalidValue: an image cannot be read, or an array has the wrong shape or other numbers.
         """
         picture_shape = self.extractor.picture_shape
         rule = f"[n, {', '.join(map(str, picture_shape))}]"

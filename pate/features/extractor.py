@@ -4,8 +4,8 @@ An extractor has two steps. The method `measure` computes raw numbers for a batc
 filters or vectors of a network. The method `project` centers these numbers and projects them on directions that
 `with_projection` learned from public images.
 
-All batches have the same size, with padding in the last. So the features of an image are equal, to the last bit, in
-training and in a published model.
+Features are computed in batches of one size, with padding in the last. So on one machine, the features of an image are
+equal, to the last bit, in training and in a published model.
 """
 
 from abc import abstractmethod
@@ -41,7 +41,7 @@ class Extractor(FittedTransform):
 
     Attributes:
         first_features: the features of the first public images that the fit has measured, as many as fill whole
-            batches, so that they are not computed again; None for an extractor from a file.
+            batches. They are not computed again. None if they fill no batch, and for an extractor from a file.
     """
 
     first_features: Float32Array | None = None

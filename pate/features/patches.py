@@ -1,8 +1,9 @@
 """Features by filters of small patches, which are learned from the public pool without labels.
 
-Patches of the public images are contrast-normalized and whitened. Spherical k-means finds the filters: unit vectors
-such that each patch, or its negative, is close to one of them. The responses of all filters to all patches of an image
-are rectified in both directions, averaged over regions, compressed by a logarithm and projected.
+Patches of the public images are contrast-normalized and whitened. Spherical k-means finds unit vectors such that each
+whitened patch, or its negative, is close to one of them. A filter is the product of such a vector and the matrix that
+whitens. The responses of all filters to all patches of an image are rectified in both directions, averaged over
+regions, compressed by a logarithm and projected.
 
 Source: Coates & Ng 2012, "Learning Feature Representations with K-means".
 """
@@ -43,8 +44,8 @@ _NUM_ITERATIONS = 12
 _PATCHES_PER_PRODUCT = 20_000
 # The number of images that are read at once.
 _IMAGES_AT_ONCE = 256
-# The largest side, in pixels, of images whose stride is 1 unless a setting names another.
-_STRIDE_ONE_SIDE = 32
+# Unless a setting names the stride, it is an image's smaller side divided by this number, rounded down, at least 1.
+_SIDE_PER_STRIDE = 32
 
 
 def learn_filters(
@@ -58,7 +59,7 @@ def learn_filters(
         pictures: the public images.
         patch_size: height and width of a patch, in pixels.
         num_filters: the number of filters.
-        num_patches: the number of random patches that are used.
+        num_patches: the least number of random patches that are drawn. Constant ones are not used.
         seed: the seed of the random choices.
 
     Returns:
@@ -168,8 +169,8 @@ class PatchExtractor(Extractor):
 
     Rule: let a be the response of a filter to a contrast-normalized patch, and t a threshold. Two rectified responses,
     max(a - t, 0) and max(-a - t, 0), are averaged over a grid of regions with the weights of `region_weights`. A mean m
-    becomes log(1 + compression m), and the results are projected. The arrays are the filters and offsets of
-    `learn_filters`, and the arrays of `with_projection`.
+    becomes log(1 + compression m), or stays m for a compression of 0, and the results are projected. The arrays are the
+    filters and offsets of `learn_filters`, and the arrays of `with_projection`.
     """
 
     kind: ClassVar[str] = "patches"
@@ -365,13 +366,13 @@ class Patches(Features):
         dimension: the largest number of features of an image; fewer if the public pool varies in fewer directions.
         num_filters: the number of filters.
         patch_size: height and width of a patch, in pixels.
-        stride: the number of pixels from one patch to the next; None for 1 for images up to 32 pixels, 2 up to 64, and
-            so on.
+        stride: the number of pixels from one patch to the next; None for 1 if the smaller side of an image is below 64
+            pixels, 2 if it is below 96, 3 if it is below 128, and so on.
         grid: the number of regions along each side of an image.
         overlap: whether a region fades out towards the middles of its neighbors, and does not end where they begin.
         compression: a mean m becomes log(1 + compression m); 0 leaves it unchanged.
         threshold: the number that is subtracted from responses before they are rectified.
-        num_patches: the number of patches from which filters are learned.
+        num_patches: the least number of patches that are drawn to learn filters. Constant ones are not used.
         most_pictures: the largest number of public images from which filters and directions are learned, the first
             ones.
         seed: the seed of the fit; part of the features, not of the noise.
@@ -436,7 +437,7 @@ class Patches(Features):
             smaller_side = min(pictures.picture_shape[1:])
             settings = {
                 "picture_shape": list(pictures.picture_shape),  # channels, height, width
-                "stride": self.stride or max(1, smaller_side // _STRIDE_ONE_SIDE),
+                "stride": self.stride or max(1, smaller_side // _SIDE_PER_STRIDE),
                 "grid": self.grid,
                 "overlap": self.overlap,  # of regions
                 "compression": self.compression,

@@ -8,9 +8,9 @@ import numpy as np
 from pate.array_types import Float32Array
 from pate.validation import InvalidValue
 
-# The smallest standard deviation of a measurement that is used.
+# Only measurements with a larger standard deviation are used.
 _MIN_STD = 1e-6
-# The smallest variance of a direction, as a share of the largest variance. Smaller variances are rounding errors.
+# Only directions whose variance is a larger share of the largest variance are used. Smaller ones are rounding errors.
 _MIN_VARIANCE_SHARE = 1e-9
 
 

@@ -14,7 +14,7 @@ class PublicPictures:
     """The first images of a data set's public pool.
 
     Formal guarantee: an object of this class gives no access to a private or test record, and no caller chooses the
-    split that is fitted on. The constructor takes a whole data set and keeps only `Dataset.public.inputs`.
+    split that is fitted on. The constructor takes a whole data set and keeps only the first of `Dataset.public.inputs`.
 
     Args:
         dataset: a data set of images.

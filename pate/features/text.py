@@ -35,7 +35,7 @@ class Text(Features):
         weights: the file or folder of the vectors of words, or of the encoder, which must come from public data; None
             for `tfidf`.
         dimension: the largest number of components of a text's vector.
-        seed: the seed of the directions.
+        seed: the seed of the directions of `tfidf`; the other kinds need none.
         cache: the folder in which fitted recipes and vectors of texts are kept; see `Features`.
     """
 

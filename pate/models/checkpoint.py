@@ -296,7 +296,7 @@ def cast_votes(
         store: the trained teachers.
         num_teachers: the number of teachers; teachers 0..num_teachers-1 vote.
         inputs: the inputs of the queries, float32, one entry for each query.
-        chunk_size: the greatest number of teachers that are in memory at one time.
+        chunk_size: the greatest number of teachers that are asked at one time.
         scratch: a folder in which confidences are kept, so that a killed run can continue. The caller removes
             the folder. None keeps nothing.
 

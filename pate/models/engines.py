@@ -1,6 +1,6 @@
-"""Engines, which train teachers and sum votes in rounds, and the engines that need one process only.
+"""The base class of engines, which train teachers and sum votes in rounds, and the engines that need one process only.
 
-`ProcessesEngine` and `RayEngine` have modules of their own. All engines with the same chunk size write the same bytes.
+`ProcessesEngine` and `RayEngine` have modules of their own.
 """
 
 from abc import ABC, abstractmethod
@@ -23,10 +23,10 @@ class Engine(ABC):
           c*C … (c+1)*C-1. If a teacher of a chunk is missing, the whole chunk is trained again, so a run that is
           continued after a kill writes the same bytes as a run that was not killed. Existing files are not changed.
           Isolated teachers (`Teacher.is_isolated`) are chunks of one.
-        * Trained teachers are written once they have 64 MiB, or have waited a second or, if that is longer, a fiftieth
-          of the training time so far. An engine of one process checks this after each chunk. So SIGKILL loses the
-          teachers that wait and the chunks in training. Any other end of a run loses no teacher that has come back from
-          its worker.
+        * Trained teachers are written once they have 64 MiB, or once the last file is a second old or, if that is
+          longer, a fiftieth of the training time so far. An engine of one process checks this after each chunk. So
+          SIGKILL loses the teachers that wait and the chunks in training. Any other end of a run loses no teacher that
+          has come back from its worker.
         * Engines with equal chunk sizes write equal bytes on one kind of machine, because each chunk is computed by one
           thread. Teachers of different chunk sizes agree up to rounding.
         * Whenever `on_progress` has been called for a teacher, the teacher is in the store, however the run ends.

@@ -70,7 +70,7 @@ class ImageModel(StudentModel):
 class ImageStudent(AdamWRecipe, ThresholdedStudent):
     """A recipe for an ensemble of a few networks. Each network, a member, is trained on all rows but one fold.
 
-    `learn` also uses the public samples that were not answered. Each member is trained a second time, from new initial
+    `learn` also uses public samples that were not queries. Each member is trained a second time, from new initial
     weights, on the released labels and on its own predicted probabilities for those samples (self-training). The fold
     that a member was not trained on stays held out, so the threshold is placed by probabilities for samples that are
     new to the member. All of it is post-processing and costs no privacy.

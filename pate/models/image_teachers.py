@@ -315,7 +315,7 @@ class CNNTeacher(Architecture, ImageTeacher):
 def _frozen_backbone(
     weights_file: str, image_size: int | None, device: torch.device
 ) -> FrozenBackbone:
-    """Returns the backbone of a file of weights, which is read once for all calls with equal arguments."""
+    """Returns the backbone of a file of weights, which is read once for consecutive calls with equal arguments."""
     return FrozenBackbone(weights_file=weights_file, image_size=image_size, device=device)
 
 

@@ -40,10 +40,10 @@ class LinearTeacher(Teacher):
 
     The scores for a label that 2% of the records have rarely reach 0.5. So each teacher has its own threshold, one
     number for all labels out of 0.02, 0.03, …, 0.98. The threshold maximizes the micro-F1 of the teacher's
-    leave-one-out predictions, and is then subtracted from the intercept.
+    leave-one-out predictions. The intercept is then shifted so that the threshold becomes 0.5.
 
     Edge cases: a teacher never votes for a label that none of its records has, and always for a label that all of them
-    have. A teacher without any label, or with one record, has the threshold 0.5.
+    have. A teacher without any label, or with one record, chooses the threshold 0.5.
 
     Attributes:
         penalty: the penalty of the ridge regression, > 0; a larger penalty gives smaller weights.
@@ -68,7 +68,7 @@ class LinearTeacher(Teacher):
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Fits a teacher for each shard in closed form; the seeds are not used.
 
-        The loss of a teacher is its leave-one-out mean squared error.
+        The loss of a teacher is its leave-one-out mean squared error, in which an unknown label counts as no error.
         """
         require_shards(shards, seeds=seeds)
         padded_batch = PaddedBatch(shards, device=require_device(self.device), dtype=torch.float64)

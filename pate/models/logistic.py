@@ -50,7 +50,7 @@ class LogisticModel(FlatModel):
 
 @dataclass(frozen=True)
 class LogisticStudent(ThresholdedStudent):
-    """A recipe for a student that is a logistic regression; a fifth of the rows choose its penalty and threshold.
+    """A recipe for a student that is a logistic regression; held-out rows choose its penalty and threshold.
 
     Rule: L-BFGS minimizes the mean logistic loss plus `penalty / 2` times the squared weights. The weights are measured
     relative to the spread of the inputs. The search takes place in white coordinates, in which the inputs have variance

@@ -90,8 +90,8 @@ class LowRankStudent(Student):
         """Fits the model as `fit` does, to the known bits alone.
 
         A bit minus the prevalence of its label is divided by the share of rows for which the label is known, and is 0
-        where it is unknown. With fewer than two different rows, nothing is fitted or reported: the model predicts the
-        labels that at least half of the rows have, for every input.
+        where it is unknown. With fewer than two different rows, nothing is fitted or reported: the model predicts, for
+        every input, each label whose known bits are 1 in at least half of the rows that know it.
         """
         inputs = training.inputs
         known_label_mask = training.known

@@ -1,4 +1,4 @@
-"""The student whose weights are the released numbers themselves, in directions of the public pool."""
+"""The student whose weights are the released numbers, up to public factors, in directions of the public pool."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ReleasedModel(FlatModel):
     """A trained student of released weights, with calibrated probabilities: logistic functions of linear scores.
 
     The features of an input have length 1. They are its coordinates along public directions. If the array `weights` has
-    one row more than there are directions, the features also have a constant, the height (`PublicPCA.with_constant`).
+    one row more than there are directions, the features also have a height (`PublicPCA.with_constant`).
     """
 
     kind: ClassVar[str] = "released"
@@ -46,8 +46,8 @@ class ReleasedModel(FlatModel):
 
         Args:
             weights: the released weights, `[num_weights, num_labels]`, for `PublicPCA.with_constant` of directions of
-                all public inputs. Weights beyond those of the directions and the constant belong to components of a
-                kernel.
+                all public inputs. Weights beyond those of the directions, the height and the constant belong to
+                components of a kernel.
             public_inputs: the inputs of the whole public pool, float32, one entry for each sample.
             num_rows: the number of answered queries.
             recipe: the constants of the method.
@@ -138,7 +138,7 @@ class ReleasedModel(FlatModel):
 
 
 class ReleasedKernelModel(ReleasedModel):
-    """A trained student of released weights for directions, a constant, and components of a kernel (`PublicKernel`)."""
+    """A trained student of released weights for directions, the height, and components of a kernel (`PublicKernel`)."""
 
     kind: ClassVar[str] = "released_kernel"
     array_axes: ClassVar[Mapping[str, str]] = {

@@ -125,7 +125,7 @@ class PaddedBatch:
         labels: the label bits as 0 or 1, `[num_shards, n, num_labels]`.
         record_mask: 1 for a record and 0 for padding, `[num_shards, n, 1]`.
         known_label_mask: 1 for a known label and 0 for an unknown one or padding, `[num_shards, n, num_labels]`; None
-            if all labels of all shards are known.
+            if `known` is None in all shards.
         sizes: the number of records of each shard, `[num_shards, 1, 1]`.
     """
 

@@ -90,8 +90,8 @@ class Teacher(Voter, ABC):
     def for_data(self, dataset: Dataset, num_queries: int) -> Teacher:
         """Returns the recipe that is used for a data set: this one, unless a subclass overrides the method.
 
-        It is called before private records are read. A subclass overrides it if it needs more than the inputs, such as
-        the columns of a table.
+        It is called before a teacher is trained, and uses nothing private. A subclass overrides it if it needs more
+        than the inputs, such as the columns of a table.
         """
         return self
 

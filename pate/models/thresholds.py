@@ -112,8 +112,9 @@ def best_threshold(
 ) -> float:
     """Returns the threshold, one number for all labels, with the best score on held-out probabilities.
 
-    The threshold is halfway between two neighboring probabilities, or halfway between 0 and the smallest one, but at
-    least 0.001. It is 0.5 if no row has any label.
+    Only thresholds are compared at which some row is predicted to have some label. The best one is halfway between two
+    neighboring probabilities, or halfway between 0 and the smallest one, but at least 0.001. The result is 0.5 if no
+    row has any label.
 
     Args:
         held_out_probabilities: held-out probabilities, `[num_rows, num_labels]`.

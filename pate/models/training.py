@@ -23,8 +23,8 @@ from pate.validation import require, require_count
 OnProgress = Callable[[int, NDArray[Any]], None]
 """A function that is called with a teacher's index and the losses of its steps, once its checkpoint is on the disk."""
 
-# Trained teachers are saved when the file would have `FILE_BYTES`, or when they have waited `SAVE_SECONDS` and the
-# share `SAVE_SHARE` of the training so far. So the number of files grows as the logarithm of the length of the
+# Trained teachers are saved when the file would have `FILE_BYTES`, or when the last save is `SAVE_SECONDS` ago and also
+# the share `SAVE_SHARE` of the training so far. So the number of files grows as the logarithm of the length of the
 # training, or as the bytes of the states.
 FILE_BYTES = 64 * 2**20
 SAVE_SECONDS = 1.0

@@ -57,7 +57,7 @@ _SABOTAGED_TEACHERS_PER_CANARY = 4
 # The number of guesses, as a multiple of the root of the number of coins. The lower bound was highest at this multiple
 # for 1,000 to 20,000 Gaussian coins.
 _GUESSES_PER_ROOT = 6.0
-# The number of canaries in each run, unless the caller passes another.
+# The number of canaries in each run, unless the caller passes another or there are too few groups or teachers.
 _NUM_CANARIES = 1000
 # The divisors of smaller numbers of canaries that are tried. The votes of canaries are noise to each other.
 _CANARY_DIVISORS = (1, 4, 16)

@@ -19,7 +19,7 @@ from pate.validation import (
 
 # The deltas at which a price is compared with guesses. More deltas would refute a little more.
 DELTAS = np.logspace(-7, -0.3, 20)
-# The noise is multiplied by factors up to this number, and down to its inverse. Prices beyond take minutes.
+# The noise is multiplied by factors up to this number, and down to half of its inverse. Prices beyond take minutes.
 _MAX_NOISE_FACTOR = 2.0**4
 # The number of halvings in the search for a noise factor.
 _NUM_FACTOR_HALVINGS = 5
@@ -54,7 +54,7 @@ class PriceCurve:
 
     @cached_property
     def _factors(self) -> FloatArray:
-        """The factor e^epsilon of each point, `[num_points]`; each guess of a refutation needs it."""
+        """The factor e^epsilon of each point, `[num_points]`; each step of a refutation needs it."""
         return np.asarray(np.exp(np.minimum(self.epsilons, _MAX_EPSILON)))
 
     def min_neighbor_prob(self, event_prob: float) -> float:
@@ -159,7 +159,7 @@ class Guesses:
     ) -> float:
         """Returns the largest epsilon that the guesses refute, among the prices of a release with more or less noise.
 
-        The noise is multiplied by factors from 1/16 to 16, and the least factor that is refuted is found to within 3%.
+        The noise is multiplied by factors from 1/32 to 16, and the least factor that is refuted is found to within 3%.
         Returns `least_epsilon` if that is larger, or if the guesses refute none of these prices.
 
         Args:

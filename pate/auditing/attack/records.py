@@ -1,4 +1,4 @@
-"""An attack on `CenteredVotes`, whose canaries are private records.
+"""An attack on `CenteredVotes`, with canaries that are private records.
 
 A release in rounds asks a question in each round and publishes the sum of all votes with noise (`pate.votes`). The
 attacker subtracts the votes of all known records from the sum, and compares the rest with the votes of the canaries.
@@ -29,11 +29,11 @@ from pate.votes.round_votes import RoundQuestion
 Signs = NDArray[np.int8]
 # With `sabotage="clip"`, votes are clipped at so many times the promised clip, a power of 2.
 _WIDE_CLIP_FACTOR = 16
-# The smallest and largest share of a canary's labels that have their rarer value. With few rare values, canaries are
-# alike; with many, their votes are clipped.
+# The smallest and largest probability of a canary's labels to have their rarer value. With few rare values, canaries
+# are alike; with many, their votes are clipped.
 _MIN_RARER_SHARE = 0.1
 _MAX_RARER_SHARE = 0.8
-# The standard deviation of a sum that is released without noise, as a share of a canary's length.
+# The standard deviation that a sum counts as having if it is released without noise, as a share of a canary's length.
 _EXACT_STD = 1e-3
 
 
@@ -109,11 +109,12 @@ class RecordAttack:
     """An attack that guesses, from all released sums, which of two canary records replaces each of m private groups.
 
     The first variant of a canary has the inputs of a public record. The second variant has these inputs mirrored at the
-    mean of the public records. Both variants have the same labels: 10% to 80% of them, at random, have the rarer value
-    of the label. The attacker knows all other records, both variants of each canary, and all released sums.
+    mean of the public records. Both variants have the same labels: each has the rarer value of the label with a
+    probability between 10% and 80%, which is drawn for each canary. The attacker knows all other records, both variants
+    of each canary, and all released sums.
 
     Where some labels of private records are unknown, both variants have the same inputs. They differ only in which of
-    the labels are known: a random half in the first variant, and the other half in the second.
+    the labels are known: each label is known in one of the two variants, which a fair coin chooses.
 
     Attributes:
         aggregator: draws the release.

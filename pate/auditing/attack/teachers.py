@@ -17,7 +17,7 @@ from pate.validation import InvalidValue
 from pate.votes.shape import VoteShape
 from pate.votes.source import TeacherVotes
 
-# The gaps between counts in the patterns that are tried, as shares of the teachers.
+# The gaps between counts in the patterns that are tried, as shares of the teachers that are no canaries.
 _GAP_SHARES_OF_TEACHERS = (0.0, *np.geomspace(0.004, 0.6, 15), 0.2, 1 / 3)
 # The gaps that are tried for an aggregator that reads the votes of each teacher.
 _FEW_GAP_SHARES_OF_TEACHERS = (0.0, 0.1, 0.2)
@@ -27,7 +27,7 @@ _LABELS_PER_COUNT = (1, 4)
 _NUMBERS_OF_GAPS = (1, 2, 4, 7)
 # A smaller number of canaries is chosen only if its score is larger by this factor.
 _MIN_SCORE_RATIO = 1.25
-# The number of queries by which each pattern is judged, and by which the best pattern is judged again.
+# The smallest number of queries by which each pattern is judged, and by which the best pattern is judged again.
 _NUM_QUERIES = 500
 _NUM_FINAL_QUERIES = 4000
 # The number of teachers whose votes are made at a time.
@@ -116,7 +116,7 @@ class PatternVotes(TeacherVotes):
                 yield self._votes_by(voting_signs=teacher_signs)
             else:
                 # The votes for one side begin at the first position, and those for the other side at the last one. So
-                # no teacher votes for both.
+                # no teacher votes for both sides of a pattern of two sets.
                 positions_by_label = positions[:, :, None]
                 reversed_positions = self.num_other_teachers - 1 - positions_by_label
                 positions_of_side = np.where(
@@ -212,7 +212,7 @@ class TeacherAttack:
             rng: draws coins and noise of the simulated releases.
 
         Raises:
-            InvalidValue: there is no pattern in which canaries decide an answer, because there is only one label.
+            InvalidValue: there is no pattern in which canaries decide an answer, because every answer names all labels.
         """
         chosen_attack: TeacherAttack | None = None
         for num_canaries in canary_counts:
@@ -231,7 +231,7 @@ class TeacherAttack:
                 )
                 rehearsals.append(unfitted._fit_weights(min_queries=_NUM_QUERIES, rng=rng))
             if not rehearsals:
-                rule = "two labels at least, for canaries to decide"
+                rule = "more labels than an answer names, for canaries to decide"
                 raise InvalidValue("num_labels", shape.num_labels, rule=rule)
             best_attack = max(rehearsals, key=attrgetter("squared_signal_to_noise"))
             best_attack = best_attack._fit_weights(min_queries=_NUM_FINAL_QUERIES, rng=rng)
@@ -402,7 +402,8 @@ def _pattern_of_two_sets(
 
     Args:
         labels_per_count: the number of labels in each set, which share a count.
-        gap: the number of votes of other teachers by which each label of the first set is ahead.
+        gap: the number of votes of other teachers by which each label of the first set is ahead; less by one where the
+            sum of `gap` and `num_other_teachers` is odd.
         num_other_teachers: the number of teachers that are no canaries.
     """
     first_count = (num_other_teachers + gap) // 2
@@ -423,7 +424,7 @@ def _pattern_of_falling_counts(
     Args:
         labels_per_count: the number of labels that share a count.
         gap: the number of votes between neighboring counts.
-        num_gaps: the number of gaps; the labels below the last gap get no votes.
+        num_gaps: the number of gaps; the labels below the last gap get no votes of other teachers.
         num_labels: the number of labels.
     """
     ranks = [min(label // labels_per_count, num_gaps) for label in range(num_labels)]

@@ -38,7 +38,7 @@ NORM_EPS = 1e-5
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """The architecture of a small convolutional network, for images of any size.
+    """The architecture of a small convolutional network, for images whose height and width are multiples of `patch`.
 
     Attributes:
         width: the number of channels of the first layer, a multiple of 8.

@@ -65,6 +65,19 @@ def test_what_no_search_is_known_for_has_no_bound() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "shape",
+    [
+        VoteShape(num_queries=60, num_labels=4, num_teachers=4),
+        VoteShape(num_queries=60, num_labels=1, num_teachers=200),
+    ],
+)
+def test_stable_top_k_without_a_gap_to_try_has_no_bound(shape: VoteShape) -> None:
+    """`lower_bound_of` returns None for stable top-k of so few teachers or labels that no gap fits."""
+    aggregator = StableTopK(selection_scale=20.0, test_std=8.0)
+    assert lower_bound_of(aggregator, shape=shape, target_delta=1e-5) is None
+
+
 @pytest.mark.slow
 def test_a_price_10_percent_too_small_is_refuted_and_a_looser_one_noticed() -> None:
     """`find_faults` reports a price 10% too small, a price 10% larger than recorded, and a price without a record.
