@@ -87,7 +87,7 @@ class ScorePrice:
             epsilon=Budget(delta=plan.target_delta).epsilon_of(event),
             delta=plan.target_delta,
             unit=dataset.group_unit,
-            account_name=_name_of_account(dataset.test),
+            account_name=account_of_test_records(dataset.test),
             subgroup_divisions=subgroups_of(dataset, column_names=plan.score_groups or ()),
         )
 
@@ -249,7 +249,7 @@ class ScoreCharge:
         )
 
 
-def _name_of_account(test_split: Split) -> str:
+def account_of_test_records(test_split: Split) -> str:
     """Returns the name of the account of test records: a digest of their ids, groups and labels.
 
     The inputs are left out, so other features of the same records are charged to the same account.

@@ -2,11 +2,11 @@
 
     1. price      The noise of one run is solved, so that the best of all runs costs `target_epsilon`.
     2. charge     The ledger is charged, for the private records and for the test records, before anything is trained.
-                  The secret choices (how many runs, and with which settings) are committed with the charge.
+                  The secret choices (how many runs, and with which settings) are committed with the first charge.
     3. run        Each choice is a whole run in a folder of its own, whose scores on the test records are priced.
     4. publish    The run with the best priced micro-F1 becomes `release/`. All other runs are removed.
 
-The number of runs, the other runs and all scores but the winner's are secret, and so is the time that the runs take.
+The number of runs, the other runs and the scores are secret, and so is the time that the runs take.
 A call that was stopped goes on with the same choices (docs/proofs/tuning.md).
 """
 
@@ -46,7 +46,7 @@ from pate.run.charging import RunCharge, require_entered
 from pate.run.folder import RunFolder
 from pate.run.plan import Plan, price_release
 from pate.run.random_streams import RandomStreams
-from pate.run.score_release import ScorePrice
+from pate.run.score_release import ScorePrice, account_of_test_records
 from pate.run.train import train
 from pate.run.tuned_runs import TunedRuns
 from pate.setting_names import TRAIN
@@ -57,7 +57,7 @@ from pate.validation import InvalidValue
 _CHOICES = "choices"
 # The name of the part that holds the digest of the release's file, as in every run.
 _WRITTEN = "written"
-# The table of docs/how-to/tune-settings.md: up to this epsilon a tuning was worse than the default settings.
+# The table of docs/how-to/tune-settings.md: up to this epsilon a tuning was mostly worse than the default settings.
 _LARGEST_TRIED = 8.0
 _DOES_NOT_PAY = (
     "tune=true: on eight data sets the default won against a tuning at the same epsilon in 28 of 32 cases, up to "
@@ -81,12 +81,12 @@ def tune(
 ) -> Report:
     """Publishes the best of a secret number of runs with settings that compete, and returns its report.
 
-    The private records are charged `target_epsilon` in all, and the test records `score_epsilon`, whatever the number
-    of settings and of runs. Both are charged before the first run. A finished tuning is not repeated.
+    The private records are charged at most `target_epsilon` in all, and the test records `score_epsilon`, whatever the
+    number of settings and of runs. Both are charged before the first run. A finished tuning is not repeated.
 
-    Private: everything but `release/`. The number of runs, the other runs and their scores are in the owner's folder
-    alone, until the best run is known; then they are removed. How long the function takes depends on the number of
-    runs, so its running time is private, too.
+    Private: everything but `release/`. The number of runs, the other runs and all scores are in the owner's folder and
+    ledger alone, and the runs are removed when the best one is known. How long the function takes depends on the number
+    of runs, so its running time is private, too.
 
     Args:
         plans: the plans of the runs that compete, at least two. Of runs with equal scores, that of the earlier plan
@@ -256,13 +256,21 @@ def _price(
 def _read_datasets(plans: Sequence[Plan]) -> list[Dataset]:
     """Reads the data set of each plan.
 
-    Raises `InvalidValue` if their private records differ, or if there are budget classes.
+    Raises `InvalidValue` if the private records, the unit of privacy or the test records of two plans differ, or if
+    there are budget classes. The charge is for the people of the first plan's data set, whichever run wins.
     """
     datasets = [plan.load_dataset() for plan in plans]
     for dataset in datasets:
         require_dataset(dataset)
     if len({dataset.private_digest() for dataset in datasets}) > 1:
         rule = "settings under which all runs read the same private records"
+        raise InvalidValue("tune", "true", rule=rule)
+    # The digest of a table does not tell which of its columns names the groups.
+    if len({plan.unit(dataset) for plan, dataset in zip(plans, datasets, strict=True)}) > 1:
+        rule = "settings under which all runs have the same unit of privacy: one data.group, one holders"
+        raise InvalidValue("tune", "true", rule=rule)
+    if len({account_of_test_records(dataset.test) for dataset in datasets}) > 1:
+        rule = "settings under which all runs are compared on the same test records, whose people pay for that"
         raise InvalidValue("tune", "true", rule=rule)
     if datasets[0].budgets is not None:
         rule = "one budget for all people: no data.budget"

@@ -4,6 +4,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -240,6 +241,23 @@ def test_plans_with_different_terms_are_refused(tmp_path: Path) -> None:
         )
     with refused_parameter("tune", value="1 settings"):
         tune_quickly(folder=tmp_path / "run", plans=[first])
+
+
+def test_plans_for_other_people_are_refused(tmp_path: Path) -> None:
+    """Plans whose data sets have other test records or another unit of privacy cannot be tuned together.
+
+    The ledger is charged for the people of the first plan, whichever run wins.
+    """
+    first, second, _ = competing_plans()
+    dataset = first.load_dataset()
+    other_test = replace(dataset, test=dataset.test.take(slice(0, len(dataset.test) - 1)))
+    other_unit = replace(dataset, group_unit=pa.PrivacyUnit(words="one patient"))
+    for other_dataset in (other_test, other_unit):
+        assert other_dataset.private_digest() == dataset.private_digest()
+        other_plan = replace(second, load_dataset=partial(deepcopy, other_dataset))
+        with refused_parameter("tune", value="true"):
+            tune_quickly(folder=tmp_path / "run", plans=[first, other_plan])
+    assert charges(tmp_path / "run") == []
 
 
 def test_prices_that_differ_need_a_common_bound() -> None:
