@@ -1,8 +1,8 @@
 """The base class of all aggregators: it charges the price of a release and only then draws the release.
 
 To write an aggregator, read the docstring of `Aggregator` and its example; no other file is needed. A subclass has
-three methods: the price, the summary of the votes, and the draw. The method `release` calls them in the right order,
-and stands in this file alone. Only aggregators that release in several parts override `release`.
+three methods: the price, the summary of the votes, and the draw. The method `release` calls them in the right order.
+Only aggregators that release in several parts override `release`.
 
 The price and the draw read the same fields of the aggregator, so the price always belongs to the noise that is drawn.
 The price is computed from the fields and from the size of the votes. A price that depended on the votes would itself
@@ -65,14 +65,15 @@ class Aggregator(Parameters, ABC):
           `scaled_to`, which searches the factor of the noise, and `scaled`, which applies it.
 
     A subclass is a frozen dataclass whose fields are public parameters. The metadata of a field may have four keys:
-        * `"noise": True` marks a noise, which calibration multiplies. Its value is a number > 0, or None if that is the
-          default.
+        * `"noise": True` marks a noise, which calibration changes: `scaled` multiplies it, unless a subclass overrides
+          `scaled`. Its value is a number > 0, or None if that is the default.
         * `"check": require_count`, for example, is called with the field's name and value, and raises for a bad value.
         * `"public": True` marks a string that may be published.
         * `"solved": True` marks a number that calibration sets to fit the budget.
 
     One change of the private data replaces the votes of one teacher, or adds or removes a teacher. So it moves each
-    count by at most 1. An aggregator that reads counts needs no other assumption for its price.
+    count by at most 1. A price that follows from this alone needs no other assumption. `max_votes_per_teacher` is for a
+    price that also limits how many labels of a query a teacher votes for.
 
     >>> from dataclasses import field
     >>> from pate.accounting import PureDpEvent, SelfComposedEvent
@@ -101,12 +102,13 @@ class Aggregator(Parameters, ABC):
     A price is tested by enumerating neighbors, with `pate.testing.verify`, or by a case in `tests/cases/`.
 
     Attributes:
-        adjacency: the change of the private data that the guarantee is about; price and thresholds both depend on it.
-            All other attributes belong to the class.
+        adjacency: the change of the private data that the guarantee is about; price and draw may depend on it. All
+            other attributes belong to the class.
         reads: the type of vote source that `summarize` reads. The aggregator works with teachers whose votes are of
             this type or a subclass of it.
         queries_at_once: the largest number of queries for one call of `draw`, which keeps temporary arrays small. None
-            where the summary does not have one row for each query, or where all queries have to be drawn together.
+            for no limit, as where the summary does not have one row for each query, or where all queries have to be
+            drawn together.
         single_label: whether every answer names exactly one label.
         usual_failure_prob: the value that replaces a `failure_prob` of None; `with_failure_prob_for` may lower it.
         pays_in_advance: whether a session of many queries is charged before its first query.
@@ -140,18 +142,19 @@ class Aggregator(Parameters, ABC):
     def event(self, shape: VoteShape) -> Event:
         """Returns the price of a release of votes of this shape, as a privacy event.
 
-        The price depends on the fields of the aggregator and on the shape alone, never on votes. Refused queries cost
-        as much as answered ones. A release of no queries costs nothing.
+        The price depends on the fields of the aggregator and on the shape alone, never on votes, nor on which queries
+        are refused. A release of no queries costs nothing.
         """
 
     def summarize(self, votes: VoteSource) -> NDArray[Any]:
         """Returns the numbers that `draw` needs: here the counts of the votes, `[num_queries, num_labels]`.
 
-        Where `counts_abstention_as_half`, half of the teachers that do not vote on a label are added to its counts.
-        The summary is private, as the votes are. Nothing has been charged when `summarize` is called.
+        Where `counts_abstention_as_half`, half of the teachers that do not vote on a label, rounded down, are added to
+        its counts. The summary is private, as the votes are. A new release calls `summarize` before its charge.
 
         Raises:
-            InvalidValue: the number of teachers cannot have cast such votes, or the source is not of the type `reads`.
+            InvalidValue: the votes cannot be counted, their counts have another shape than the votes state, or that
+                number of teachers cannot have cast such votes.
         """
         countable_votes = votes.require_type(CountableVotes)
         counts = countable_votes.counts(self.max_votes_per_teacher)
@@ -192,7 +195,10 @@ class Aggregator(Parameters, ABC):
         return None
 
     def num_tests(self, num_queries: int) -> int:
-        """Returns the largest number of stability tests of a release; each fails with probability `failure_prob`."""
+        """Returns the largest number of stability tests of a release.
+
+        Each passes an unstable set with a probability of at most `failure_prob`.
+        """
         return num_queries
 
     @property
@@ -202,7 +208,7 @@ class Aggregator(Parameters, ABC):
 
     @property
     def max_labels(self) -> int | None:
-        """The largest number of labels that an answer may name; None for no limit."""
+        """The largest number of labels that an answer is meant to name; None for no limit."""
         return 1 if self.single_label else None
 
     @property
@@ -212,7 +218,10 @@ class Aggregator(Parameters, ABC):
 
     @property
     def never_empty(self) -> bool:
-        """Whether every answer names at least one label."""
+        """Whether a prior has to name at least one label of each query, as every answer does.
+
+        It is False unless an aggregator with a prior overrides it.
+        """
         return False
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest | None:
@@ -271,8 +280,9 @@ class Aggregator(Parameters, ABC):
                 along the first axis. Impossible votes are refused before any charge.
             num_teachers: the number of teachers, public.
             rng: the source of all noise; each call and each query gets fresh noise. An integer seed is refused.
-            ledger: the ledger to charge; None charges nothing. Each call writes its charge to disk before any noise is
-                drawn. Where the ledger refuses the charge, nothing is released.
+            ledger: the ledger to charge; None charges nothing. Each call charges before any noise is drawn, and the
+                charge is then on disk if the ledger has a file. Where the ledger refuses the charge, nothing is
+                released.
         """
         require_generator(rng)
         vote_source = self._source_of(votes, num_teachers)
@@ -295,8 +305,9 @@ class Aggregator(Parameters, ABC):
         """Returns a copy of the aggregator with the least noise whose epsilon is at most `target_epsilon`.
 
         Epsilon is computed at the delta `target_delta`. With a `ledger` the release must also fit into the ledger, so
-        the noise is larger where the ledger has less than the target left. With a ledger, a `failure_prob` of None
-        becomes small enough to leave half of the ledger's failure probability to later releases.
+        the noise is larger where the ledger has less than the target left. A `failure_prob` of None is set as in
+        `fitted`. If the ledger has charges, it is also set so low that more than half of the delta that the ledger has
+        left for failures stays for later releases, unless that needs a value below 2**-53.
 
         Args:
             target_epsilon: > 0; None stands for the cap of the ledger.
@@ -308,7 +319,8 @@ class Aggregator(Parameters, ABC):
             ledger: the ledger of the private data; None without one.
 
         Raises:
-            InvalidValue: no noise reaches the target, or the failure probabilities use up delta.
+            InvalidValue: no noise reaches the target, the failure probabilities use up delta, a target is missing, or
+                the ledger has another adjacency or delta.
             BudgetExceeded: no noise fits into the ledger.
 
         >>> from pate.accounting import Ledger
@@ -344,7 +356,7 @@ class Aggregator(Parameters, ABC):
     def fitted(self, budget: Budget, shape: VoteShape) -> Self:
         """Returns a copy of the aggregator with the least noise whose price meets a budget.
 
-        A class with several noises overrides `fitted` to find their proportion first, as `StableTopK` does. A
+        A class with several noises may override `fitted` to find their proportion first, as `StableTopK` does. A
         `failure_prob` of None is set to its usual value, or lower where the budget's delta needs a lower one.
 
         Args:
@@ -553,7 +565,7 @@ def fields_marked(aggregator_class: type[Aggregator], mark: str) -> frozenset[st
 
     Args:
         aggregator_class: the aggregator class.
-        mark: "noise" for fields that calibration multiplies by a factor, "solved" for fields whose value calibration
+        mark: "noise" for fields of noise, which calibration changes, "solved" for other fields whose value calibration
             computes, "public" for strings that may be published.
     """
     return frozenset(

@@ -1,8 +1,8 @@
 """The calibration of aggregators: all noise is multiplied by the least factor that meets a budget, or fits a ledger.
 
-`Aggregator.fitted`, `scaled_to` and `calibrated` are the methods to call; they use the functions of this file. The
-search for the factor is `pate.accounting.calibrate`. A subclass with several noises overrides `fitted` and finds the
-proportion of its noises before they are multiplied.
+`Aggregator.fitted`, `scaled_to` and `calibrated` are the methods to call; they use the functions of this file.
+`pate.accounting.calibrate` searches the factor for a budget, and this file the further factor that a ledger needs. A
+subclass with several noises may override `fitted` to find the proportion of its noises before they are multiplied.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A", bound="Aggregator")
 
-# The largest factor by which noise grows to fit into a ledger.
+# The search for a factor at which noise fits into a ledger doubles it until it exceeds this number, and then gives up.
 _LARGEST_FACTOR = 2.0**10
 # The relative precision of that factor.
 _FACTOR_TOLERANCE = 1e-3
@@ -89,7 +89,7 @@ def fitted_to_ledger(
         make_accountant: a function without arguments that returns an empty accountant, which computes epsilon.
 
     Raises:
-        InvalidValue: no noise reaches the target, or the ledger has another adjacency or delta.
+        InvalidValue: no noise reaches the target, no epsilon is stated, or the ledger has another adjacency or delta.
         BudgetExceeded: no noise fits into the ledger.
     """
     from pate.accounting.ledger import require_ledger  # loads sqlite3
@@ -125,7 +125,7 @@ def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, vote_shape: 
         vote_shape: the number of queries, labels and teachers of the release.
 
     Raises:
-        BudgetExceeded: no noise fits.
+        BudgetExceeded: no factor up to 2048 fits.
     """
 
     def fits(noise_factor: float) -> bool:

@@ -151,7 +151,7 @@ class CenteredMatrix:
         event: Event,
         num_teachers: int,
     ) -> CenteredRelease:
-        """Returns the release computed from a noisy sum, which is public.
+        """Returns the release computed from a noisy sum, which is public if it has noise.
 
         Args:
             noisy_sum: `[num_queries, num_labels]`, the sum of the clipped votes plus noise, in steps.

@@ -17,8 +17,8 @@ class CenteredRelease(Release):
     """A release of noisy scores for all queries; every field may be published.
 
     Attributes:
-        scores: float64 `[num_queries, num_labels]`, the center plus the noisy mean of clipped votes. The noise in each
-            score is independent of the noise in all others, and lies on a grid.
+        scores: float64 `[num_queries, num_labels]`, the center plus the noisy mean of the clipped differences between
+            votes and center. The noise in each score is independent of the noise in all others, and lies on a grid.
         noise_std: standard deviation of the noise in each score.
         center: float64 `[num_queries, num_labels]`, the public or released center of the votes.
         num_directions: dimension of the public subspace that the votes lie in; None where they are not confined to one.

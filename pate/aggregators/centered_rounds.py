@@ -127,7 +127,7 @@ class NoisyPrevalence:
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class RoundsStudent:
-    """The student after all rounds, and what the rounds released; both may be published.
+    """The student after all rounds, and what the rounds released; both may be published if the rounds had noise.
 
     Attributes:
         weights: float64 `[num_features, num_labels]`, the student's weights.

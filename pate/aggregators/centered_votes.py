@@ -1,13 +1,13 @@
-"""Centered votes: the mean of all votes on all queries, around a released center, in one Gaussian release or in rounds.
+"""Centered votes: the mean of all votes on all queries, around a center, in one Gaussian release or in rounds.
 
 Most aggregators decide each query by itself, and each decision has a price. Here all Q x L votes of a teacher are one
 vector, and the release is the noisy sum of these vectors. Its noise depends neither on Q nor on L, only on how long a
 teacher's vector may be. Three things keep the noise small beside the sum:
 
 - **The center.** Votes minus the prevalence of each label are short vectors, as most labels are rare. By default the
-  prevalence is released first, for a tenth of the budget (`Prevalence`).
+  prevalence is released first, for a tenth of 1 / `noise_multiplier`**2 (`Prevalence`).
 - **The clip.** A vector longer than `clip` is scaled down to it. One replaced teacher moves the sum by at most two
-  clips, so noise of std `noise_multiplier` x 2 clips is one Gaussian event (`ClippedSum`).
+  clips and some rounding, so noise of std `noise_multiplier` times as much is one Gaussian event (`ClippedSum`).
 - **The directions.** The votes of kernel teachers lie in the span of a few principal directions of the public pool
   (`KernelTeacher`, `PublicPCA`). A student learns within this span alone, so noise outside of it has no effect.
 
@@ -83,23 +83,25 @@ class CenteredVotes(Aggregator):
 
     Formal guarantees:
         * Replacing one teacher moves the sum by at most two clips in l2, adding or removing a teacher by at most one
-          clip, rounding included. (With `ConvexTeacher` this holds if one private group is replaced, not a whole
-          teacher.) So the release is one Gaussian event. The noise is a whole number of steps, drawn exactly.
+          clip, each plus rounding that the noise covers. (With `ConvexTeacher` this holds if one private group is
+          replaced, not a whole teacher.) So the release is one Gaussian event. The noise is a whole number of steps,
+          drawn exactly.
         * A teacher of weight w moves the sum by at most w times as much. For this teacher the release costs as much as
           one with 1 / w times the noise, `scaled(1 / w)` (docs/proofs/budgets.md).
         * The center is public, or it is released by `Prevalence` first. The prevalence takes `prevalence_share` of
-          1 / noise_multiplier**2, and the event covers both releases. The clip is computed from the released center.
+          1 / noise_multiplier**2, and the event covers both releases. A clip that is not given is computed from the
+          center.
 
     Votes are bits or finite floats of any range. The result does not depend on how votes are cut into blocks.
 
     In rounds, a public student predicts the probabilities p(x), and each teacher votes on its errors y - p(x). The vote
     is the mean of features(x) (y - p(x))^T over the teacher's records (`MomentVotes`):
         1. Each label is scaled by (its variance)**(-1/4), so that rare labels are not lost among common ones.
-        2. A vote is clipped to `clip_factor` times half of its usual length, which is computed for labels drawn by p.
+        2. A vote is clipped to `clip_factor` times half of its usual length, that of a vote on labels drawn by p.
         3. The clipped votes are summed in whole steps, and get rounded Gaussian noise. The noise of a round is
            sqrt(rounds) times as large as for one round alone. So all rounds cost one Gaussian event, which is charged
            before anything is drawn.
-        4. The noisy sum is one step of the student's `Descent`, which starts at the prevalence.
+        4. The noisy sum is one step of the student's `Descent`, which starts at the prevalence or at `start`.
 
     The clip and the student of a round are computed from earlier releases. A round is drawn once and stored, and later
     reads return the stored round.
@@ -107,15 +109,15 @@ class CenteredVotes(Aggregator):
     Attributes:
         noise_multiplier: standard deviation of the noise over sensitivity, for the whole release, > 0.
         prevalence_share: the part of the budget for the prevalence, in [0, 1); 0 where the center is public.
-        center: the public center, `[num_queries, num_labels]`, `[num_labels]` or a number; None for 1/2. Read only if
-            `prevalence_share` is 0.
+        center: the public center, `[num_queries, num_labels]`, `[num_labels]` or a number; None for 1/2. Votes are
+            centered at it only if `prevalence_share` is 0.
         clip: the largest length of a vote in one matrix. None for `clip_factor` times the usual length, that of bits
             drawn with the center as probabilities.
         clip_factor: multiplies the usual length of a vote, > 0; in rounds, half of the usual length.
         rounds: the number of rounds, for teachers that can vote in rounds, such as kernel teachers. Any number of
-            rounds has the same price. 1 makes these teachers cast one matrix of votes, as all others do. None for 20
-            rounds, or for 1 if `clip` is given, if each query has its own center, or if there are fewer than 200
-            teachers.
+            rounds has the same price. 1 makes these teachers cast one matrix of votes, as all others do; only groups of
+            convex teachers vote in rounds in any case. If `clip` is given, or each query has its own center, one matrix
+            is cast whatever `rounds` is. None for 20 rounds, or for 1 if there are fewer than 200 teachers.
         span: a public orthonormal basis `[num_queries, rank]` in which all votes lie; None if there is none. A basis
             removes noise outside of it from the labels, and does not change the scores.
         weights: public, `[num_teachers]` in [0, 1], the weight of each teacher's vote in `aggregate`; None for weights
@@ -175,7 +177,7 @@ class CenteredVotes(Aggregator):
         return hash(self._identity_text)
 
     def event(self, shape: VoteShape) -> Event:
-        """Returns the price of prevalence and votes, one Gaussian event for any number of queries and labels."""
+        """Returns the price of prevalence and votes, one Gaussian event for any number > 0 of queries and labels."""
         if shape.num_queries == 0:
             return NoOpEvent()
         if self.prevalence_share == 0:
@@ -235,7 +237,7 @@ class CenteredVotes(Aggregator):
 
         The votes are one matrix; `rounds` and `start` are not read.
 
-        If `prevalence_share` > 0, the votes must be a whole array with values in [0, 1], which is read twice. The
+        If `prevalence_share` > 0, the votes must be a whole array with values in [0, 1], as it is read repeatedly. The
         prevalence of a label is then computed from the votes: the mean over the queries of each teacher's votes. To
         center votes at the prevalence among the teachers' records instead, call `prevalence.release` and then
         `centered_at`.
@@ -307,8 +309,8 @@ class CenteredVotes(Aggregator):
     def require_source(self, vote_source: VoteSource) -> None:
         """Raises `InvalidValue` for votes that the aggregator cannot read, before any charge.
 
-        For several rounds the teachers must be able to vote in rounds. A prevalence needs the label shares of the
-        teachers.
+        Votes that are not cast in rounds must be those of teachers with bits or confidences. A prevalence needs the
+        label shares of the teachers.
         """
         centerable_votes = vote_source.require_type(CenterableVotes)
         votes_of_all_rounds = self.votes_in_rounds(centerable_votes)
@@ -436,8 +438,8 @@ class CenteredVotes(Aggregator):
     ) -> CenteredRelease:
         """Releases the prevalence, if it has a share of the budget, and then the votes on all queries at once.
 
-        The votes are released around the released prevalence; without one, around the public center. The record
-        stores the prevalence and the votes as one part each.
+        The votes are released around the released prevalence; without one, around the public center. `release` names
+        the parts of the record.
 
         Args:
             centerable_votes: the private votes.

@@ -45,15 +45,16 @@ class ClippedVotes(Aggregator):
     docs/proofs/clipped_votes.md.
 
     Formal guarantees, for L labels:
-        * With norm l1, one change moves m counts of a query by 1, and a query costs m bits. Under replace-one m is
-          min(2 vote_clip, L), under add/remove min(vote_clip, L).
+        * With norm l1, one change moves at most m counts of a query by 1, and a query costs m bits. Under replace-one m
+          is min(2 vote_clip, L), under add/remove min(vote_clip, L).
         * With norm l2, one change moves the vector of counts by at most sqrt(m), and a query costs as much as a release
           of its noisy counts.
         * Under add/remove the threshold is computed from the declared num_teachers, and no change moves it.
 
     Attributes:
         noise_std: standard deviation of the noise in votes, > 0.
-        vote_clip: tau, the largest total weight of a teacher's votes on a query, >= 1 and public.
+        vote_clip: tau, >= 1 and public: the largest number of votes of a teacher on a query with norm l1, and the
+            largest sum of the squares of their weights with norm l2.
         norm: "l1" or "l2", the norm in which votes are clipped.
         threshold_share: the threshold as a share of the teachers, in (0, 1), public.
 

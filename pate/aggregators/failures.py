@@ -30,7 +30,7 @@ _SHARE_OF_DELTA = 0.6
 # The part of the ledger's remaining failure probability that one release may take. It is less than 0.5, so that the
 # rounding to two digits does not take more than half.
 _SHARE_OF_LEDGER = 0.45
-# The smallest probability > 0 that a draw can have: the uniform numbers of draws are multiples of it.
+# The smallest probability > 0 with which a test can pass: the uniform numbers that decide tests are multiples of it.
 _MIN_FAILURE_PROB = 2.0**-53
 
 
@@ -47,7 +47,7 @@ def with_failure_prob_for(aggregator: A, *, delta: float, num_queries: int) -> A
     """Returns a copy of the aggregator whose `failure_prob` suits a number of queries at a delta.
 
     A `failure_prob` that is a number is kept. None becomes the usual value of the class, or less where the failures of
-    all queries would take more than 0.6 of delta.
+    all tests would take more than 0.6 of delta, or of a smaller `session_delta`.
     """
     if getattr(aggregator, "failure_prob", 0.0) is not None:
         return aggregator
@@ -75,7 +75,7 @@ def with_failure_prob_for_ledger(aggregator: A, ledger: Ledger, *, num_queries: 
 
 
 def with_failure_prob_at_most(aggregator: A, max_failure_prob: float) -> A:
-    """Returns a copy of the aggregator whose failure probability is at most `max_failure_prob`."""
+    """Returns the aggregator, or a copy with `max_failure_prob` if its failure probability is larger."""
     if failure_prob_of(aggregator) <= max_failure_prob:
         return aggregator
     return _with_failure_prob(aggregator, failure_prob=max_failure_prob)

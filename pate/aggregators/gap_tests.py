@@ -1,8 +1,8 @@
 """Gap tests: rules that release a top-k set only if the gap in counts below the set passes a noisy test.
 
-The noise is added to the gap, or the probability of passing is read from an optimal table. A gap test holds the
-parameters that calibration changes: the standard deviation of the noise, or the budget of the table. `for_votes`
-returns the mechanism, a `StabilityTest`, for one number of teachers.
+The noise is added to the gap, or the probability of passing is read from a table. A gap test holds the parameters that
+calibration changes: the standard deviation of the noise, or the budget of a computed table. A given table is never
+changed. `for_votes` returns the mechanism, a `StabilityTest`, for one number of teachers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HIGHEST_LOG_NOISE = 25.0
 
 
 class GapTest(ABC):
-    """A rule that decides whether the gap below a top-k set passes, for any number of teachers.
+    """A rule that decides whether the gap below a top-k set passes, before the number of teachers is given.
 
     The price and the guarantee are those of `StabilityTest`, the mechanism for one number of teachers.
     """
@@ -66,7 +66,7 @@ class NoiseTest(Parameters, GapTest):
 
     Attributes:
         std: standard deviation of the noise in votes, > 0.
-        failure_prob: probability that an unstable set passes, in (0, 1).
+        failure_prob: largest probability that an unstable set passes, in (0, 1).
     """
 
     std: float = field(metadata=POSITIVE)
@@ -136,7 +136,7 @@ class TableTest(Parameters, GapTest):
     Attributes:
         renyi_order: Renyi order that the table is made for, > 1.
         rdp_budget: Renyi divergence of the bit (passed or not) at that order, > 0; the same under both adjacencies.
-        failure_prob: probability that an unstable set passes, in (0, 1).
+        failure_prob: largest probability that an unstable set passes, in (0, 1).
 
     >>> test = TableTest(renyi_order=3.0, rdp_budget=0.5, failure_prob=0.01)
     >>> passing = test.for_votes(num_teachers=20, adjacency=Adjacency.REPLACE_ONE)
@@ -162,9 +162,10 @@ class TableTest(Parameters, GapTest):
         )
 
     def table(self, *, num_levels: int) -> StabilityTable:
-        """Returns the table of the probabilities of passing, one for each of `num_levels` levels of the gap.
+        """Returns the table of the probabilities of passing, one for each level of the gap, for `num_levels` at most.
 
-        Level 0 is a gap of at most one sensitivity. Level i > 0 is a gap above i, and of at most i + 1, sensitivities.
+        The last probability holds for all higher levels. Level 0 is a gap of at most one sensitivity. Level i > 0 is a
+        gap above i, and of at most i + 1, sensitivities.
         """
         return optimal_stability_table(
             order=self.renyi_order,

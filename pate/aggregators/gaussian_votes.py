@@ -29,8 +29,8 @@ class GaussianVotes(Aggregator):
     Formal guarantees, for L labels:
         * One change moves each of the L counts of a query by at most d = `teachers_reached`, whether it changes votes,
           abstentions or both. One bit is released for each count, with independent noise, so a query costs L bits. For
-          d = 1 and large noise_std, these cost 0.637 of the price of the noisy counts, which is
-          L a / (2 noise_std**2) at order a.
+          d = 1, large noise_std and an order a up to about noise_std / 2, these cost 0.637 of the price of the noisy
+          counts, which is L a / (2 noise_std**2).
         * Under add/remove the threshold is computed from the declared num_teachers, and no change moves it.
 
     Attributes:

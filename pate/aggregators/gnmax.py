@@ -27,15 +27,17 @@ class GNMax(Aggregator):
     Every query is answered.
 
     Formal guarantees, for L labels:
-        * If a teacher votes for at most one label of a query, replace-one moves one count up by 1 and another down by
-          1, and add/remove moves one count by 1. Only the label of the largest noisy count is released
-          (`WinnerEvent`). A query costs about 0.65 a / noise_std**2 at order a under replace-one, and half of it under
-          add/remove. That is 0.65 times the price of the noisy counts.
-        * If a teacher votes for up to `max_votes` > 1 labels, one change moves m counts by 1. Here m is
+        * If a teacher votes for at most one label of a query, replace-one moves at most one count up by 1 and another
+          down by 1, and add/remove moves at most one count by 1. Only the label of the largest noisy count is released
+          (`WinnerEvent`). At an order a up to about noise_std / 2, a query costs about 0.65 a / noise_std**2 under
+          replace-one, and half of it under add/remove. That is 0.65 times the price of the noisy counts, which is the
+          price at large orders.
+        * If a teacher votes for up to `max_votes` > 1 labels, one change moves at most m counts by 1. Here m is
           min(2 max_votes, L) under replace-one and min(max_votes, L) under add/remove. A query costs as much as its
           noisy counts, m a / (2 noise_std**2).
         * Counts do not show for how many labels a teacher voted. `counts_for` limits each teacher to `max_votes`; a
-          caller who passes counts promises this limit. Counts that exceed max_votes * num_teachers are refused.
+          caller who passes counts promises this limit. Counts of a query whose sum exceeds max_votes * num_teachers are
+          refused.
 
     Attributes:
         noise_std: standard deviation of the noise in votes, > 0.

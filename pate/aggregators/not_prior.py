@@ -1,11 +1,12 @@
-"""Sessions in which a student predicts the labels of each query, and only wrong predictions are charged.
+"""Sessions in which a student predicts the labels of each query, and only contradicted predictions use it up.
 
 A session answers its queries in order. A student that has learned from earlier answers predicts the labels of the next
 queries. The prediction, the *prior*, is public, as it is computed from the release alone. For each query, a check adds
 noise to the counts and decides whether they agree with the prior. If they agree, the query is answered with the prior
 and is free. If not, the query is a *hit*, which is charged, and stable top-k answers or refuses it.
 
-At the beginning of a session no student has learned yet. So stable top-k answers the first queries without a check.
+At the beginning of a session no student has learned yet. So the first queries go through stable top-k without a check.
+The price has all of them, and as many hits as end the session.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _GRID = 2**53
 _SMALLEST_PROB = 2.0**-40
 # So many noise scales away from `prior_margin`, a probability is within 2**-40 of 0 or 1.
 _CERTAIN_SCALES = 28.0
-# A round is never limited to fewer queries.
+# The length of the earlier rounds never limits a round to fewer queries.
 _MIN_ROUND_SIZE = 25
 # The table of a check has probabilities for margins up to at least the first number, if there are as many teachers, and
 # up to at most the second. Larger margins have the probability of the largest margin in the table.
@@ -68,8 +69,9 @@ class NotPriorTopK(TargetChargedAggregator):
     Source: Cohen & Lyu 2023 (not-prior target), Zhu & Wang 2022 (release); docs/proofs/not_prior_top_k.md.
 
     Formal guarantees, with sens = 2 under replace-one and 1 under add/remove:
-        * A check releases one bit and is (sens / prior_scale)-DP, without a failure. The checks together are a session
-          with the target `not_prior`, charged by `session_event`.
+        * A check releases one bit and is e-DP, without a failure. e is sens / prior_scale, and slightly more where
+          rounded probabilities need it. The checks together are a session with the target `not_prior`, charged by
+          `session_event`.
         * At most `first_queries + target_hits` queries go through stable top-k. Their price, failures included, is
           composed with that of the session.
         * The prior may depend on anything public, and on the answers released so far.
@@ -156,8 +158,8 @@ class NotPriorTopK(TargetChargedAggregator):
     def check_probabilities(self, *, num_teachers: int) -> FloatArray:
         """Returns the probability that the check of a prior passes, for each margin from -R to R, float64 `[2 R + 1]`.
 
-        R is chosen here: at most `num_teachers`, and so large that the check is nearly certain beyond it. A margin
-        above R has the probability of R, and one below -R has that of -R.
+        R is chosen here: so large that the check is nearly certain beyond it, but at most `num_teachers` and at most
+        250,000. A margin above R has the probability of R, and one below -R has that of -R.
         """
         require_count("num_teachers", num_teachers)
         certain_margin_in_votes = abs(self.prior_margin) + _CERTAIN_SCALES * self.prior_scale
@@ -190,7 +192,7 @@ class NotPriorTopK(TargetChargedAggregator):
         return np.where(predicted_labels.any(axis=1), check_pass_probs, 0.0)
 
     def num_tests(self, num_queries: int) -> int:
-        """Returns the largest number of queries that stable top-k releases: the first queries and the hits."""
+        """Returns the largest number of queries that go through stable top-k: the first queries and the hits."""
         return min(num_queries, self.first_queries + self.target_hits)
 
     def event(self, shape: VoteShape) -> Event:
@@ -292,7 +294,7 @@ class NotPriorTopK(TargetChargedAggregator):
 
         The first `first_queries` queries, which are not checked, share no round with the others. A round is at most as
         long as all earlier rounds together, so a student that predicts has learned from at least half of the queries
-        so far. Up to 25 queries are always allowed, since many short rounds would be slow. No round has more than
+        so far. This rule allows 25 queries in any case, since many short rounds would be slow. No round has more than
         `round_size` queries.
         """
         first_query = 0
@@ -429,7 +431,10 @@ def _expected_from_not_prior(
     predicted_labels = made_up_votes.labels & is_right[:, None]
     num_later = num_queries - num_first
     expected_later = expected_from_session(
-        aggregator, made_up_votes, num_queries=num_later, predicted_labels=predicted_labels
+        replace(aggregator, first_queries=0),  # all later queries are checked
+        made_up_votes,
+        num_queries=num_later,
+        predicted_labels=predicted_labels,
     )
     num_answered = np.array(
         [num_first * expected_first.answered, num_later * expected_later.answered]

@@ -1,8 +1,8 @@
 """Powerset voting: a release of the set of labels with the largest noisy count.
 
-A teacher votes for one set of labels. So the release costs as much as `GNMax` over single labels. All 2**L sets
-compete. Only the sets that some teacher voted for are in memory. Each other set has a count of 0. The largest noise of
-these sets is drawn at once. The set that has this noise is then drawn uniformly.
+A teacher votes for one set of labels. So the release costs as much as `GNMax` over single labels. All sets compete,
+2**L of them unless their size is limited. Only the sets that some teacher voted for are in memory. Each other set has a
+count of 0. The largest noise of these sets is drawn at once. The set that has this noise is then drawn uniformly.
 
 Source: Dziedzic et al. 2022; docs/proofs/winner.md and gnmax.md.
 """
@@ -48,8 +48,8 @@ class PowersetGNMax(Aggregator):
 
     Formal guarantee: a teacher votes for exactly one set. So replace-one moves two counts by 1, and add/remove moves
     one. Only the set with the largest noisy count is released (`WinnerEvent`). For any L a query costs about
-    0.65 a / noise_std**2 at order a under replace-one, and half of it under add/remove. Source: Dziedzic et al. 2022,
-    powerset voting; docs/proofs/winner.md and gnmax.md.
+    0.65 a / noise_std**2 at an order a up to about noise_std / 2 under replace-one, and half of it under add/remove.
+    Source: Dziedzic et al. 2022, powerset voting; docs/proofs/winner.md and gnmax.md.
 
     Attributes:
         noise_std: standard deviation of the noise in votes, > 0.
@@ -210,7 +210,7 @@ def _rows_of_votes(vote_bits: BoolArray) -> Summary:
 def _right_sets(made_up_votes: MadeUpVotes) -> Summary:
     """Returns one row for each made-up query: its set of present labels, and how many teachers vote for exactly it."""
     rows = _rows_of_votes(made_up_votes.labels[None])
-    # No teacher misses two labels of a query, so all who miss one are counted once.
+    # Unless every teacher misses a label of a query, no teacher misses two, so all who miss one are counted once.
     missing_votes_by_label = (
         made_up_votes.num_teachers - made_up_votes.counts()
     ) * made_up_votes.labels

@@ -107,9 +107,9 @@ class Prevalence(Parameters):
     """Releases the mean over teachers of their label frequencies, in three steps; a step sets the clip of the next one.
 
     Rule, where the shares of a teacher are the vector of its label frequencies:
-        1. Release the most common length of the shares, sqrt(L) over a power of sqrt(2) for L labels, by noisy counts
-           of teachers. Teachers without any label are not counted. Lengths too short for one label of one record are
-           left out.
+        1. Release the most common length of the shares, by noisy counts of teachers. For L labels without gaps, a
+           length is rounded up to sqrt(L) over a power of sqrt(2). Teachers without any label are not counted. Lengths
+           too short for one label of one record are left out.
         2. Release a first mean of the shares, each clipped to that length. If that length is larger than any length of
            shares minus 1/2, these differences are averaged instead, and no clip is needed.
         3. Release a second mean, of the clipped differences between the shares and the first mean. A long clip needs
@@ -119,7 +119,7 @@ class Prevalence(Parameters):
            If no clip has a clearly smaller error, shares minus 1/2 are averaged.
 
     The second mean is the result. If the first mean was of shares minus 1/2, the result is the average of both means,
-    weighted by the inverse of their squared errors. The result is cut to [0.005, 0.995].
+    weighted by the inverse of their squared errors. By default the result is cut to [0.005, 0.995].
 
     If labels have gaps (`ShareSums.have_gaps`), a teacher has two shares of its records for each label: of those known
     to have the label, and of those for which the label is known. All shares of a teacher are one vector, which takes
@@ -127,8 +127,9 @@ class Prevalence(Parameters):
     explains. The prevalence of a label is the ratio of its two shares. A change of the private data may replace both
     kinds of shares by any others, so the price also covers which labels are known.
 
-    Formal guarantee: replacing one teacher changes two counts by 1, and a clipped sum by two clips. Adding or removing
-    a teacher changes one count by 1, and a clipped sum by one clip. Each step adds Gaussian noise to whole numbers, and
+    Formal guarantee: replacing one teacher changes at most two counts by 1, and a clipped sum by at most two clips.
+    Adding or removing a teacher changes at most one count by 1, and a clipped sum by at most one clip, each plus
+    rounding that the noise covers. Each step adds Gaussian noise to whole numbers, and
     its clip is computed from earlier steps. The three steps cost one Gaussian event: the values 1 / multiplier**2 of
     the steps add up to 1 / noise_multiplier**2. A teacher of weight w (`ShareSums.weights`) changes everything by at
     most w times as much. `records_per_teacher` is public.
@@ -138,7 +139,7 @@ class Prevalence(Parameters):
     Attributes:
         noise_multiplier: standard deviation over sensitivity, for all steps together, > 0.
         adjacency: the adjacency of the aggregator.
-        recipe: the tuned constants: the split of the budget among the steps, and the least prevalence.
+        recipe: the tuned constants, among them the split of the budget among the steps and the least prevalence.
     """
 
     noise_multiplier: float = field(metadata=POSITIVE)
@@ -403,7 +404,7 @@ class _Steps:
         return _NoisyMean(shares=mean_share_vector, noise_std=std_in_steps * value_of_step)
 
     def _second_step(self, first_noisy_mean: _NoisyMean) -> _SecondStep:
-        """Returns the center and the clip of the second mean: those with the least error on simulated teachers.
+        """Returns the center and the clip of the second mean, chosen by their errors on simulated teachers.
 
         The candidates are the first mean with each of several clips, and the center 1/2 with a clip that cuts nothing.
         The center 1/2 is taken if its error is below `Recipe.unbiased_error` times the least error of the others. No
@@ -446,11 +447,12 @@ class _Steps:
         )
 
     def _simulated_differences(self, center: FloatArray, noise_std: float) -> FloatArray:
-        """Returns shares of simulated teachers minus the first mean, `[2, num_simulated, num_entries]`.
+        """Returns shares of simulated teachers minus a center, `[2, num_simulated, num_entries]`.
 
-        The labels of the teachers' records are drawn by the first mean, with a fixed seed. To the differences an error
-        of the first mean is added in the first half, and subtracted in the second: its noise's standard deviation,
-        with a random sign for each entry.
+        The labels of the teachers' records are drawn by likely shares, with a fixed seed. Likely shares are the first
+        mean, kept one standard deviation of its noise away from the ends of its range. The center is the likely shares
+        minus an error in the first half, and plus the same error in the second: that standard deviation, with a random
+        sign for each entry.
 
         Args:
             center: `[num_entries]`, the first mean, cut to the range of shares.

@@ -12,13 +12,13 @@ from pate.array_types import BoolArray
 class PriorRule(Protocol):
     """A function that predicts the labels of the next queries from the labels released before.
 
-    A session calls a prior rule before each of its rounds.
+    A session calls a prior rule for each round that it draws.
     """
 
     def __call__(self, labels: BoolArray, answered: BoolArray, num_queries: int) -> BoolArray:
         """Returns the predicted labels of the next queries, bool `[num_queries, num_labels]`.
 
-        A row of False alone means that the rule predicts nothing for that query.
+        A row without any True means that the rule predicts nothing for that query.
 
         Args:
             labels: bool `[num_released, num_labels]`, the labels released for all earlier queries.

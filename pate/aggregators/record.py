@@ -45,7 +45,7 @@ class ReleaseRecord(Protocol):
 class MemoryRecord:
     """A record in memory, which calls `charge` once, before the first part is drawn.
 
-    Where `charge` raises, nothing is drawn. A charge to a ledger is on disk before `charge` returns.
+    Where `charge` raises, nothing is drawn. A charge to a ledger with a file is on disk before `charge` returns.
 
     Attributes:
         parts: the arrays of each part that was drawn, by its name.

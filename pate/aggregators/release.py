@@ -1,7 +1,7 @@
 """Releases: the answers that an aggregator publishes, with their price.
 
-A `Release` may be published as a whole. A student learns from its `TrainingSet`. Subclasses hold more than labels: the
-scores of centered votes, or the hits of a session.
+A `Release` may be published as a whole, except for one without noise (`Aggregator.noiseless_from`). A student learns
+from its `TrainingSet`. Subclasses hold more than labels: the scores of centered votes, or the hits of a session.
 """
 
 from __future__ import annotations
@@ -180,7 +180,8 @@ adjacency=replace_one)
         )
         own_forms = cls._FORMS | cls._OPTIONAL_FORMS
         arrays = {name: arrays[name] for name in own_forms if name in arrays}
-        # All arrays but the weights of a student have a row for each query, and all matrices a column for each label.
+        # Of the arrays that every release of the class has, all but numbers and the weights of a student have a row for
+        # each query. All matrices have a column for each label.
         names_by_query = [name for name in cls._FORMS if name != "student"]
         row_counts = {len(arrays[name]) for name in names_by_query if arrays[name].ndim}
         column_counts = {array.shape[1] for array in arrays.values() if array.ndim == 2}

@@ -1,10 +1,10 @@
 """Sessions under target charging: one price for many queries, charged first; the session halts after some hits.
 
 Plain composition charges every query. Target charging (Cohen & Lyu 2023) charges hits alone. Each query is answered by
-a mechanism with a *target*, a set of outcomes. An outcome in the target is a *hit*. The target is chosen such that a
-query whose outcome distribution differs between neighbors hits with a probability of at least q. A session that halts
-at its `target_hits`-th hit therefore has a limited number of such queries (*accesses to the data*). All queries that do
-not hit are free.
+a mechanism with a *target*, a set of outcomes. An outcome in the target is a *hit*. A query can be seen as first
+deciding at random whether it *accesses the data* at all. Without an access, its outcome has the same distribution on
+two neighbors. The target is chosen such that an access hits with a probability of at least q. So a session that halts
+at its `target_hits`-th hit has few accesses, except with a small probability. All queries that do not hit are free.
 
 An aggregator of this kind answers its queries in order, in rounds. The price of the whole session is charged before the
 first round. Each round is stored before the next one is drawn, since a student may predict later queries from it.
@@ -111,13 +111,13 @@ class TargetChargedAggregator(Aggregator):
     A query is a hit if its outcome is in the target of the subclass. The queries are drawn in rounds.
 
     Formal guarantee: the price of the whole session is charged before the first query. It depends on neither votes nor
-    hits nor priors. The random numbers of all queries are drawn first. So a session that is interrupted and continued
-    releases the same answers as one without a break.
+    hits nor priors. Edge case: the random numbers of all queries are drawn together. So a session that is interrupted,
+    and continued with a generator of the same seed, releases the same answers as one without a break.
 
     Attributes:
         target_hits: the number of hits after which the session halts, >= 1.
-        session_delta: the delta at which the session is priced, in (0, 1). The price holds at any delta, and is lowest
-            if this is the delta of the whole guarantee.
+        session_delta: the delta for which the price of the session is chosen, in (0, 1): best the delta of the whole
+            guarantee. The price holds at any delta.
         round_size: the largest number of queries in a round, >= 1.
     """
 

@@ -27,7 +27,7 @@ from pate.accounting import target_charging as charging
 from pate.array_types import FloatArray
 from pate.validation import InvalidValue, require_count, require_positive
 
-# With a larger epsilon of a call, targets are hit too rarely for a price by hits.
+# With a larger epsilon of a call, targets are hit too rarely for a price by hits or by accesses.
 _LARGEST_EPSILON = 30.0
 
 
@@ -49,7 +49,7 @@ def session_event(
     Two prices hold, and the lower one is returned. Which one is lower depends on public numbers. If `call_epsilon` is
     above 30, the price of all queries, each with twice that epsilon, is returned.
 
-    - **By accesses.** With probability 1 - overrun, the queries of the session access the private data at most n times.
+    - **By accesses.** With a probability of at least 1 - overrun, the queries access the private data at most n times.
       The price of n accesses is composed, and overrun is taken from delta. If n is not below `num_calls`, the price of
       all queries is composed, and there is no overrun.
     - **By hits.** A `SessionEvent` bounds the privacy loss of `target_hits` hits directly (docs/proofs/hits.md). For
@@ -125,7 +125,7 @@ class _AccessLimit:
 
     Attributes:
         num_accesses: the number of accesses.
-        overrun_prob: the probability that a session has more accesses.
+        overrun_prob: the largest probability that a session has more accesses.
     """
 
     num_accesses: int
@@ -223,7 +223,7 @@ def _composed_pure_dp(epsilon: float, num_mechanisms: int, failure_prob: float) 
     Args:
         epsilon: the pure-DP epsilon of each mechanism.
         num_mechanisms: the number of mechanisms.
-        failure_prob: the probability that any of them fails, taken from delta.
+        failure_prob: the probability that the price does not hold, taken from delta.
     """
     mechanisms_event = SelfComposedEvent(PureDpEvent(epsilon), count=num_mechanisms)
     return ApproximateEvent(mechanisms_event, failure_prob=failure_prob)

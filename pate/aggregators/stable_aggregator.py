@@ -162,9 +162,9 @@ class StableAggregator(Aggregator):
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
         """Returns the epsilon that the formula of the paper gives, which is not an upper bound.
 
-        With the paper's settings this formula gives the paper's epsilon of 3.6. It treats all steps as Gaussian noise
-        of sensitivity 1, composed by zCDP. For other kinds of noise the result is None. It is infinity if the failure
-        probabilities use up delta.
+        With the paper's settings this formula gives 3.66, where the paper states 3.6. It treats selection and test as
+        Gaussian noise of sensitivity 1, composed by zCDP. For other kinds of noise the result is None. It is infinity
+        if the failure probabilities use up delta.
 
         Args:
             num_queries: the number of queries.

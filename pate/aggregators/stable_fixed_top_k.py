@@ -35,11 +35,11 @@ from pate.votes.shape import VoteShape
 class StableFixedTopK(StableAggregator):
     """Releases exactly k labels for every query: a stable set of about k labels, changed to k labels by peeling.
 
-    Rule: `StableTopK` draws a stable set, with a regularizer that prefers sizes near k. A set of k labels is released
-    unchanged. From a larger set, k labels are picked by peeling. To a smaller set, labels picked from outside are
-    added. All k labels are picked from all labels if the test refuses the set. With `padded`, the same holds for a
-    stable set of size 0 or L. Only the k labels are released, not the stable set. `max_k` limits the stable set alone.
-    If k is the number of labels, nothing is charged.
+    Rule: `StableTopK` draws a stable set, with a regularizer that prefers sizes near k if `penalty` > 0. A set of k
+    labels is released unchanged. From a larger set, k labels are picked by peeling. To a smaller set, labels picked
+    from outside are added. All k labels are picked from all labels if the test refuses the set. With `padded`, the same
+    holds for a stable set of size 0 or L. Only the k labels are released, not the stable set. `max_k` limits the stable
+    set alone. If k is the number of labels, nothing is charged.
 
     Formal guarantee: each query costs as much as `StableTopK` composed with `SubsetPeeling`, for any stable set. The
     failure probabilities are those of `StableTopK`.
@@ -118,10 +118,10 @@ class StableFixedTopK(StableAggregator):
     def fitted(self, budget: Budget, shape: VoteShape) -> StableFixedTopK:
         """Returns a copy of the aggregator with the least noise whose price meets a budget.
 
-        With test="table" and no given table, the order of the table and all three noises are computed anew. The peel
-        gets the part `peel_share` of the Renyi budget, and the stable set the rest (`split_budget`). With another test
-        or a given table the noises keep their proportion. Finally `scaled_to` multiplies all noise by the least factor
-        that meets the budget.
+        With test="table", no given table and more than k labels, the order of the table and all three noises are
+        computed anew. The peel gets the part `peel_share` of the Renyi budget, and the stable set the rest
+        (`split_budget`). With another test or a given table the noises keep their proportion. Finally `scaled_to`
+        multiplies all noise by the least factor that meets the budget; a given table is left as it is.
         """
         planned_aggregator = with_failure_prob_for(
             self, delta=budget.delta, num_queries=shape.num_queries
@@ -201,7 +201,7 @@ class StableFixedTopK(StableAggregator):
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class Peel:
-    """The picks that turn the stable sets of queries into sets of k labels; an empty stable set is a refusal.
+    """The picks that turn the stable sets of queries into sets of k labels; a refusal counts as an empty set.
 
     Attributes:
         is_kept_label: bool `[num_queries, num_labels]`, labels of the stable set that are released without a pick.

@@ -60,9 +60,10 @@ def split_budget(
 ) -> StableTopK:
     """Returns a copy of the aggregator whose selection and test share a budget in a given or in the best proportion.
 
-    The present noises of the aggregator are replaced, except for a given table. The result fixes the proportion of the
-    two noises; its price may miss the budget a little. The caller then multiplies both by the least factor that meets
-    the budget (`Aggregator.scaled_to`). Everything is computed from public parameters.
+    The present noises of the aggregator are replaced, except for a given table, and for the noise of the selection if
+    only one size of the set is possible. The result fixes the proportion of the two noises; its price may miss the
+    budget a little. The caller then multiplies both by the least factor that meets the budget (`Aggregator.scaled_to`).
+    Everything is computed from public parameters.
 
     The derivation, for Q queries. Failures of the tests take Q f of delta and leave delta'. At a Renyi order a the rest
     of the price is the sum of divergences, and an epsilon is that sum plus `conversion_penalty(a, delta')`. So one
@@ -202,7 +203,7 @@ def _sort_key_of_order(
     Args:
         rdp_budget: the budget of one query at one Renyi order.
         test_share: the part of the budget for the test.
-        failure_prob: the probability that the test fails.
+        failure_prob: the probability that an unstable set passes the test.
         num_gap_levels: the number of levels of the table.
     """
     stand_in_test = TableTest(
@@ -240,8 +241,8 @@ def _with_best_order_and_share(
     """Returns a copy of the aggregator with the Renyi order and selection share that release the smallest gap.
 
     A gap counts as released if its set is released with probability 1/2, while all other gaps are 0. The search first
-    finds the order for equal shares, then the share at that order, and then the order again. This suffices, as the best
-    order hardly depends on the share. Both searches are coarse first and then fine.
+    finds the order for equal shares, then the share at that order, and then the order again, near the first one. This
+    suffices, as the best order hardly depends on the share. The first two searches are coarse first and then fine.
     """
     noise_search = _NoiseSearch(aggregator=aggregator, vote_shape=vote_shape)
     gap_key_at_even_share = partial(noise_search.released_gap_key, k_selection_share=EVEN_SHARE)

@@ -4,7 +4,7 @@ Sort a query's counts. The gap behind place k is the difference of the k-th and 
 than what one teacher can change, the set of the k labels above is the same for all neighbors, and its release costs
 nothing. So a query takes two steps:
 
-1. **Selection.** k is drawn by a noisy maximum over all gaps (`GapSelection`). One teacher can change the L gaps only
+1. **Selection.** k is drawn by a noisy maximum over all gaps (`GapSelection`). One teacher can change each gap only
    little, so this is cheap: the price hardly depends on L.
 2. **Test.** A bit, drawn with noise on the gap behind the chosen place (`StabilityTest`), decides whether the set is
    released. An unstable set passes with probability at most `failure_prob`, which is taken from delta.
@@ -61,16 +61,16 @@ class StableTopK(StableAggregator):
         table_budget: the Renyi divergence of one test at that order, > 0, for either adjacency; None for other tests.
         table: a given table, or the path of a file that `CertifiedTable.save` wrote; None to compute the table from
             `table_order` and `table_budget`.
-        failure_prob: probability that an unstable set is released, per query; a given table has its own. None is 1e-9,
-            or less where the failures of all queries would take more than 0.6 of delta.
+        failure_prob: the largest probability, per query, that an unstable set is released; a given table has its own.
+            None is 1e-9, or less where the failures of all queries would take more than 0.6 of delta.
         padded: whether k = 0 and k = num_labels are possible answers; False by default.
         regularizer: a bonus in votes for each candidate k, added to its gap: a function of k, or an array with one
             finite number for each candidate. None for no bonus.
         max_k: the largest k that can be selected, >= 1; None for no limit. With a limit only the `max_k` + 1 largest
-            counts of a query are read.
-        selection_share: the part of the Renyi budget for the selection, in (0, 1), when noise is fitted with a table.
-            With another test, a number keeps the ratio of the two noises. None chooses the share for which the gap
-            that passes the test is smallest. The default is 0.5.
+            counts of a query matter.
+        selection_share: the part of the Renyi budget for the selection, in (0, 1), when noise is fitted with a table
+            that is computed. With another test, a number keeps the ratio of the two noises. None chooses the share for
+            which the smallest gap is released with probability 1/2. The default is 0.5.
 
     >>> aggregator = StableTopK(selection_scale=2.0, test_std=3.0)
     >>> votes = np.array([[90, 88, 1, 0], [51, 50, 49, 48]])
@@ -124,9 +124,9 @@ class StableTopK(StableAggregator):
            order of a table, by a split of the budget. If `selection_share` is None there are two candidates: the best
            split and the even split.
         2. `scaled_to` multiplies both noises of a candidate by the least factor that meets the budget.
-        3. Of two candidates, the one with which a smaller gap passes the test is returned.
+        3. Of two candidates, the one that releases a smaller gap with probability 1/2 is returned.
 
-        Step 1 is left out in two cases. A given table has a fixed price. A Gaussian or Laplace test with a number as
+        Only step 2 is done in two cases. A given table has a fixed price. A Gaussian or Laplace test with a number as
         `selection_share` keeps the present proportion of the two noises.
 
         Args:

@@ -1,6 +1,6 @@
 """Threshold bits: whether a count plus Gaussian noise reaches a share of the teachers, with the price of that bit.
 
-Between neighboring data sets a count differs by at most 1. The price of the bit is the largest over all pairs of
+Here a count differs by at most 1 between neighboring data sets. The price of the bit is the largest over all pairs of
 neighboring counts. To limit these pairs, a count outside of a window around the threshold is first moved to the end of
 the window. The window reaches 9 standard deviations of the noise to either side, and outside of it the bit is nearly
 certain anyway.
@@ -19,7 +19,7 @@ from pate.mechanisms.noise.comparisons import noisy_at_least
 from pate.validation import require_count
 from pate.votes.made_up import MadeUpVotes
 
-# Half of the width of the window, in standard deviations. Outside, a bit is certain up to a probability of 1e-19.
+# Half of the width of the window, in standard deviations. Outside, a bit is certain up to a probability of 2e-19.
 _HALF_WINDOW = 9.0
 
 

@@ -14,7 +14,7 @@ def counts_for(aggregator: Aggregator, blocks: Iterable[BoolArray]) -> IntArray:
     """Returns the counts of votes, `[num_queries, num_labels]`, for an aggregator that reads counts.
 
     Counts do not show how many labels one teacher voted for. Where the price allows a teacher at most
-    `max_votes_per_teacher` labels of a query, each teacher keeps that many, chosen from its own votes alone.
+    `max_votes_per_teacher` labels of a query, a teacher with more keeps that many, chosen from its own votes alone.
 
     Args:
         aggregator: the aggregator that the counts are for.

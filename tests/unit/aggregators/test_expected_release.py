@@ -19,6 +19,7 @@ from pate.aggregators import (
     FixedTopK,
     GaussianVotes,
     MemoryRecord,
+    NotPriorTopK,
     PowersetGNMax,
     StableTopK,
     UselessReleaseWarning,
@@ -59,6 +60,21 @@ def test_expectation_falls_with_the_noise(name: str) -> None:
     loud = aggregator.scaled(noise_factor=1000.0)
     assert expected_release(aggregator=calm, shape=SHAPE).success > 0.9
     assert expected_release(aggregator=loud, shape=SHAPE).success < 0.6
+
+
+def test_all_later_queries_of_a_session_are_checked_however_few_they_are() -> None:
+    """Of 110 queries, the first 100 are answered; then all checks fail, and the first of ten hits ends the session."""
+    aggregator = NotPriorTopK(
+        prior_scale=1.0,
+        prior_margin=1000.0,
+        first_queries=100,
+        target_hits=1,
+        selection_scale=0.5,
+        table_order=3.0,
+        table_budget=4.0,
+    )
+    shape = VoteShape(num_queries=110, num_labels=10, num_teachers=200)
+    assert expected_release(aggregator, shape).answered == pytest.approx((100 + 1) / 110)
 
 
 @pytest.mark.slow
