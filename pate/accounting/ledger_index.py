@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pate.accounting.adjacency import Adjacency
 from pate.accounting.event_tree import count_leaves
-from pate.accounting.events import Event, SampledGaussianEvent
+from pate.accounting.events import Event, SampledGaussianEvent, TuningEvent
 from pate.accounting.ledger_entry import ChargeNote, LedgerEntry, seed_name_of_line
 from pate.accounting.store import LedgerLine, Store
 from pate.accounting.unit import PrivacyUnit
@@ -296,8 +296,8 @@ class LedgerIndex:
             has_cap: True if a cap limits the charges, so that no two releases may share their noise.
 
         Raises:
-            InvalidValue: the release was charged at another price. Or a different release drew from the seed, and
-                `charge_note.may_share_noise` is False or a cap exists.
+            InvalidValue: the release was charged at another price. Or a different release, of another run, drew from
+                the seed, and `charge_note.may_share_noise` is False or a cap exists.
         """
         charge_note = commit_request.charge_note
         earlier_charge_key = self.charge_of(commit_request.release_key)
@@ -378,17 +378,20 @@ class LedgerIndex:
 def require_same_adjacency(event: Event, adjacency: Adjacency) -> None:
     """Raises `InvalidValue` where an event contains a sampled Gaussian with another adjacency than the ledger's.
 
-    The price of a sampled Gaussian depends on the adjacency.
+    The price of a sampled Gaussian depends on the adjacency. The runs of a tuned release are searched, too.
 
     Args:
         event: the price of a release.
         adjacency: the adjacency of all prices of the ledger.
     """
-    counted_sampled_gaussians = count_leaves(event).counted_leaves_by_kind.get(SampledGaussianEvent)
-    for leaf in counted_sampled_gaussians.leaf_events if counted_sampled_gaussians else ():
-        if isinstance(leaf, SampledGaussianEvent) and leaf.adjacency != adjacency:
-            rule = f"{adjacency}, the adjacency of all prices in this ledger"
-            raise InvalidValue("event.adjacency", leaf.adjacency, rule=rule)
+    leaves_by_kind = count_leaves(event).counted_leaves_by_kind
+    for leaf_class in leaves_by_kind.keys() & {SampledGaussianEvent, TuningEvent}:
+        for leaf in leaves_by_kind[leaf_class].leaf_events:
+            if isinstance(leaf, TuningEvent):
+                require_same_adjacency(leaf.candidate, adjacency)
+            elif isinstance(leaf, SampledGaussianEvent) and leaf.adjacency != adjacency:
+                rule = f"{adjacency}, the adjacency of all prices in this ledger"
+                raise InvalidValue("event.adjacency", leaf.adjacency, rule=rule)
 
 
 def _release_part_name(part_key: str) -> str:

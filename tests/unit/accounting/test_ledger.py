@@ -34,8 +34,10 @@ from pate.accounting import (
     ExactAccountant,
     GaussianEvent,
     Ledger,
+    NoOpEvent,
     OneBitEvent,
     PldAccountant,
+    Poisson,
     PrivacyUnit,
     PureDpAccountant,
     PureDpEvent,
@@ -43,6 +45,7 @@ from pate.accounting import (
     SampledGaussianEvent,
     SelfComposedEvent,
     SharedLedger,
+    TuningEvent,
     ZCdpEvent,
     calibrate,
 )
@@ -503,7 +506,7 @@ def test_a_failed_or_refused_draw_charges_nothing(path: Path) -> None:
 def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path) -> None:
     """The ledger refuses a charge whose `adjacency` argument differs from its own.
 
-    It also refuses an event with another adjacency in a field of one of its parts.
+    It also refuses an event with another adjacency in a field of one of its parts, or in a run of a tuned release.
     """
     with refused_parameter(
         "adjacency", value="add_remove", rule_words="replace_one, the adjacency"
@@ -523,6 +526,10 @@ def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path
     )
     with refused_parameter("event.adjacency", value="replace_one"):
         charge(add_remove_ledger, event=replace_one_event)
+    for base, score in ((replace_one_event, NoOpEvent()), (NoOpEvent(), replace_one_event)):
+        tuned_event = TuningEvent(base=base, score=score, distribution=Poisson(mean=4.0))
+        with refused_parameter("event.adjacency", value="replace_one"):
+            charge(add_remove_ledger, event=tuned_event)
     charge(add_remove_ledger, event=add_remove_event)
     assert Ledger.stored(tmp_path / "other.db").entries[0].event == add_remove_event
     assert ledger.entries == []
