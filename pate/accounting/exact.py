@@ -111,17 +111,17 @@ class ExactAccountant(LossAccountant):
           is that of `RdpAccountant`.
 
     Edge cases: the bound is for releases in the order of the events. Gaussians, sampled Gaussians and noisy maxima
-    count as the first releases, because that gives the adversary the most freedom later. Epsilons above 500 and deltas
-    below about 1e-187 are those of `RdpAccountant`. Optimal tables of the stability test, whose losses can be enormous,
-    are never composed in blocks. Source: Murtagh & Vadhan 2016; Zhu, Dong & Wang 2022;
-    docs/proofs/exact_composition.md.
+    count as the first releases, because that gives the adversary the most freedom later. Unless all releases are
+    Gaussian, epsilons above 500 and deltas below about 1e-187 are those of `RdpAccountant`. Releases with optimal
+    tables of the stability test, whose losses can be enormous, are composed one by one whatever their number. Source:
+    Murtagh & Vadhan 2016; Zhu, Dong & Wang 2022; docs/proofs/exact_composition.md.
 
     Args:
         in_blocks: True composes more than 180 releases (72 winners of noisy counts) in blocks, with a total some tenths
             of a percent above the optimum. False composes every release by itself, which takes some milliseconds for
             each.
         any_event_order: True replaces each release by one pair that dominates it, so that the bound holds for every
-            order of the events.
+            order of the events, whatever `in_blocks` is.
 
     >>> from pate.accounting import BoundedRangeEvent, RdpAccountant, SelfComposedEvent
     >>> event = SelfComposedEvent(BoundedRangeEvent(0.1), 20)
@@ -175,7 +175,8 @@ class ExactAccountant(LossAccountant):
             step_pairs for step_pairs, _ in repeated_steps if isinstance(step_pairs, NoisyMaximum)
         }
         work_of_maxima = _WORK_OF_MAXIMUM * len(maxima)
-        if are_composed_one_by_one(repeated_steps) and not self.any_event_order:
+        composes_one_by_one = not self.in_blocks or are_composed_one_by_one(repeated_steps)
+        if composes_one_by_one and not self.any_event_order:
             return work_of_maxima + sum(
                 num_times * work_of_step(step_pairs) for step_pairs, num_times in repeated_steps
             )

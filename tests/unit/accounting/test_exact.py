@@ -324,6 +324,14 @@ def test_the_papers_experiment_has_the_independent_epsilon() -> None:
     assert 3.45 < in_blocks.get_epsilon(target_delta=1e-6) < 3.47
 
 
+def test_work_counts_every_release_where_blocks_are_off() -> None:
+    """The estimated work of 1,000 releases is that of all of them without blocks, and less with blocks."""
+    event = pa.SelfComposedEvent(pa.BoundedRangeEvent(0.01), 1000)
+    work_of_one = pa.ExactAccountant().compose(event.event).work()
+    assert pa.ExactAccountant(in_blocks=False).compose(event).work() == 1000 * work_of_one
+    assert pa.ExactAccountant().compose(event).work() < 500 * work_of_one
+
+
 def boxes_of_single_pairs(box: Box) -> Iterator[Box]:
     """Splits a box of two-point pairs in halves again and again, and yields the boxes of one pair each."""
     if not box.dominated_pairs:
