@@ -46,7 +46,7 @@ class _SmallestEpsilon(NamedTuple):
 
 
 class AutoAccountant(AccountantBesideRenyi):
-    """The default accountant: it returns the smallest epsilon or delta of up to four accountants.
+    """The default accountant: it returns the smallest epsilon or delta of all accountants that suit the events.
 
     * `RdpAccountant` always.
     * `ExactAccountant` (optimal composition), where it can price every event within some seconds. A stable top-k with
@@ -166,7 +166,7 @@ class AutoAccountant(AccountantBesideRenyi):
         )
 
     def _is_tuned(self) -> bool:
-        """Returns True if one tuned release was composed, and nothing else that costs anything."""
+        """Returns True if the composed events have a single leaf that costs anything, and it is a tuned release."""
         kinds = [
             type(leaf)
             for event, count in self._counted_events

@@ -38,7 +38,7 @@ _SMALLEST_LOSS = 1e-300
 class _RunsWithOrders(NamedTuple):
     """Candidates for the largest divergence of a bit: the index of a run of pairs and the index of an order for each.
 
-    A run is a single pair of neighbors, or several consecutive pairs that one pair dominates. Both arrays are
+    A run is one pair of `bit_pairs`, or several consecutive pairs that one pair dominates. Both arrays are
     `[num_candidates]`.
     """
 
@@ -141,10 +141,11 @@ def pairs_of_losses(loss_of_one: FloatArray, loss_of_zero: FloatArray) -> FloatA
 def bit_rdp(bit_event: BitEvent, orders: FloatArray) -> FloatArray:
     """Returns the Renyi curve of a released bit: the largest D_a over all pairs of neighbors, `[num_orders]`.
 
-    The largest divergence is found by branch and bound, for each order separately. Level 0 has the single pairs of
-    neighbors. On a higher level a pair represents four runs of the level below: it has their largest privacy loss of a
-    1 and their largest loss of a 0. So its divergence bounds the divergences of all pairs in these runs. A run is
-    discarded where its bound is not above the divergence of a single pair that was found before.
+    For a `ThresholdEvent` of many values the curve is a little larger, as each pair of `bit_pairs` dominates a run of
+    neighbors. The largest divergence is found by branch and bound, for each order separately. Level 0 has the pairs of
+    `bit_pairs`. On a higher level a pair represents up to four runs of the level below: it has their largest privacy
+    loss of a 1 and their largest loss of a 0. So its divergence bounds the divergences of all pairs in these runs. A
+    run is discarded where its bound is not above the divergence of a pair of level 0 that was found before.
     """
     logit_pairs = bit_pairs(bit_event)
     largest_divergences = np.zeros_like(orders)
@@ -164,7 +165,7 @@ def bit_rdp(bit_event: BitEvent, orders: FloatArray) -> FloatArray:
         if level == 0:
             np.maximum.at(largest_divergences, runs_with_orders.order_indices, divergence_bounds)
             break
-        # For each order, the middle pair of the run with the largest bound raises what single pairs attain.
+        # For each order, the middle pair of the run with the largest bound raises what pairs of level 0 attain.
         best_runs = _best_run_of_each_order(runs_with_orders, divergence_bounds)
         num_pairs_of_run = _NUM_SUBRUNS**level
         middle_pair_indices = np.minimum(
@@ -211,7 +212,7 @@ def _runs_below(
 ) -> _RunsWithOrders:
     """Returns, as new candidates, the runs of the level below that the remaining candidates represent.
 
-    A run is a number of consecutive pairs of neighbors. Each run consists of up to four runs of the level below.
+    A run is a number of consecutive pairs. Each run consists of up to four runs of the level below.
 
     Args:
         runs_with_orders: the candidates: runs of one level of the search, with an order each.
@@ -265,7 +266,7 @@ def _divergences(logit_pairs: FloatArray, pair_indices: IntArray, orders: FloatA
     """Returns the Renyi divergence of a bit on two neighbors, the larger of both directions, `[num_candidates]`.
 
     A candidate is a pair of logits, those of a 1 on the two neighbors, with an order. The candidates are computed in
-    batches, so that memory does not grow with their number.
+    batches, so that the memory of intermediate results does not grow with their number.
 
     Args:
         logit_pairs: the logits of all pairs, `[2, num_pairs]`.

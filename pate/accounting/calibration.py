@@ -19,7 +19,7 @@ from pate.validation import InvalidValue, require_positive
 
 # The relative error of the noise.
 _TOLERANCE = 1e-4
-# The noise is doubled or halved at most so often in search of a bracket.
+# The search for a bracket multiplies or divides the noise at most so often, by a factor of at most 2.
 _LARGEST_NUM_DOUBLINGS = 60
 # The slope of log(epsilon) over log(1 / noise): a usual one, and the limits of the slope of a secant.
 _USUAL_SLOPE = 1.17

@@ -23,7 +23,7 @@ _INDICES_OF_SIX_DIGIT_CAPS = range(18 * 900_000)
 
 
 class BudgetExceeded(InvalidValue):
-    """The error for a charge that would take the ledger above its cap; nothing was charged and nothing is released."""
+    """The error for a charge that a cap does not admit; nothing was charged and nothing is released."""
 
 
 class _CountedCharges(NamedTuple):
@@ -72,7 +72,7 @@ class Cap:
 
         Args:
             event: the price of one charge.
-            epsilon_if_first: the accountant's epsilon of the event; infinity where the data set has a charge already.
+            epsilon_if_first: an epsilon of the event as the first charge; infinity where the data set has one already.
         """
         fixed_filter, spent = self.filter_and_spent()
         deciding_filter = fixed_filter or self.initial_filter.fixed_by(event)
@@ -94,7 +94,7 @@ class Cap:
 
         Args:
             event: the price of the charge.
-            epsilon_if_first: the accountant's epsilon of the event; infinity where the data set has a charge already.
+            epsilon_if_first: an epsilon of the event as the first charge; infinity where the data set has one already.
         """
         fixed_filter, spent = self.filter_and_spent()
         deciding_filter = fixed_filter or self.initial_filter.fixed_by(event)
@@ -129,11 +129,11 @@ class Cap:
         """Returns, as text, the smallest cap of six digits under which all charges and this event fit.
 
         The epsilon of the summed prices need not be such a cap, because a filter for another cap may count at another
-        Renyi order. So the cap is found by bisection. Returns `inf` where no cap up to a million is large enough.
+        Renyi order. So the cap is found by bisection. Returns `inf` where no cap below a million is large enough.
 
         Args:
             event: the price of the charge that did not fit.
-            epsilon_if_first: the accountant's epsilon of the event; infinity where the data set has a charge already.
+            epsilon_if_first: an epsilon of the event as the first charge; infinity where the data set has one already.
         """
         count_of_event = Counter(entry.event for entry in self._entries)
 
@@ -159,8 +159,8 @@ class Cap:
 class Caps:
     """The caps on the charges of one data set, all of which must admit a charge.
 
-    There are up to two caps. One is stored in the ledger's file. The caller may have named a smaller one, which is then
-    the first.
+    There are up to two caps: that of the ledger's file, and a smaller one that the caller has named, which is then the
+    first. A cap that the caller has named is the only one where the file has none.
 
     Args:
         initial_filters: the filters before the first charge, the smallest cap first; empty without a cap.

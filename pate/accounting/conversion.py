@@ -1,7 +1,7 @@
 """Conversions between notions of privacy: Renyi, zero-concentrated, Gaussian, and (epsilon, delta).
 
-Every function returns an upper bound. The formula `rho + sqrt(2 rho log(1/delta))`, printed as Theorem 11 of Zhu & Wang
-(2022), is false and deliberately absent (docs/proofs/conversion.md).
+Every epsilon and delta that a function returns is an upper bound. The formula `rho + sqrt(2 rho log(1/delta))`, printed
+as Theorem 11 of Zhu & Wang (2022), is false and deliberately absent (docs/proofs/conversion.md).
 """
 
 import math
@@ -16,17 +16,17 @@ from pate.validation import require_choice, require_non_negative, require_probab
 Curve = Callable[[FloatArray], FloatArray]
 """A Renyi curve: a function from orders, `[num_orders]`, to the Renyi divergences of these orders, `[num_orders]`."""
 
-# The orders of `epsilon_as_in_papers`, each 0.4% above the order before.
+# The orders a of `epsilon_as_in_papers`; each a - 1 is 0.4% above that of the order before.
 _FINE_GRID_OF_ORDERS: FloatArray = 1 + np.geomspace(1e-3, 1e4, 4001)
 # The exponential of a larger number may be no float.
 _LARGEST_EXPONENT = 700.0
-# For a larger rho the best order is too near to 1 for a float.
+# For a larger rho the best order is so near to 1 that a float loses digits of the difference.
 _LARGEST_RHO = 1e20
-# A smaller rho is rounded up, because its best order would exceed the largest float.
+# A smaller rho is rounded up, because its best order for a delta could exceed the largest float.
 _SMALLEST_RHO = 1e-290
 # The number of nodes of the quadrature in `_log_gaussian_delta`.
 _NUM_NODES = 12
-# Up to this mu the difference of Mills ratios is integrated.
+# Below this mu the difference of Mills ratios is integrated.
 _SMALL_MU = 0.5
 # Left of this a the first of the two probabilities is nearly 1, and nothing cancels in their difference.
 _LEFT = -5.0
@@ -108,7 +108,10 @@ def epsilon_as_in_papers(
 
 
 def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
-    """Returns the epsilon of a rho-zCDP release, rho >= 0, at `target_delta`: the smallest over all real orders."""
+    """Returns the epsilon of a rho-zCDP release, rho >= 0, at `target_delta`: the smallest over all real orders.
+
+    For a rho above 1e20 it is the slightly larger epsilon of `zcdp_to_epsilon_classic`.
+    """
     require_non_negative("rho", rho)
     require_probability("target_delta", target_delta)
     if rho == 0:
@@ -131,7 +134,7 @@ def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
 def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
     """Returns the delta of a rho-zCDP release, rho >= 0, at `target_epsilon`: the smallest over all real orders.
 
-    The function is the inverse of `zcdp_to_epsilon`.
+    The function is the inverse of `zcdp_to_epsilon` for rho from 1e-290 to 1e20. For a larger rho it returns 1.
     """
     require_non_negative("rho", rho)
     require_non_negative("target_epsilon", target_epsilon)

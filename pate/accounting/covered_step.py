@@ -1,8 +1,8 @@
 """The composition step of an event that has many pairs of distributions: the maximum over all pairs, or a little more.
 
 The pairs are covered by a few dominating ones. A pair with a larger loss `up` and a smaller loss `down` dominates, so
-boxes of pairs are each as costly as their corner (max up, min down). A box is divided only where its corner exceeds
-what single pairs attain (docs/proofs/exact_composition.md).
+no pair of a box costs more than the corner of the box (max up, min down). A box is divided only where its corner
+exceeds what single pairs attain (docs/proofs/exact_composition.md).
 """
 
 from collections.abc import Callable, Sequence
@@ -74,7 +74,7 @@ class _WeightedSums(NamedTuple):
     window_starts: IntArray
     # The weight of each window in the expectation of each pair, `[S, W]`.
     weights: FloatArray
-    # The probability that leads left of all points, where V is 1, `[S, 1]`.
+    # The probability that leads left of all points, where 1 replaces V as an upper bound, `[S, 1]`.
     prob_beyond_points: FloatArray
 
 
@@ -92,9 +92,9 @@ class _CoveredStep:
         roots: the roots of the trees that hold all pairs.
         largest_loss: the largest absolute value of a loss of any pair.
         compute_shifts: returns the shifts of V by all losses of a node's pair.
-        negligible_delta: the amount by which the step may raise each value for speed.
+        negligible_delta: an amount by which the step may raise each value for speed, besides relative amounts.
         relative_search_slack: a node is not divided where its expectation exceeds that of leaves by at most this
-            relative amount.
+            relative amount and `negligible_delta`.
         relative_rounding: the relative amount by which the step raises its values, to cover rounding errors.
         defers_leaves: True computes all leaves that a search reaches together, at its end; suits trees of many leaves.
     """
@@ -207,7 +207,7 @@ class _CoveredStep:
     def _shifts_of(self, node: _Node) -> Shifts:
         """Returns the shifts of V by all privacy losses of a node's pair, from a cache.
 
-        An infinite loss shifts left of all points, where V is 1.
+        An infinite loss shifts left of all points, where V tends to 1.
         """
         if node not in self._cached_shifts:
             self._cached_shifts[node] = self._compute_shifts(node, self._grid)
@@ -276,7 +276,7 @@ class _CoveredStep:
         prob_beyond_points = np.zeros((len(shifts_of_pairs), 1))
         for index, shifts in enumerate(shifts_of_pairs):
             for shift in shifts:
-                if shift.whole_steps <= -self._grid.num_points:  # left of all points V is 1
+                if shift.whole_steps <= -self._grid.num_points:  # left of all points V is at most 1
                     prob_beyond_points[index] += shift.lower_point_weight
                 else:
                     weights[index, window_of_whole_steps[shift.whole_steps]] += (

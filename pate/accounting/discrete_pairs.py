@@ -3,9 +3,9 @@
 The *test curve* of a pair maps a probability q in [0, 1] to the largest P(S) over all sets of outcomes S with
 Q(S) = q; it is concave. One pair dominates another if and only if its curve is nowhere below the other curve
 (Blackwell 1953). The curve of a discrete pair is a polygon: an outcome with probability q under Q and the ratio P / Q
-is an edge of width q and slope P / Q. So upper bounds on some points of a curve give a dominating pair: the concave
-hull of the points is its curve. All heights here are P(S) - Q(S), and all slopes are ratios less one,
-P / Q - 1, so that nothing cancels where the privacy loss is small (docs/proofs/winner.md, step 4).
+is an edge of width q and slope P / Q. So upper bounds on all corners of a curve give a dominating pair: the concave
+hull of the bounds is its curve. All heights here are P(S) - Q(S), and all slopes are ratios less one, P / Q - 1, so
+that nothing cancels where the privacy loss is small (docs/proofs/winner.md, step 4).
 """
 
 from __future__ import annotations
@@ -74,7 +74,10 @@ class Pair:
         )
 
     def product(self, other_pair: Pair) -> Pair:
-        """Returns the pair of two independent releases together: one of this pair and one of `other_pair`."""
+        """Returns the pair of two independent releases together: one of this pair and one of `other_pair`.
+
+        The probability that either loss is infinite is rounded up to the sum of both probabilities.
+        """
         q_masses = np.outer(self.q_masses, other_pair.q_masses).ravel()
         ratios_less_one = (
             self.ratios_less_one[:, None]

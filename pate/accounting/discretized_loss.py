@@ -93,7 +93,8 @@ def discretized_loss(
     )  # [num_intervals]
     first_masses = _interval_masses(gaussian_pair.first_tails(loss_cells.outcomes))
     second_masses = _interval_masses(gaussian_pair.second_tails(loss_cells.outcomes))
-    # the loss 0 is in the middle, and two points beyond the last multiple take rounding errors
+    # The loss 0 is in the middle. On either side one point lies beyond all multiples; the right one takes rounding
+    # errors.
     loss_masses = np.zeros(2 * int(np.abs(loss_cells.multiples).max()) + 3)
     _add_intervals(
         loss_masses,

@@ -61,9 +61,10 @@ class LeafCounts:
             yield from zip(leaves_of_kind.leaf_events, leaves_of_kind.counts, strict=True)
 
     def add(self, added_counts: LeafCounts) -> None:
-        """Adds leaves; the count of a leaf that is equal to one added earlier is added to the count of that leaf.
+        """Adds leaves; a leaf that is equal to a leaf added earlier raises the count of that leaf.
 
-        More than 1,000 leaves of one class at once are appended without this search for equal leaves.
+        More than 1,000 leaves of one class at once are appended without a search for equal leaves, and later leaves are
+        not compared with them. Nor are they compared with the leaves that the object was made with.
         """
         for leaf_class, added_leaves in added_counts.counted_leaves_by_kind.items():
             counted_of_class = self.counted_leaves_by_kind.setdefault(
@@ -97,7 +98,7 @@ class LeafCounts:
 def nodes(event: Event, *, num_releases: int = 1) -> Iterator[tuple[Event, int]]:
     """Yields an event and every event within it, as pairs of an event and the number of times that it is released.
 
-    A `SessionEvent` is a leaf, so the event in its field `accesses` is not yielded.
+    A `SessionEvent` or a `TuningEvent` is a leaf, so the events in its fields are not yielded.
 
     Raises `InvalidValue` where a node of the tree is not an event.
 
@@ -174,7 +175,8 @@ def priced_by_accesses(event: Event) -> Event:
     """Returns the event with every `SessionEvent` in it replaced by the event in its field `accesses`.
 
     That field prices a session by the number of accesses to the private data. So an accountant that cannot price hits
-    can price the returned event. An event without sessions is returned as the same object.
+    can price the returned event. An event without sessions is returned as the same object, and so is a `TuningEvent`,
+    whose runs are not changed.
     """
     if isinstance(event, SessionEvent):
         return event.accesses

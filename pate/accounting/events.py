@@ -1,8 +1,8 @@
 """Events: the prices of releases, as immutable values that know no accountant and never see a vote.
 
 * An event is a function of public parameters only. Two releases with the same parameters have equal events.
-* An event is an upper bound for one adjacency; a ledger refuses events that were made for another adjacency.
-* Zero noise is a legitimate value and costs infinity; negative noise is an error.
+* An event is an upper bound for one adjacency; a ledger refuses events that name another adjacency than its own.
+* Zero noise is a legitimate value and costs infinity, but `ThresholdEvent` refuses it; negative noise is an error.
 * An accountant that does not know an event raises; no accountant skips an event.
 * A ledger stores class names and fields, and is read for years. No class or field is removed, renamed or given another
   meaning, and a new field has a default that means what its absence meant (`tests/oracle/ledgers/`).
@@ -58,9 +58,9 @@ class Event:
     def to_dp_event(self) -> Any:
         """Returns this event as an event of Google's library dp-accounting, which the extra `pld` installs.
 
-        A `WinnerEvent` becomes the release of all noisy counts, which costs up to a quarter more. A sampled Gaussian
+        A `WinnerEvent` becomes the release of all noisy counts, which costs up to 1.6 times as much. A sampled Gaussian
         that replaces a unit becomes an event whose price is far above that of our own accountants. Raises
-        `InvalidValue` where dp-accounting has no event for such a release.
+        `InvalidValue` for a kind of event that is not translated, such as pure DP.
         """
         require_extra("to_dp_event", "pld")
         import dp_accounting as dp  # loads slowly, and is optional
@@ -73,7 +73,7 @@ class Event:
             case GaussianEvent():
                 return dp.GaussianDpEvent(self.noise_multiplier)
             case WinnerEvent():
-                # The price of all noisy counts is a bound, up to a quarter above the price of the winner.
+                # The price of all noisy counts is a bound, up to 1.6 times the price of the winner.
                 num_moving_counts = self.num_moving
                 multiplier_of_counts = self.noise_multiplier / math.sqrt(num_moving_counts)
                 return dp.GaussianDpEvent(multiplier_of_counts * (1 - 2.0**-50))
@@ -357,7 +357,7 @@ class SmoothSensitivityEvent(LeafEvent):
     """The price of releasing a number with Gaussian noise in proportion to the number's smooth sensitivity.
 
     The smooth sensitivity is an upper bound on the local sensitivity that differs by at most a factor exp(beta) between
-    neighbors. The Renyi divergence is infinite at high orders.
+    neighbors. The Renyi divergence is infinite at high orders unless beta is 0.
     """
 
     # noise std / smooth sensitivity, >= 0; 0 costs infinity
@@ -404,7 +404,7 @@ class ApproximateEvent(Event):
     """
 
     event: Event = field(metadata={"check": _require_event})  # the price outside the failure
-    # in [0, 1); the outputs of neighbors are conditioned on events of exactly this probability
+    # in [0, 1); on each of two neighbors the release fails with this probability, and `event` is the price of the rest
     failure_prob: float = field(metadata={"check": _require_failure_probability})
 
 
@@ -412,7 +412,8 @@ class ApproximateEvent(Event):
 class ComposedEvent(Event):
     """The price of several releases together; each release may have been chosen after seeing the earlier releases."""
 
-    events: tuple[Event, ...]  # in any order; an empty tuple costs nothing
+    # in the order of the releases, which optimal composition takes account of; an empty tuple costs nothing
+    events: tuple[Event, ...]
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)

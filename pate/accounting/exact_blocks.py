@@ -6,8 +6,9 @@ privacy profile f(epsilon). Every such profile is the profile of some pair of di
 block in every adaptive composition, whatever comes before and after (Zhu, Dong & Wang 2022). So the distributions of
 the losses of all blocks are convolved.
 
-The profile of a block is computed at n points x_i = i h on each side of 0. A pair whose profile is linear in e^x
-between the points has its losses at the points. With f_i = f(x_i) the probability of the loss x_i is
+The profile of a block is computed at the points x_i = i h from 0 to n h, and its mirror image left of 0. A pair whose
+profile is linear in e^x between the points has its losses at the points. With f_i = f(x_i) the probability of the
+loss x_i is
 
     P(x_i) = (f_(i-1) - f_i) / (1 - e^-h) - (f_i - f_(i+1)) / (e^h - 1),
 
@@ -60,13 +61,13 @@ _BLOCK_WIDENING = 3e-4
 _BLOCK_DEVIATIONS = 9.2
 # Minus the logarithm of the mass that may lie beyond the largest loss of a block with a rare loss.
 _MINUS_LOG_TAIL_PROB = 42.0
-# A grid has at least so many points from 0 to its largest epsilon.
+# A grid of steps that are composed one by one has at least so many points from 0 to its largest epsilon.
 _POINTS_PER_REACH = 2000
-# A grid has at most so many points, where all losses are small beside its largest epsilon.
+# Such a grid has at most about so many points from 0 to its largest epsilon, where all losses are small beside it.
 _LARGEST_NUM_POINTS = 200_000
-# A grid begins left of 0, at this share of its largest epsilon or farther off.
+# Such a grid begins left of 0, at this share of its largest epsilon or farther off.
 _LEFT_SHARE = 0.25
-# With at most so many steps, each of which may change delta much, a grid begins as far left of 0 as it ends right of 0.
+# With at most so many steps, each of which may change delta much, it begins as far left of 0 as it ends right.
 _FEW_STEPS = 10
 # The error that all steps together may add for speed, as a share of the smallest delta.
 _NEGLIGIBLE = 1e-3
@@ -492,8 +493,8 @@ def _profiles_of_last_steps(
 ) -> FloatArray:
     """Returns the privacy profiles of the last 1, 2, … steps of a run, `[num_steps, grid.num_points]`.
 
-    A run is the consecutive steps (releases) of one block. The results are cached, because runs of other lengths have
-    the same last steps.
+    A run is the consecutive steps (releases) of one block. The results are cached, because totals of other numbers of
+    releases have the same full runs.
 
     Args:
         steps_of_run: the run.

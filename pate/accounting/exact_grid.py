@@ -32,7 +32,7 @@ STEP_ROUNDING = 2.0**-46
 _SPACING_DIGITS = 32
 # This factor moves a loss away from 0 by more than its rounding error.
 _OUTWARD = 1 + 2.0**-50
-# A loss that is at most this relative amount below a multiple of the spacing is rounded to the multiple.
+# A loss that is nearer to 0 than a multiple of the spacing by at most this relative amount is rounded to the multiple.
 _MULTIPLE_TOLERANCE = 1e-8
 
 
@@ -41,7 +41,7 @@ class Shift(NamedTuple):
 
     V(x) is the delta at epsilon = x that the remaining releases can reach. The expression, with w = `whole_steps`, is
     lower_point_weight * V(x + w h) + upper_point_weight * V(x + (w + 1) h). Both weights include the probability of the
-    loss. If w is minus the grid's number of points, x + w h lies left of all points, where V is 1.
+    loss. If w is minus the grid's number of points, x + w h lies left of all points, where V counts as 1.
     """
 
     whole_steps: int
@@ -164,7 +164,7 @@ class LossGrid:
             num_padding: the number of points that were added on each side.
             shift: the shift by the loss, whose weights include the probability of the loss.
         """
-        if shift.whole_steps <= -self.num_points:  # left of all points V is 1
+        if shift.whole_steps <= -self.num_points:  # left of all points V counts as 1
             return np.full(self.num_points, shift.lower_point_weight)
         start = num_padding + shift.whole_steps
         lower_values = padded_deltas[start : start + self.num_points]

@@ -5,8 +5,8 @@ is a family of pairs (`exact_pairs`). A step takes V, the delta that the later s
 
     V'(x) = max over pairs of  sum over outcomes y of  P(y) V(x - log P(y) / Q(y)).
 
-Every step is an upper bound for all later steps (docs/proofs/exact_composition.md). `covered_step` has the steps of
-events with many pairs, and `span_step` that of a bounded range.
+Every step rounds its values up, so the result of all steps is an upper bound (docs/proofs/exact_composition.md).
+`covered_step` has the steps of events with many pairs, and `span_step` that of a bounded range.
 
 All products and sums are of numbers >= 0, so one factor covers what rounding may have taken away.
 """

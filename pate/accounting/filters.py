@@ -72,7 +72,7 @@ _BITS_OF_POSITIVE_FLOATS = range(1, int(np.float64(1e300).view(np.int64)))
 _DECIMAL_SLACK = 2.0**-51
 # The number of orders of the fine grid on which the best order is searched for.
 _NUM_FINE_ORDERS = 2001
-# Relative, and above the error of the functions of scipy from which a price is computed.
+# Relative, and above the error of the functions by which mu and its epsilon are computed.
 _ROUNDING = 1e-9
 
 
@@ -201,7 +201,10 @@ class PrivacyFilter(ABC):
 
     @property
     def conversion_delta(self) -> float:
-        """The delta at which amounts are converted into epsilons: `target_delta` less the part for failures."""
+        """The delta at which amounts are converted into epsilons: `target_delta` less the part for failures.
+
+        A tiny amount is subtracted for sums that rounding puts slightly above the cap.
+        """
         return self.target_delta - self.failures_allowed - self._slack * (1 + self.max_epsilon)
 
     @property
@@ -474,9 +477,9 @@ def _is_gaussian(event: Event) -> bool:
 class GaussianAndRenyi(RenyiFilter):
     """A filter that sums two prices of every event: mu^2 as `GaussianFilter`, and the divergence as `RenyiFilter`.
 
-    Each sum is converted at half of delta. An event is admitted where all events together stay below the cap by one of
-    both sums. So a data set with Gaussian releases only gets almost the cap of the Gaussian filter, and may still
-    charge other kinds of events later.
+    Each sum is converted at half of the delta that the part for failures leaves. An event is admitted where all events
+    together cost at most the cap by one of both sums. So a data set with Gaussian releases only gets almost the cap of
+    the Gaussian filter, and may still charge other kinds of events later.
 
     Source: docs/proofs/filters.md.
 
@@ -609,8 +612,8 @@ class FormerZCdpFilter(PrivacyFilter):
     """The filter of ledgers of version 0.1 that summed the rho of zCDP; it now admits events of pure DP only.
 
     A filter is fixed before the first release, so such a ledger may not switch to another filter. Every amount here is
-    infinite. So an event is admitted only if all events, earlier ones included, are pure DP and their epsilons sum to
-    at most the cap.
+    infinite, except for an event that releases nothing. So an event is admitted only if all events, earlier ones
+    included, are pure DP and their epsilons sum to at most the cap.
     """
 
     name: ClassVar[str] = "zcdp"

@@ -54,8 +54,8 @@ _SMALLEST_DELTA = 1e-30
 _DELTA_RATIO = 1.01
 # The relative numerical error of an epsilon.
 _RESOLUTION = 0.003
-# For the trade-off curve: the Renyi curve is computed at the best orders of these deltas, and between them at every
-# fourth step of the grid.
+# For the trade-off curve: the Renyi curve is computed at every fourth step of the grid, from the smaller of the best
+# orders of these deltas to `_FARTHEST_STEP` steps above the larger one.
 _DELTAS_OF_COARSE_CURVE = (0.3, 1e-4)
 _STRIDE_OF_COARSE_CURVE = 4
 
@@ -72,12 +72,12 @@ class JointLawAccountant(AccountantBesideRenyi):
     """An accountant that prices a gap selection and its test as one release, and other events as `RdpAccountant` does.
 
     The saving depends on the number of teachers. For a stable top-k with 40 labels, 600 queries and an optimal table of
-    its stability test, an epsilon that is 8 by `RdpAccountant` is a quarter less with 400 teachers, a seventh less with
-    800, and a thirtieth less with 2,000.
+    its stability test, an epsilon that is 8 by `RdpAccountant` is a fifth less with 400 teachers, an eighth less with
+    800, and about a thirtieth less with 2,000.
 
     Each Renyi order gives an upper bound on epsilon, and the smallest over a few orders near the best order of
-    `RdpAccountant` is returned. One epsilon takes a tenth of a second. Its relative numerical error is up to 0.003, so
-    a smaller difference between two epsilons means nothing.
+    `RdpAccountant` is returned. One epsilon takes some tenths of a second. Its relative numerical error is up to 0.003,
+    so a smaller difference between two epsilons means nothing.
 
     Source: docs/proofs/joint_law.md.
     """
@@ -170,7 +170,9 @@ class JointLawAccountant(AccountantBesideRenyi):
         return self._rdp._largest_useful_epsilon(negligible_delta=negligible_delta)
 
     def _curve_at_few_orders(self) -> _CurveAtOrders:
-        """Returns the Renyi curve of all events at a few orders near the best orders of deltas from 1e-4 to 0.3.
+        """Returns the Renyi curve of all events at a few orders, from the best order of delta = 0.3 upwards.
+
+        They reach beyond the best order of delta = 1e-4.
 
         Gap selections are priced by their joint law. The computation takes about a second.
         """

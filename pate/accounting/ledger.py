@@ -89,9 +89,10 @@ class Ledger:
         accountant: makes the empty accountant that computes all totals. None takes the accountant of the file, and for
             a new file `AutoAccountant`, which is also the default for the calibration of noise.
         max_epsilon: the cap: the largest total epsilon, above which charges are refused. None takes the cap of the
-            file, if the file has a cap. A new file stores the cap. A smaller cap than that of the file holds for this
-            object only, and is a guarantee only if it was fixed before the first release. The first release also fits
-            where `accountant` or `AutoAccountant` computes for it an epsilon of at most the cap.
+            file, if the file has a cap. A new file stores the cap. A smaller cap than that of the file, or a cap for a
+            file without one, holds for this object only. Such a cap is a guarantee only if it was fixed before the
+            first release, and limited every charge. The first release also fits where `accountant` or `AutoAccountant`
+            computes for it an epsilon of at most the cap.
         filter: makes the privacy filter that enforces the cap, from (max_epsilon, target_delta), such as `RenyiFilter`.
             None takes the filter of the file. For a new file, None takes the filter that suits `accountant`, or
             `RenyiFilter`, which can price every event, where `accountant` is None too.
@@ -110,7 +111,8 @@ class Ledger:
             stores, which `guaranteed_epsilon` returns.
 
     Raises:
-        InvalidValue: the file has another adjacency, delta, accountant, filter or unit, or a smaller cap.
+        InvalidValue: the file has another adjacency, delta, accountant or unit, a smaller cap, or the same cap with
+            another filter.
         DamagedLedger: the file was changed, or is not a ledger.
 
     >>> from pate.aggregators import GaussianVotes
@@ -279,8 +281,8 @@ class Ledger:
 
         Two runs with the same seed, the same price and the same parts made the same release. So the parts of the second
         run are stored under their own keys, and cost nothing. If two different releases have one seed, the second one
-        is refused. Only in a ledger without a cap, and with `charge_note.may_share_noise`, is it charged instead; the
-        total is infinite from then on.
+        is refused. Only in a ledger without a cap is it charged instead, if `charge_note.may_share_noise` is True or
+        both are releases of one run; the total is infinite from then on.
 
         Args:
             key: the identifier of the release, or of the part: a text that names everything on which the content
@@ -573,10 +575,10 @@ class Ledger:
 
     @property
     def failures_left(self) -> float:
-        """The largest sum of the failure probabilities of all later charges.
+        """The limit on the sum of the failure probabilities of all later charges.
 
-        The sum is limited by the part of `target_delta` that earlier failure probabilities leave, and by the filter of
-        each cap. Before the first charge it is `target_delta`.
+        The sum must stay below the part of `target_delta` that earlier failure probabilities leave, and within what the
+        filter of each cap allows. Before the first charge the limit is `target_delta`.
         """
         self._index.refresh()
         if not self._index.entries:

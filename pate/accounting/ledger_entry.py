@@ -122,7 +122,8 @@ class ChargeNote:
     run_key: str = ""  # the beginning of all keys of one run, whose draws are numbered
     # the name of the seed of the noise; empty for noise that nothing can repeat
     seed_name: str = ""
-    # True charges the release although another release drew from the seed. No epsilon covers both releases then.
+    # In a ledger without a cap, True charges the release although another release drew from the seed. No epsilon covers
+    # both releases then.
     may_share_noise: bool = False
 
 
@@ -133,7 +134,7 @@ class AccountStatement:
     Attributes:
         num_charges: the number of charges.
         epsilon: `Ledger.epsilon`, the total of all charges.
-        spent_epsilon: `Ledger.spent_epsilon`, the smaller of that total and of the cap.
+        spent_epsilon: `Ledger.spent_epsilon`, the smaller of that total and of the cap that the file stores.
         unit: `Ledger.unit`, the unit of privacy of all prices.
         num_without_unit: `Ledger.num_without_unit`, the number of charges that name no unit.
         noise_is_shared: `Ledger.noise_is_shared`, whether two releases have the same noise.

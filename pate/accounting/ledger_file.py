@@ -71,8 +71,9 @@ class LedgerFile:
             cap, and has two filters where `max_epsilon` is smaller than the cap of the file.
 
     Raises:
-        InvalidValue: an existing file has another adjacency, delta, accountant or filter than the arguments, or a
-            smaller cap. Or a new file would name a filter that is none of `FILTERS`; nothing is written then.
+        InvalidValue: an existing file has another adjacency, delta or accountant than the arguments, a smaller cap, or
+            the same cap with another filter. Or a new file would name a filter that is none of `FILTERS`; nothing is
+            written then.
     """
 
     def __init__(
