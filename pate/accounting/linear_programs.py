@@ -20,7 +20,7 @@ from pate.array_types import BoolArray, FloatArray, IntArray
 
 # The penalty for a violated row (the M of the big-M method), and so the largest dual price of a row.
 _PENALTY = 20.0
-# A row may be violated by this amount without a penalty. Then the solver returns the smallest of many equally good
+# The limits of the rows are moved by this amount, at no cost. Then the solver returns the smallest of many equally good
 # prices.
 _TOLERANCE = 1e-7
 # A reduced cost, or the fall of a variable, counts as positive above this.
@@ -187,7 +187,8 @@ def row_prices(values_by_program_and_type: FloatArray, constraint_rows: FloatArr
     """
     num_programs, num_constraints, _ = constraint_rows.shape
     right_sides = np.full((num_programs, num_constraints + 1), _TOLERANCE)
-    # The mean of the first row, an equation, is to be the tolerance in place of 0, with the sign of its largest entry.
+    # The mean of the first row, an equation, is to be the tolerance in place of 0, with the sign of the entry whose
+    # absolute value is the largest.
     first_rows = constraint_rows[:, 0]
     right_sides[:, 0] *= np.sign(first_rows.max(axis=1) + first_rows.min(axis=1))
     right_sides[:, -1] = 1
@@ -201,7 +202,7 @@ def row_prices(values_by_program_and_type: FloatArray, constraint_rows: FloatArr
         dual_prices = simplex_state.prices()
         dual_prices_of_all[indices_of_unsolved_programs] = dual_prices[:, 0]
         tableau = simplex_state.tableau
-        # the reduced cost of each column: the rise of the objective as the column enters the basis
+        # the reduced cost of each column: the rise of the objective for each unit of the column
         reduced_costs = (tableau[:, :1] - dual_prices @ tableau[:, 1:])[:, 0]
         entering_columns = reduced_costs.argmax(axis=1)
         still_rises = reduced_costs.max(axis=1) > _SMALLEST_POSITIVE
@@ -226,7 +227,8 @@ def _initial_state(
         right_sides: the right sides of the equations, `[B, R + 1]`.
     """
     num_programs, num_constraints, num_types = constraint_rows.shape
-    # The first slack columns take the excess of a row above its limit, at a penalty; the others what is below it.
+    # The first slack columns take the excess of a row above its limit, at a penalty. The others take what is below it,
+    # without a penalty except for the first row.
     excess_columns = slice(num_constraints)
     shortfall_columns = slice(num_constraints, 2 * num_constraints)
     type_columns = slice(2 * num_constraints, None)

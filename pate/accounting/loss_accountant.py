@@ -85,15 +85,15 @@ class LossAccountant(AccountantBesideRenyi):
 
         Args:
             target_epsilon: the epsilon, >= 0.
-            renyi_delta: a delta that is known to hold, without failure probabilities: the smaller one of both Renyi
-                bounds.
+            renyi_delta: the smaller one of both Renyi bounds on the total delta, less the failure probabilities, > 0. A
+                result above this number is of no use.
         """
 
     def get_epsilon(self, target_delta: float) -> float:
         """Returns the smallest of the class's three bounds on epsilon: one by privacy losses, two by Renyi divergences.
 
-        Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more, also with
-        sessions priced by their hits.
+        Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more, even if
+        sessions are priced by their hits, which cannot overrun.
         """
         epsilon_by_hits = math.inf
         if self._renyi_pricing_hits is not None:
@@ -119,8 +119,8 @@ class LossAccountant(AccountantBesideRenyi):
             else self._renyi_pricing_hits.get_delta(target_epsilon)
         )
         renyi_delta = min(delta_by_hits, self._rdp.get_delta(target_epsilon))
-        # No bound is below the failure probabilities. And the losses leave out events without protection, whose
-        # divergence is infinite at every order.
+        # The bound by losses is not below the failure probabilities. And the losses leave out events without
+        # protection, whose divergence is infinite at every order.
         if renyi_delta <= self.failure_prob or np.isinf(self._rdp.rdp).all():
             return renyi_delta
         delta_by_losses = self._delta(target_epsilon, renyi_delta=renyi_delta - self.failure_prob)

@@ -1,8 +1,8 @@
 """The distribution of the privacy loss of several releases, on a grid of losses, by Google's dp-accounting.
 
-Each release is replaced by a pair of distributions. The profile of the pair is that of the release at the points of
-the grid, and linear in e^epsilon between the points (Doroshenko et al. 2022, connect the dots). The distributions of
-the losses of all pairs are convolved (docs/proofs/pld.md).
+Each release is replaced by a pair of distributions, or by one pair for each order of the neighbors. The profile of the
+pair is a bound on that of the release at points of the grid, and linear in e^epsilon between these points (Doroshenko
+et al. 2022, connect the dots). The distributions of the losses of all pairs are convolved (docs/proofs/pld.md).
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 SMALLEST_EPSILON = 1e-9
 LARGEST_EPSILON = 300.0
-"""A grid is made if the largest epsilon of all releases lies between both."""
-# The grid of all releases ends at the epsilon of the first delta, and the grid of one release at that of the second.
+"""A grid is made if the largest loss of all releases together lies between both."""
+# The largest loss of all releases together is their epsilon at the first delta. The grid of one release ends at its
+# epsilon at the second delta, or at the largest loss of all releases if that is smaller.
 _NEGLIGIBLE = 1e-13
 _NEGLIGIBLE_LEAF = 1e-15
 # This is added to every profile: more than rounding takes away.
@@ -32,8 +33,8 @@ _ROUNDING = 1e-13
 # The smallest and the largest number of points on either side of 0 of the grid of all releases.
 _SMALLEST_NUM_POINTS = 2.0**10
 _LARGEST_NUM_POINTS = 2.0**17
-# The numbers of points on either side of 0 of the grid of one release: aimed at for the release with the smallest
-# losses, and the largest.
+# The number of points on either side of 0 of the grid of one release: the number that is aimed at for the release with
+# the smallest losses, and the largest number for any release.
 _FEWEST_POINTS_OF_RELEASE = 2**8
 _MOST_POINTS_OF_RELEASE = 2**10
 
@@ -92,8 +93,8 @@ class LossDistribution:
     def epsilon(self, target_delta: float) -> float:
         """Returns an upper bound on the epsilon of all releases at `target_delta`; infinity where none is known.
 
-        The bound covers losses beyond the grid and rounding errors. It is unknown where no grid can hold the losses, or
-        where `target_delta` is below the rounding errors.
+        The bound covers losses beyond the grid and rounding errors. It is unknown where no grid can hold the losses,
+        where there is no release, or where `target_delta` is not above the rounding errors.
         """
         if self._composed_pld is None or target_delta <= self.fourier_rounding_delta:
             return math.inf
@@ -102,9 +103,10 @@ class LossDistribution:
         )
 
     def delta(self, target_epsilon: float) -> float:
-        """Returns an upper bound on the delta of all releases at `target_epsilon`; 1 where no grid can hold them.
+        """Returns an upper bound on the delta of all releases at `target_epsilon`.
 
-        The bound covers losses beyond the grid and rounding errors.
+        The bound covers losses beyond the grid and rounding errors. It is 1 where no grid can hold the losses, or
+        where there is no release.
         """
         if self._composed_pld is None:
             return 1.0
@@ -122,7 +124,7 @@ def _discretized(event: LeafEvent, spacing: float, largest_loss: float) -> Priva
     Args:
         event: the price of the release.
         spacing: the distance between two losses of the grid.
-        largest_loss: the largest loss of the grid.
+        largest_loss: the loss that the grid reaches, or exceeds by a few points.
     """
     # dp-accounting is optional, and takes seconds to load.
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots as connect_dots

@@ -7,7 +7,7 @@ the pair (X, Y) at some epsilon (the hockey-stick divergence). Then the delta of
 
     H(M_a + D || M_a)   and   H(M_(n-a) - D || M_(n-a)).
 
-The profile of the release is at most the maximum, over a, of the largest convex function below this bound
+The profile of the release is at most the maximum, over a, of the largest convex function of e^epsilon below this bound
 (docs/proofs/gap_selection.md, docs/proofs/pld.md).
 """
 
@@ -30,7 +30,8 @@ _LARGEST_POINT = 1e100
 # The error of a point in standard deviations. It changes a profile by its square, which is below the last digit.
 _LOCATION_ERROR = 1e-8
 _LARGEST_NUM_HALVINGS = 70
-# The range of the falling maximum of `opposite_maxima`, and the number of cells into which it is cut.
+# The range of the falling maximum of `opposite_maxima`, whose lower end also moves down by the shift, and the number of
+# cells into which it is cut.
 _LOWEST = -12.0
 _HIGHEST = 9.5
 _NUM_CELLS = 600
@@ -74,7 +75,7 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) ->
     `OpposedMaximaEvent` a third bound holds: both maxima move by D / 2, in opposite directions.
 
     Args:
-        event: the price of the release.
+        event: the price of the release, with two or more candidates and noise.
         epsilons: rising epsilons, positive or negative, `[num_epsilons]`.
     """
     n = event.num_candidates
@@ -123,8 +124,8 @@ def moved_maximum(num_normals: int, shift_of_maximum: float, epsilons: FloatArra
         shift_of_maximum: the distance by which M is moved, positive or negative.
         epsilons: the epsilons, positive or negative, `[num_epsilons]`.
     """
-    # The noise is x = t, or x = -t where M is lowered, so that the loss rises in t. The delta is that of the set beyond
-    # the t at which the loss is epsilon.
+    # The value of the maximum is x = t, or x = -t where M is lowered, so that the loss rises in t. The delta is that of
+    # the set beyond the t at which the loss is epsilon.
     sign = math.copysign(1.0, shift_of_maximum)
     shift_size = abs(shift_of_maximum)
 
@@ -212,7 +213,7 @@ def _points_at_losses(
     Args:
         loss_at: the rising function, from points to losses.
         losses: the losses, `[num_losses]`.
-        shift_of_maximum: the shift of the maximum, from which the range of the search follows.
+        shift_of_maximum: the absolute value of the shift, > 0, from which the range of the search follows.
     """
     farthest_loss = float(np.abs(losses).max()) + shift_of_maximum * shift_of_maximum
     farthest = min(farthest_loss / shift_of_maximum + shift_of_maximum + _FARTHEST, _LARGEST_POINT)

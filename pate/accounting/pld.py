@@ -29,16 +29,16 @@ class PldAccountant(LossAccountant):
 
     Formal guarantees, for the adjacency that the events were made for:
         * Every event is replaced by a pair of distributions that dominates it in both directions; a sampled Gaussian
-          under `ADD_REMOVE` is replaced by one pair for each direction. The profile of the pair is exact on a grid of
-          losses and linear in e^epsilon between its points, so it errs upwards.
+          under `ADD_REMOVE` is replaced by one pair for each direction. The profile of the pair is a bound on that of
+          the event on a grid of losses, and linear in e^epsilon between its points, so it errs upwards.
         * A total is never above that of `RdpAccountant`. The Renyi bound is the smaller one for many bounded-range or
           one-bit releases, because their worst pair differs from one epsilon to the next. The loss distributions give
           the smaller bound for Gaussians, pure DP and the Gaussian noisy maximum.
 
     Edge cases: epsilons above 300 or below 1e-9 are those of `RdpAccountant`. So are epsilons at tiny deltas, which the
-    rounding of the Fourier transform could exceed: below about 2e-9 for 600 releases. Every distinct event takes about
-    0.1 s; all Gaussians count as one event, and so do all zCDP releases. Source: Zhu, Dong & Wang 2022; Doroshenko et
-    al. 2022 (connect the dots); docs/proofs/pld.md.
+    rounding of the Fourier transform could exceed: for 600 equal releases below 2e-9 or less. Every distinct event
+    takes about 0.1 s; all Gaussians count as one event, and so do all zCDP releases. Source: Zhu, Dong & Wang 2022;
+    Doroshenko et al. 2022 (connect the dots); docs/proofs/pld.md.
 
     >>> from pate.accounting import GaussianEvent, PureDpEvent
     >>> accountant = PldAccountant().compose(GaussianEvent(10.0), 20).compose(PureDpEvent(0.5))

@@ -66,8 +66,8 @@ def profiles_both_ways(event: LeafEvent, epsilons: FloatArray) -> list[FloatArra
 def _profile(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
     """Returns the privacy profile of an event, `[num_epsilons]`, before the limits of every profile are applied.
 
-    The limits are 1 above, and max(0, 1 - e^epsilon) below. The profile is a closed form where the class of the event
-    has one, and else follows from the Renyi curve.
+    The limits are 1 above, and max(0, 1 - e^epsilon) below. Where the class of the event has no profile of its own,
+    the result follows from the Renyi curve.
     """
     # scipy loads slowly. Our own `expit` may differ in the last digit from the totals that ledgers have kept.
     from scipy.special import expit

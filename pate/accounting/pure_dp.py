@@ -28,16 +28,17 @@ from pate.validation import require_count, require_non_negative, require_probabi
 # The largest numbers of releases, and of distinct epsilons, whose optimal composition is computed.
 _LARGEST_NUM_RELEASES = 1_000_000
 _LARGEST_NUM_EPSILONS = 64
-# The number of points of the grid of losses.
+# The grid of losses has at least so many points.
 _NUM_GRID_POINTS = 4096
-# The grid reaches so many standard deviations of the loss. By Hoeffding's inequality the loss lies beyond with a
-# probability of at most exp(-72).
+# The grid reaches so many times sqrt(n) epsilon beyond the mean loss of n releases, whose standard deviation is at most
+# sqrt(n) epsilon. By Hoeffding's inequality the loss lies beyond either end with a probability of at most exp(-72).
 _REACH_IN_DEVIATIONS = 12.0
 # The relative rounding error of terms that cancel in a logarithm.
 _TERM_ROUNDING = 2.0**-50
 # A smaller mass may be denormal, and has lost digits.
 _SMALLEST_MASS = 1e-290
-# The relative rounding error of masses, whose logarithms are differences of large numbers, and of their sums.
+# The relative rounding error of masses, whose logarithms are differences of large numbers, and of their sums. It grows
+# with the number of releases.
 _ROUNDING = 1e-12
 
 
@@ -81,7 +82,7 @@ class PureDpAccountant(AccountantBesideRenyi):
         return self
 
     def get_epsilon(self, target_delta: float) -> float:
-        """Returns the epsilon at `target_delta` of the optimal composition of all events.
+        """Returns the epsilon at `target_delta` of all events: the smallest of the bounds that the class names.
 
         Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more.
         """
@@ -95,7 +96,7 @@ class PureDpAccountant(AccountantBesideRenyi):
         )
 
     def get_delta(self, target_epsilon: float) -> float:
-        """Returns the delta at `target_epsilon` of the optimal composition of all events, failures included."""
+        """Returns the delta at `target_epsilon` of all events, by the bounds of the class, failures included."""
         require_non_negative("target_epsilon", target_epsilon)
         has_no_delta = self._sum_of_epsilons() <= target_epsilon
         delta_bound = 0.0 if has_no_delta else self._rdp.get_delta(target_epsilon)
@@ -118,9 +119,10 @@ class PureDpAccountant(AccountantBesideRenyi):
         return float(total_epsilon * rounding_up_factor)
 
     def _has_tails(self) -> bool:
-        """Returns True if the optimal composition can be computed.
+        """Returns True if the optimal composition is computed.
 
-        There must be 1 to a million releases, with at most 64 distinct epsilons, whose sum is finite.
+        There must be 1 to a million releases, with at most 64 distinct epsilons, and the sum of the epsilons of all
+        releases must be finite.
         """
         num_releases = sum(self._count_of_epsilon.values())
         has_few_epsilons = len(self._count_of_epsilon) <= _LARGEST_NUM_EPSILONS
@@ -259,8 +261,11 @@ def _log_tails_of_product(counted_epsilons: tuple[tuple[float, int], ...]) -> _L
     if len(counted_epsilons) == 1:
         [(epsilon_of_release, num_releases)] = counted_epsilons
         return _log_tails(epsilon_of_release, num_releases=num_releases)
-    variance = math.fsum(num_releases * epsilon**2 for epsilon, num_releases in counted_epsilons)
-    grid_spacing = 2 * _REACH_IN_DEVIATIONS * math.sqrt(variance) / _NUM_GRID_POINTS
+    # an upper bound on the variance of the summed loss
+    variance_bound = math.fsum(
+        num_releases * epsilon**2 for epsilon, num_releases in counted_epsilons
+    )
+    grid_spacing = 2 * _REACH_IN_DEVIATIONS * math.sqrt(variance_bound) / _NUM_GRID_POINTS
     first_multiple = 0
     infinite_loss_prob = 0.0
     masses = np.ones(1)

@@ -16,7 +16,7 @@ from pate.validation import InvalidValue
 def pure_epsilon(event: LeafEvent) -> float:
     """Returns the smallest epsilon for which a release with this price is known to be epsilon-DP; it may be infinite.
 
-    Raises `InvalidValue` for an event that is not pure DP, such as a Gaussian.
+    Raises `InvalidValue` for an event that is not known to be pure DP, such as a Gaussian or a tuned release.
     """
     match event:
         case events.NoOpEvent():

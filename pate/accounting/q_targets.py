@@ -191,7 +191,8 @@ def exact_hit_prob(
         epsilon: the epsilon of the call, > 0.
 
     Raises:
-        InvalidValue: two probabilities of one outcome differ by more than a factor e^epsilon.
+        InvalidValue: the two probabilities of an outcome differ by more than a factor e^epsilon. Or the arguments
+            differ in shape, or a law is no distribution.
     """
     both_laws = np.stack(
         [
@@ -263,7 +264,8 @@ def _checked_distributions(
         num_axes: the number of axes that the array must have; None allows any number.
 
     Raises:
-        InvalidValue: a distribution does not sum to 1, or the array has another number of axes.
+        InvalidValue: a probability is negative, a distribution does not sum to 1 or has no outcomes, or the array has
+            another number of axes.
     """
     checked_array: FloatArray = require_array(argument_name, probabilities).astype(np.float64)
     require(

@@ -1,13 +1,13 @@
 """The Renyi accountant: it adds Renyi curves, and converts the sum once, at the best order.
 
-The Renyi curve of an event is D_a, the Renyi divergence of order a between the outputs of any two neighbors, as a
-function of the order a > 1. Curves of releases add up, also where each release was chosen after seeing the releases
+The Renyi curve of an event is D_a, a bound on the Renyi divergence of order a between the outputs of two neighbors, as
+a function of the order a > 1. Curves of releases add up, also where each release was chosen after seeing the releases
 before (Mironov 2017, Proposition 1). At every order the sum R(a) gives an epsilon (Canonne, Kamath & Steinke 2020):
 
     epsilon = R(a) + log(1 - 1/a) - (log delta + log a) / (a - 1).
 
-So each grid of orders gives a valid bound, and a finer grid a smaller one (docs/proofs/composition.md,
-docs/proofs/conversion.md).
+So each grid of orders gives a valid bound, and a grid with more orders one that is no larger
+(docs/proofs/composition.md, docs/proofs/conversion.md).
 """
 
 import copy
@@ -32,7 +32,7 @@ from pate.array_types import FloatArray
 from pate.validation import InvalidValue, require, require_count, require_each
 
 DEFAULT_ORDERS: FloatArray = 1 + np.geomspace(1e-3, 1e6, 461)
-"""461 orders a from 1.001 to a million; each a - 1 is 4.6% above that of the order before."""
+"""461 orders a, with a - 1 from 0.001 to a million; each a - 1 is 4.6% above that of the order before."""
 
 # The search is repeated near the best order on a grid with so many steps for each step of the default grid.
 _REFINEMENT = 24
@@ -139,7 +139,7 @@ class RdpAccountant(Accountant):
     ) -> _BestOrder:
         """Returns the smallest epsilon or delta over all orders, and its order.
 
-        Before the first event these are 0 and the last order.
+        Where there is no event but a `NoOpEvent`, these are 0 and the last order.
 
         Args:
             to_epsilons_or_deltas: a function from orders and Renyi divergences, both `[num_orders]`, to the epsilon or

@@ -1,4 +1,4 @@
-"""Renyi curves of single events: the largest Renyi divergence D_a between neighbors, for each order a > 1.
+"""Renyi curves of single events: a bound on the Renyi divergence D_a between neighbors, for each order a > 1.
 
 For distributions P and Q with the moment E_Q[(P/Q)^a] = e^m, the divergence is D_a(P || Q) = m / (a - 1). The functions
 here compute the moment of the worst pair of neighbors by a closed form or a numerical integral. Each function takes

@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from pate.validation import require, require_count
 
-# With so many digits every float is exact in decimals, so that quantizing is the only rounding.
+# With so many digits any float has room for 390 decimals, so that quantizing is the only rounding.
 _EXACT = Context(prec=700)
 _THREE_DIGITS_UP = Context(prec=3, rounding=ROUND_CEILING)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from pate.validation import InvalidValue, require, require_kind, require_positive
 
-# The largest expected number of runs, and the smallest gamma of a truncated negative binomial.
+# The largest expected number of runs that may be given, and the smallest gamma of a truncated negative binomial.
 _LARGEST_MEAN = 1e6
 _SMALLEST_GAMMA = 1e-9
 # An eta that is not 0 has at least this absolute value, because the closed forms cancel near 0.
@@ -34,7 +34,7 @@ class RunCount:
     @property
     @abstractmethod
     def mean(self) -> float:
-        """E[K], the expected number of runs, rounded up."""
+        """E[K], the expected number of runs, rounded up where it is computed."""
 
     @property
     @abstractmethod

@@ -26,11 +26,12 @@ _SUM_ERROR = 1e-6
 _ORDERS_AT_ONCE = 32
 # If the sum of an order needed more steps, its divergence is bounded by the closed forms alone.
 _LARGEST_NUM_STEPS = 1_000_000
-# A moment less 1 that is smaller than e^-200 is rounded up to e^-200.
+# Where a moment less 1 is smaller than e^-200, the error of its sum is relative to e^-200.
 _SMALLEST_LOG_MOMENT = -200.0
 # Eight units in the last place of a number near 1: the rounding error of a few operations.
 _ULP = 2.0**-49
-# The closed form has four digits where (order - 1) C^2 / 2 is so much above the log odds of being sampled.
+# The closed form has four digits or more where (order - 1) C^2 / 2 is so much above the absolute log odds of being
+# sampled.
 _FAR = 25.0
 # Above this s, asinh(e^s / 2) is s in double precision.
 _LARGEST_LOG_RIGHT_SIDE = 300.0
@@ -178,8 +179,8 @@ def _sum_plan(event: SampledGaussianEvent, orders: FloatArray) -> _SumPlan:
     """Returns the plan for the integral over x of E(x) = phi(x) w(x)^a v(x)^(1 - a) as a sum, for each order a.
 
     Here w and v are the densities of the release on the two worst neighbors, divided by phi. C is the largest norm of a
-    contribution divided by the noise std. The steps are so small that the error of the sum is at most `_SUM_ERROR`
-    times the smallest possible divergence.
+    contribution divided by the noise std. The steps are so small that the error of the sum is at most about
+    `_SUM_ERROR` times the divergence.
 
     E is analytic. In the strip |Im x| <= y,
 
@@ -192,7 +193,7 @@ def _sum_plan(event: SampledGaussianEvent, orders: FloatArray) -> _SumPlan:
     """
     q = event.sampling_prob
     shift = event.shift
-    # about the log of the moment - 1, which is a (a - 1) q^2 C^2 / 2 where it is small
+    # about the log of the moment - 1, which is at least a (a - 1) q^2 C^2 / 2 where it is small
     log_moment = np.log(orders * (orders - 1)) + 2 * np.log(q) + 2 * np.log(shift)
     log_inverse_error = np.log(4 * (1 + orders) / _SUM_ERROR) - np.clip(
         log_moment, _SMALLEST_LOG_MOMENT, 0.0

@@ -401,7 +401,7 @@ def _best_play(
     """Returns the epsilon of a session against the strongest adversary, and never more than `epsilon_by_accesses`.
 
     The epsilon is found by bisection over `best_play_delta`. Returns `epsilon_by_accesses` where the computation would
-    take too long.
+    take too long, or where the epsilon of an access is above 30.
 
     Args:
         access_epsilon: an epsilon of one access to the private data that covers every call.

@@ -47,14 +47,14 @@ def session_rdp(session_event: SessionEvent, orders: FloatArray) -> FloatArray:
         if math.isinf(session_event.num_calls):
             return np.asarray(log_moment_by_hits / (orders - 1))
         call_cost_per_hit_cost = np.where(hits_limit_price, call_costs / hit_costs, 0.0)
-        # The derivative of the log moment in the hit cost vanishes at 1 - weight_of_calls.
-        weight_of_calls = (
+        # The derivative of the log moment in u' vanishes at u' = 1 - weight_of_hits.
+        weight_of_hits = (
             session_event.target_hits
             * (1 - (1 - limiting_hit_costs) * call_cost_per_hit_cost)
             / (call_cost_per_hit_cost * (session_event.num_calls - session_event.target_hits))
         )
         best_hit_costs = np.clip(
-            np.nan_to_num(1 - weight_of_calls, nan=0.0), 0.0, limiting_hit_costs
+            np.nan_to_num(1 - weight_of_hits, nan=0.0), 0.0, limiting_hit_costs
         )
         log_moment_of_calls = session_event.num_calls * np.log1p(
             (limiting_hit_costs - best_hit_costs) * call_cost_per_hit_cost
@@ -142,7 +142,7 @@ def _bounded_range_hit_cost(loss_range: float, orders: FloatArray) -> FloatArray
     """Returns a bound on the cost `hit_cost` of calls with a bounded range in the boundary wrapper, `[num_orders]`.
 
     With g = e^epsilon it is the larger of two costs: 2 - 2 g^(a-1) (a - (a-1) g), where one outcome is nearly certain,
-    and the cost where no outcome has a probability above 1/2 (`_tie_cost`).
+    and the cost where no outcome has a probability of 1/2 or more on both neighbors (`_tie_cost`).
 
     Args:
         loss_range: the range of one call before it is wrapped.
@@ -166,8 +166,8 @@ def _pure_dp_hit_cost(epsilon: float, orders: FloatArray) -> FloatArray:
     """Returns a bound on the hit cost (`hit_cost`) of epsilon-DP calls in the boundary wrapper, `[num_orders]`.
 
     The cost is max(rise, fall, tie) of docs/proofs/hits.md, with b = e^-epsilon / 2 and w(x, y) = x^a y^(1-a). What
-    rises or falls between neighbors is the probability of all outcomes but the likeliest. The cost is infinite at
-    orders for which the proof does not hold.
+    rises or falls between neighbors is the probability of all outcomes but the likeliest. The bound is infinite at
+    orders for which the proof does not hold, and where it would be 1 or more.
 
     Args:
         epsilon: the epsilon of one call before it is wrapped.
@@ -202,11 +202,12 @@ def _tie_cost(
 ) -> FloatArray:
     """Returns the number `tie` of docs/proofs/hits.md, `[num_orders]`.
 
-    It is the hit cost of wrapped calls in which no outcome has a probability above 1/2 under both P and Q.
+    It bounds the hit cost of wrapped calls in which no outcome has a probability of 1/2 or more under both P and Q.
 
     Args:
         excess_moment: the largest moment E_Q[(P/Q)^a] of the call before it is wrapped, less 1, `[num_orders]`.
-        smallest_rest_prob: the number b of that proof, the least probability of all outcomes but the likeliest.
+        smallest_rest_prob: the number b of that proof: in such calls all outcomes but the likeliest have at least this
+            probability together.
         orders: a > 1, `[num_orders]`.
     """
     corner_costs = _largest_corner(

@@ -1,4 +1,7 @@
-"""Special functions under SciPy's names; some work without `scipy.special`, which loads as slowly as a price takes."""
+"""Special functions, most of them named as in SciPy.
+
+Some work without `scipy.special`, which loads as slowly as a price takes.
+"""
 
 import math
 from collections.abc import Callable
@@ -10,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from pate.array_types import FloatArray
 
-# Below this x, four terms of the asymptotic series of log Phi(x) have all digits.
+# Below this x, four terms of the asymptotic series of log Phi(x) have 15 digits.
 _SERIES_BELOW = -35.0
 # From this x on, the continued fraction of erfcx with so many terms has all digits.
 _FRACTION_FROM = 2.5
@@ -86,7 +89,7 @@ def erfcx_without_scipy(x: ArrayLike) -> Any:
 
     The relative error is at most 2^-49 for x >= -3.6.
     """
-    # numpy's loop over a single number would take ten times as long as the number itself.
+    # numpy's loop around the computation of one number would take ten times as long as the computation.
     return _erfcx_of_number(float(x)) if isinstance(x, float) else _erfcx_of_numbers(x)
 
 

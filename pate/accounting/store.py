@@ -1,11 +1,14 @@
 """The store of a ledger: an SQLite file of charges, each with the bytes of the charged release.
 
+The bytes of a large release lie in a separate file, which is written before the charge.
+
 A charge and its release are written in one transaction, so a crash leaves both or neither. A release that was not
 committed was never shown. The next attempt draws fresh noise, so the seed of the noise need not be stored
 (docs/proofs/store.md).
 
 Each line of the file has a digest of its columns and of the digest of the line before. The table `head` has the number
-of lines and the last digest. So an edited, shortened or exchanged file is detected when the file is read next.
+of lines and the last digest. So a line that was edited, cut out or added is detected when the file is read next, unless
+somebody computed the digests anew. A `Store` that is open also detects that its file was exchanged.
 
 The store relies on four choices, each of which is tested:
 
@@ -214,7 +217,7 @@ class Store:
                 content depends.
             content: the bytes of the release, or of the part.
             line_under_lock: returns the text of the new line. The function is called while the file is locked and all
-                lines are read. If it raises an error, because the charge is not allowed, nothing is written.
+                lines are read. If it raises an error, because the charge is not allowed, no line is written.
         """
         content_digest = hashlib.sha256(content).hexdigest()
         lies_outside = self.path is not None and len(content) >= LARGEST_INSIDE

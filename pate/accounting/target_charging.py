@@ -3,8 +3,9 @@
 A call runs an epsilon-DP algorithm on the private data and returns an outcome. A *hit* is a call whose outcome lies in
 a given set, the target. A call can be seen as first deciding whether to *access* the private data at all. The set is a
 q-target if an access gives a hit with probability at least q (`q_targets`). So there are at most about 1 / q accesses
-for each hit. A session ends after a fixed number of hits, however many calls that takes. Its price depends on that
-number only, so it is known before the first call (`session_price`; Cohen & Lyu 2023; docs/proofs/target_charging.md).
+for each hit. A session ends after a fixed number of hits, however many calls that takes. Its price depends on the
+number of hits and not on that of calls, so it is known before the first call (`session_price`; Cohen & Lyu 2023;
+docs/proofs/target_charging.md).
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ def total_epsilon(
             of the accountant whose bounds hold for every order, or else `RdpAccountant`.
 
     Raises:
-        InvalidValue: the failure probabilities of the events sum to `target_delta` or more.
+        InvalidValue: the failure probabilities of the events sum to `target_delta` or more, or the accountant cannot
+            price an event.
 
     >>> from pate.accounting import BoundedRangeEvent, PureDpEvent, SelfComposedEvent
     >>> pure, ranges = SelfComposedEvent(PureDpEvent(0.1), 60), SelfComposedEvent(BoundedRangeEvent(0.2), 60)

@@ -71,10 +71,10 @@ def gaussian_trade_off(mu: float, *, alpha: float) -> float:
 
 
 def trade_off_lower_bound(delta_at: DeltaAt, *, alpha: float, largest_epsilon: float) -> float:
-    """Returns the largest value at alpha of all lines below a trade-off curve f, rounded down and at least 0.
+    """Returns the largest value at alpha, rounded down and at least 0, that is found among lines below a curve f.
 
-    Each epsilon >= 0 gives two lines: f(alpha) >= 1 - delta - e^epsilon alpha, and
-    f(alpha) >= e^-epsilon (1 - delta - alpha).
+    Each epsilon >= 0 gives two lines below the trade-off curve: f(alpha) >= 1 - delta - e^epsilon alpha, and
+    f(alpha) >= e^-epsilon (1 - delta - alpha). A golden-section search goes through the epsilons.
 
     Args:
         delta_at: the delta at each epsilon.
@@ -130,7 +130,7 @@ class DeltaFreeBounds:
         mu: a mu for which the releases are mu-GDP, composed of the mu of each release.
         rho: a rho for which the releases are rho-zCDP at all orders.
         epsilon: an epsilon for which the releases are epsilon-DP, with delta = 0.
-        is_exact: whether no smaller mu holds, as all releases are Gaussian.
+        is_exact: whether no smaller mu holds, up to rounding, as all releases are Gaussian.
     """
 
     mu: float
@@ -215,8 +215,8 @@ def least_mu(
 def _golden_section_max(function: Callable[[float], float], *, largest_x: float) -> float:
     """Returns the largest value of a function between 0 and `largest_x` that a golden-section search finds.
 
-    The search is exact for a function with one local maximum. For another function the result may be too
-    small, which is the safe side for all callers.
+    For a function with one local maximum the search finds the place of the maximum up to 10^-6 of the interval. For
+    another function the result may be far too small. A result that is too small is on the safe side for all callers.
     """
     smallest_x = 0.0
     largest_value = max(function(smallest_x), function(largest_x))
@@ -308,7 +308,7 @@ def _mu_of_pure_dp(epsilon: float) -> float:
 
     Epsilon with delta = 0 gives two lines below the trade-off curve, which cross at alpha. The Gaussian curve must not
     lie above that point. For an epsilon below 1e-4 the formula loses its digits, and the slightly larger
-    sqrt(pi / 2) epsilon is returned.
+    sqrt(pi / 2) epsilon is returned. For an epsilon of 700 or more the result is infinity.
     """
     if epsilon < _TINY_EPSILON:
         slope_of_mu_at_zero = math.sqrt(math.pi / 2)
@@ -349,8 +349,8 @@ def _hull_lines(
 ) -> _Lines:
     """Returns lines below a trade-off curve, those of 256 epsilons, without lines that the others make superfluous.
 
-    A line is superfluous if it is nowhere above all others. Where a release is epsilon-DP, the line with that epsilon
-    and delta = 0 is one of them. `least_mu` explains the arguments.
+    A line is superfluous if it is nowhere above all others. Where a release is epsilon-DP for an epsilon below 700, the
+    line with that epsilon and delta = 0 is one of the lines. `least_mu` explains the arguments.
     """
     epsilons_of_lines = np.linspace(
         0.0, min(largest_epsilon, delta_free_bounds.epsilon), _NUM_LINES
@@ -405,8 +405,8 @@ def _mus_by_rho(alphas: FloatArray, rho: float) -> FloatArray:
     """Returns, for each alpha, a mu whose Gaussian trade-off curve is below that of every rho-zCDP release up to alpha.
 
     The power p of a test of a rho-zCDP release is at most exp(-(sqrt(log 1/alpha) - sqrt(rho))^2) while log 1/alpha is
-    above rho. The difference Phi^-1(1 - alpha) - Phi^-1(1 - p) falls with alpha. Entries are infinite where log 1/alpha
-    is at most rho.
+    above rho. The difference Phi^-1(1 - alpha) - Phi^-1(1 - p) is larger for a larger alpha. Entries are infinite where
+    log 1/alpha is at most rho.
     """
     root_gaps = np.sqrt(-np.log(alphas)) - math.sqrt(rho)
     is_power_bounded = root_gaps > 0

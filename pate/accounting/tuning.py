@@ -272,7 +272,10 @@ class TuningAccountant(AccountantBesideRenyi):
         return high_epsilon
 
     def get_delta(self, target_epsilon: float) -> float:
-        """Returns the smaller delta, at `target_epsilon`, of the privacy profile and of the Renyi curve."""
+        """Returns the smaller delta, at `target_epsilon`, of the privacy profile and of the Renyi curve.
+
+        Failure probabilities are included.
+        """
         renyi_delta = self._rdp.get_delta(target_epsilon)
         if self._bounds is None:
             return renyi_delta

@@ -1,4 +1,4 @@
-"""The price of releasing only the winner of noisy counts, where one or two counts differ by 1 between neighbors.
+"""The price of releasing only the winner of noisy counts, of which one or two differ by at most 1 between neighbors.
 
 The winner is the index of the largest count after Gaussian noise. Divide all counts by the noise std. Then the noise is
 N(0, 1), and a count differs by at most mean_shift = 1 / noise_multiplier. Suppose that the release also reveals the
@@ -19,7 +19,7 @@ plane of points (a, b) is covered by four regions. In each region a few discrete
                             a bound on the error of interpolation.
 
 The Renyi curve is log E_Q[(P/Q)^a] / (a - 1) at the worst of these pairs. Optimal composition takes the worst pair in
-each step from a tree of these pairs.
+each step from trees of these pairs.
 """
 
 from __future__ import annotations
@@ -51,20 +51,21 @@ from pate.array_types import FloatArray, IntArray
 
 SMALLEST_MULTIPLIER = 0.25
 LARGEST_MULTIPLIER = 1e7
-"""With less noise than the smallest multiplier, or more than the largest, the counts themselves are priced."""
+"""With no more noise than the smallest multiplier, or no less than the largest, the counts themselves are priced."""
 # The limits of the regions in the module docstring: the smallest a and b, and the largest a + b, of the region between.
 _SMALLEST_COUNT = -1.8
 _LARGEST_SUM = 2.8
-# A bit whose threshold is farther from the means than this is a function of a normal that is censored there.
+# A bit whose threshold is farther from P's mean than this is a function of a normal that is censored there.
 _FARTHEST_BIT = 2.4
 # How far P's mean is above the thresholds of the bits for which pairs are computed, in standard deviations.
 _POSITIVE_DISTANCES = np.append(np.arange(7) / 10, 0.6 + np.arange(1, 10) / 5)
 _MEANS_LESS_THRESHOLDS = np.append(-_POSITIVE_DISTANCES[:0:-1], _POSITIVE_DISTANCES)
 # The squares are chosen for this small shift, and serve all shifts.
 _SMALL_SHIFT = 1e-3
-# A square is divided while a corner of it costs more. No law's second moment over mean_shift^2 exceeds 1.2800.
+# A square is divided while a corner of it costs more. At the small shift no law's second moment over mean_shift^2
+# exceeds 1.2800.
 _LARGEST_COST = 1.3
-# The weight of large losses in the cost of a corner.
+# The weight of large positive losses in the cost of a corner.
 _SKEW = 0.1
 # The largest slope of a test curve over mean_shift: the test curve of the two counts themselves cuts off steeper pairs.
 _STEEPEST = 4.0
@@ -173,7 +174,7 @@ def _covering_squares() -> tuple[FloatArray, FloatArray]:
 
     The squares cover the region with a and b at least -1.8 and a + b at most 2.8 (`pairs_at_corners_of_squares`). A
     square is divided into four where the pair at one of its corners costs too much. That cost is about the second
-    moment of the pair's loss divided by mean_shift^2, with large losses weighted a little more.
+    moment of the pair's loss divided by mean_shift^2, with large positive losses weighted a little more.
     """
     num_columns = round((_LARGEST_SUM - 2 * _SMALLEST_COUNT) / _LARGEST_WIDTH)
     column_starts = _SMALLEST_COUNT + _LARGEST_WIDTH * np.arange(num_columns)
@@ -398,7 +399,7 @@ class WinnerPairs:
     """
 
     roots: tuple[Pair, ...]
-    variance: float  # the largest second moment of a pair without dominated pairs
+    variance: float  # the largest second moment, under Q, of P / Q - 1 of a leaf
     largest_loss: float  # the largest absolute loss of any pair
 
 

@@ -26,7 +26,7 @@ from pate.accounting.special import gauss_legendre, ndtr
 from pate.array_types import FloatArray
 
 Range = tuple[FloatArray, FloatArray]
-"""The smallest and the largest value of a coordinate within each square of points (a, b), `[num_squares]` each."""
+"""The smallest and the largest value of a coordinate in each of several sets of points (a, b), `[num_sets]` each."""
 
 # The mass of a normal beyond so many standard deviations is left out.
 _FARTHEST = 9.0
@@ -45,7 +45,7 @@ def moved_mass(z: FloatArray, mean_shift: float) -> FloatArray:
 
     The difference is computed as the integral of phi from z - mean_shift to z, so nothing cancels. The quadrature is
     for short shifts: its relative error is below 1e-14 up to a shift of 3, and its absolute error below 3e-14 up to
-    5.65. The accountant has no longer shifts.
+    5.66. The accountant has no longer shifts.
     """
     nodes, weights = gauss_legendre(_NODES_OF_SHIFT)
     shift_steps = mean_shift * (1 + nodes) / 2
@@ -70,8 +70,8 @@ def curve_points(
     shift_nodes, shift_weights = gauss_legendre(_NODES_OF_SHIFT)
     shift_steps = mean_shift * (1 + shift_nodes) / 2
     # P - Q is the integral over the path (a - s, b + s), 0 <= s <= mean_shift, of the derivatives
-    #   of P(A): phi(a) Phi(-b) + sqrt 2 phi(d) Phi(t);  of P(R): -phi(a) Phi(-b) + Phi(-a) phi(b).
-    # Along the path t stays, so the second term of P(A) has a closed form.
+    #   of P(A): phi(a) Phi(-b) + sqrt 2 phi(d) Phi(t);  of P(R): -phi(a) Phi(-b) + Phi(-a) phi(b),
+    # as a rises and b falls. Along the path t stays, so the second term of P(A) has a closed form.
     first_leaves = density(leads_of_first_count[:, None] - shift_steps) * ndtr(
         -leads_of_second_count[:, None] - shift_steps
     )
@@ -114,16 +114,16 @@ def curve_points(
 
 
 def bend_of_mass(a_range: Range, b_range: Range, d_range: Range, t_range: Range) -> FloatArray:
-    """Returns the bend of P(A): a bound on the sum of the absolute second derivatives in a and in b, `[num_squares]`.
+    """Returns the bend of P(A): a bound on the sum of the absolute second derivatives in a and in b, `[num_sets]`.
 
     `curve_points` explains a, b and P(A), the probability that the first count wins. The bound holds in each of several
-    squares of points (a, b).
+    sets of points (a, b), such as a square with the paths from it to the points after the change.
 
     Args:
-        a_range: the range of a within each square.
-        b_range: the range of b within each square.
-        d_range: the range of d = (a - b) / sqrt 2 within each square.
-        t_range: the range of t = (a + b) / sqrt 2 within each square.
+        a_range: the range of a within each set.
+        b_range: the range of b within each set.
+        d_range: the range of d = (a - b) / sqrt 2 within each set.
+        t_range: the range of t = (a + b) / sqrt 2 within each set.
     """
     # The second derivatives follow from the derivatives in the module docstring: phi'(a) Phi(-b), and for either
     # coordinate a term of at most |phi'(d) Phi(t)| / 2 + phi(d) phi(t) / 2.
@@ -139,9 +139,9 @@ def bend_of_mass(a_range: Range, b_range: Range, d_range: Range, t_range: Range)
 
 
 def bend_of_change(a_range: Range, b_range: Range, d_range: Range, t_range: Range) -> FloatArray:
-    """Returns the downward bend of the derivative of P(A) in the direction in which a falls and b rises.
+    """Returns the downward bend of the derivative of P(A) in the direction in which a rises and b falls.
 
-    The downward bend is a bound on how far the second derivatives in a and in b fall below 0, summed, `[num_squares]`.
+    The downward bend is a bound on how far the second derivatives in a and in b fall below 0, summed, `[num_sets]`.
     `bend_of_mass` explains P(A) and the arguments.
     """
     # The derivative is phi(a) Phi(-b) + sqrt 2 phi(d) Phi(t). Its second derivatives are phi''(a) Phi(-b) in a and
@@ -162,14 +162,14 @@ def bend_of_change(a_range: Range, b_range: Range, d_range: Range, t_range: Rang
 
 
 def bend_of_rest(a_range: Range, b_range: Range) -> FloatArray:
-    """Returns the downward bend of the derivative of P(R) in the direction in which a falls and b rises.
+    """Returns the downward bend of the derivative of P(R) in the direction in which a rises and b falls.
 
-    `bend_of_change` explains the downward bend, `[num_squares]`. R is the outcome that neither of the two differing
+    `bend_of_change` explains the downward bend, `[num_sets]`. R is the outcome that neither of the two differing
     counts wins (`curve_points`). The derivative is -phi(a) Phi(-b) + Phi(-a) phi(b).
 
     Args:
-        a_range: the range of a within each square.
-        b_range: the range of b within each square.
+        a_range: the range of a within each set.
+        b_range: the range of b within each set.
     """
     # The largest phi''(x) = (x^2 - 1) phi(x) is at +- sqrt 3.
     largest_maximum = 2 * density(np.sqrt([3.0]))

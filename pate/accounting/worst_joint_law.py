@@ -12,8 +12,8 @@ over all outcomes, for a convex f >= 0 with f(1) = 0. The divergence is linear i
 
 If both numbers are given, the largest divergence is a linear program over laws. Its constraints are that the gaps sum
 to at most T, and that the moves are limited. The plane of the two numbers is covered by rectangles, with such
-programs at their corners. The bound for a rectangle is the larger bound of both corners, plus a bound on the error of
-linear interpolation between them (docs/proofs/joint_law.md).
+programs at two corners, its smallest and its largest growth. The bound for a rectangle is at most the larger bound of
+both corners, plus a bound on the error of linear interpolation between them (docs/proofs/joint_law.md).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _ONE = 3
 _LIMIT_TERMS = slice(4, 7)
 _NUM_TERMS = 7
 # The indices of the values and of the six rows of each program (`LinearPrograms.term_weights`): the moved weights sum
-# to 1 again; the three limits of the types hold; the growth of refusals is at least that of the corner, and at most
-# that.
+# to 1 again; the three limits of the types hold; the growth of refusals is at least the smallest one of the corner, and
+# at most its largest one.
 _VALUES = 0
 _SUM = 1
 _LIMIT_ROWS = slice(2, 5)
@@ -66,7 +66,7 @@ _FAR_OUT = 8.0
 _NUM_HALVINGS = 10
 # A cover with more rectangles is not divided.
 _LARGEST_NUM_RECTANGLES = 300
-# A bound is close enough where it exceeds the value of a law by at most this factor.
+# A bound is close enough where it exceeds the largest optimum of a program by at most this factor.
 _CLOSE_BOUND = 1.01
 # The programs start with about so many types.
 _NUM_TYPES_AT_FIRST = 80
@@ -201,8 +201,8 @@ def largest_divergence(gap_types: GapTypes, divergence_function: Divergence) -> 
 
     With P and Q the joint laws of the selected gap and the test's result on both neighbors, the divergence is the sum
     of P f(Q / P) over all outcomes. All laws are covered by rectangles (`_GrowthRectangle`). A rectangle is divided
-    while its bound is more than 1% above the divergence that some law attains, at most ten times, and not once there
-    are more than 300 rectangles.
+    while its bound is more than 1% above the largest optimum of a program (`_CornerPrograms`), at most ten times, and
+    not once there are more than 300 rectangles.
 
     Args:
         gap_types: the types of the gaps that may be selected.

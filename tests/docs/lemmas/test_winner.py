@@ -173,7 +173,7 @@ def test_bends_are_bounded() -> None:
     root_of_2 = math.sqrt(2)
 
     def derivative_of_first_prob(first_mean: float, second_mean: float) -> float:
-        """Returns the derivative of the first count's probability to win, as it falls and the second rises."""
+        """Returns the derivative of the first count's probability to win, as it rises and the second falls."""
         change_against_rest = density(first_mean) * ndtr(-second_mean)
         change_against_second = density((first_mean - second_mean) / root_of_2) * ndtr(
             (first_mean + second_mean) / root_of_2
@@ -181,7 +181,7 @@ def test_bends_are_bounded() -> None:
         return float(change_against_rest + root_of_2 * change_against_second)
 
     def derivative_of_rest_prob(first_mean: float, second_mean: float) -> float:
-        """Returns the derivative of the probability that another count wins."""
+        """Returns the derivative of the others' probability to win, as the first count rises and the second falls."""
         return float(
             -density(first_mean) * ndtr(-second_mean) + ndtr(-first_mean) * density(second_mean)
         )
