@@ -169,9 +169,13 @@ def without_changed_row(features: Any) -> Any:
     return np.delete(features, CHANGED_ROW, axis=0)
 
 
-def read_cells(frame: Any) -> list[Any]:
-    """Returns all cells of the first column but the changed one, read as texts, as numbers and as days."""
-    cells = as_table(frame).column("cell")
+def read_cells(table: Any) -> list[Any]:
+    """Returns all cells of the first column but the changed one, read as texts, as numbers and as days.
+
+    Args:
+        table: a pyarrow table.
+    """
+    cells = table.column("cell")
     texts = np.array(as_texts(cells).to_pylist(), dtype=object)
     return [
         without_changed_row(readings) for readings in (texts, as_numbers(cells), as_dates(cells))
@@ -183,7 +187,7 @@ def arrays_are_equal(first: Any, second: Any) -> bool:
     return bool(np.array_equal(first, second, equal_nan=first.dtype != object))
 
 
-@cache  # three tests read the same DataFrames
+@cache  # two tests read the same DataFrames
 def frames_with_odd_cells(
     cell_kind: str, make_column: Callable[[list[Any]], Any]
 ) -> list[tuple[Any, Any]]:
@@ -198,6 +202,17 @@ def frames_with_odd_cells(
         with suppress(TypeError, ValueError, OverflowError, AttributeError):
             frames.append((odd_cell, make_frame(column=make_column(cells))))
     return frames
+
+
+@cache  # two tests read the same tables
+def tables_with_odd_cells(
+    cell_kind: str, make_column: Callable[[list[Any]], Any]
+) -> list[tuple[Any, Any]]:
+    """Returns pyarrow tables that differ in one cell, each together with that cell."""
+    return [
+        (odd_cell, as_table(frame))
+        for odd_cell, frame in frames_with_odd_cells(cell_kind=cell_kind, make_column=make_column)
+    ]
 
 
 def cells_with_other_features(features_by_odd_cell: dict[str, Any]) -> list[str]:
@@ -221,11 +236,11 @@ def test_texts_numbers_and_dates_of_other_cells_are_equal_in_each_form(
     They read as in a column of Python objects without an odd cell.
     """
     usual_cells = draw_cells(cell_kind=kind, num_rows=NUM_ROWS, seed=1)
-    expected = read_cells(make_frame(column=column_of_objects(usual_cells)))
+    expected = read_cells(as_table(make_frame(column=column_of_objects(usual_cells))))
     changing_cells = [
         repr(cell)
-        for cell, frame in frames_with_odd_cells(cell_kind=kind, make_column=make_column)
-        if not all(map(arrays_are_equal, read_cells(frame), expected))
+        for cell, table in tables_with_odd_cells(cell_kind=kind, make_column=make_column)
+        if not all(map(arrays_are_equal, read_cells(table), expected))
     ]
     assert not changing_cells
 
@@ -254,8 +269,8 @@ def test_a_private_cell_leaves_the_features_of_other_records(
     public_cells = draw_cells(cell_kind=kind, num_rows=NUM_ROWS, seed=0)
     schema = fit_schema(make_frame(column=make_public_column(public_cells)))
     features_by_odd_cell = {
-        repr(cell): without_changed_row(schema.encode(as_table(frame)).features)
-        for cell, frame in frames_with_odd_cells(cell_kind=kind, make_column=make_column)
+        repr(cell): without_changed_row(schema.encode(table).features)
+        for cell, table in tables_with_odd_cells(cell_kind=kind, make_column=make_column)
     }
     assert cells_with_other_features(features_by_odd_cell) == []
 

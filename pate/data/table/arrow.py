@@ -1,5 +1,6 @@
 """Helpers for pyarrow, which is optional and loads slowly."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from pate.array_types import BoolArray, IntArray
 from pate.extras import require_extra
 
 
+@cache  # each look for the package takes longer than a step on a short column
 def import_pyarrow() -> Any:
     """Returns the module pyarrow, with `pyarrow.compute` loaded; raises `MissingPackage` if it is not installed."""
     require_extra("tables and DataFrames", extra="table")
