@@ -256,7 +256,7 @@ class Aggregator(Parameters, ABC):
         )
 
     def check_run(self) -> None:
-        """Raises `InvalidValue` for field values that `pate-train` cannot use, before anything is charged."""
+        """Raises `InvalidValue` for field values that a run of a command or `fit` cannot use; charges nothing."""
 
     def require_source(self, vote_source: VoteSource) -> None:
         """Raises `InvalidValue` if the aggregator cannot summarize these votes, which are read; charges nothing."""

@@ -65,7 +65,7 @@ class Claim:
         """Returns the price of `count` releases as a claim, without points whose epsilon is infinite.
 
         Args:
-            event: the event of one release. A `Claim` is returned unchanged.
+            event: the event of one release. A `Claim`, which is about all `count` releases, is returned unchanged.
             accountant: computes a delta for each of `epsilons`, and an epsilon for each of `deltas`.
             orders: the orders at which Renyi divergences are claimed.
             epsilons: the epsilons at which deltas are claimed.

@@ -8,7 +8,7 @@ from pate.validation import require_count
 
 # The number of intervals of the log-likelihood ratio, unless the caller passes another.
 _NUM_CELLS = 1024
-# Outcomes in both tails whose probabilities sum to at most this number do not widen the intervals.
+# Outcomes in a tail whose probabilities sum to at most this number do not widen the intervals.
 _NEGLIGIBLE_PROB = 1e-20
 
 
@@ -19,7 +19,7 @@ def compose(
 
     Outcomes with nearly equal likelihood ratios are merged to one outcome. Merging is post-processing, so divergences
     of the merged distributions never exceed the true divergences, and a refutation by them is valid. Nothing is lost
-    if there are at most `num_cells` different ratios.
+    if no composition on the way has more than `num_cells` different ratios.
 
     Args:
         first: the distribution of one release on the first data set, `[n]`.
@@ -66,7 +66,8 @@ def merge_outcomes(
     """Merges outcomes with nearly equal likelihood ratios, and returns both distributions over the merged outcomes.
 
     Outcomes with equal ratios are merged. If more than `num_cells` ratios remain, outcomes are merged that lie in the
-    same of `num_cells` equally wide intervals of the log-ratio. Infinite ratios are never merged with finite ratios.
+    same of `num_cells` intervals of the log-ratio. The intervals are equally wide, except for the first and the last,
+    which have no outer end. Infinite ratios are never merged with finite ratios.
 
     Args:
         first_law: a distribution, `[n]`.

@@ -14,7 +14,7 @@ from pate.testing.verdict import PriceRefuted
 from pate.validation import require, require_count, require_entries, require_probability
 
 Data = TypeVar("Data")
-# The number of thresholds of the score among which the attack chooses.
+# The largest number of thresholds of the score among which the attack chooses.
 _NUM_THRESHOLDS = 200
 
 
@@ -23,8 +23,8 @@ class DrawAttack:
     """The result of an attack that draws from a mechanism on two neighboring data sets.
 
     Attributes:
-        lower_bound: the largest epsilon that the draws refute: for less, (epsilon, delta)-DP fails on these neighbors.
-            It is 0 if the draws refute none.
+        lower_bound: the epsilon that the test shows: for any smaller epsilon, (epsilon, delta)-DP fails on these
+            neighbors, at this confidence. It is 0 if the test refutes none.
         delta: the delta of the bound.
         confidence: the confidence of the bound.
         test: the test that the attack chose, in words.

@@ -27,9 +27,10 @@ Pair = tuple[IntArray, IntArray]
 _ORDERS = (1.2, 3.0, 8.0)
 # The Renyi order at which a local search compares pairs.
 _SEARCH_ORDER = 3.0
-# The number of pairs that are composed for each order.
+# The number of ordered pairs that are composed for each order.
 _NUM_FINALISTS = 2
-# The number of merged outcomes in a composition. With more outcomes, the bound is a little larger, but takes longer.
+# The largest number of outcomes with finite likelihood ratios to which those of a composition are merged. With more
+# outcomes, the bound is a little larger, but takes longer.
 _NUM_CELLS = 512
 # The largest lower bound, and the number of halvings of the search for it.
 _MAX_EPSILON = 200.0
@@ -101,11 +102,11 @@ class _OrderedPair:
 def lower_bound(
     outcome_probs_of: OutcomeProbs, pairs: Iterable[Pair], *, num_releases: int, target_delta: float
 ) -> LowerBound:
-    """Returns the largest lower bound on epsilon that one of several pairs of neighbors proves.
+    """Returns a lower bound on epsilon: the largest that the most promising of several pairs of neighbors prove.
 
-    All releases are independent and on the same pair. The pairs with the largest Renyi divergences of one release, at a
-    low, a middle and a high order, are composed in both directions. Outcomes with nearly equal likelihood ratios are
-    merged, which can only lower the bound.
+    All releases are independent and on the same pair. Each pair is taken in both directions. The ordered pairs with the
+    largest Renyi divergences of one release, at a low, a middle and a high order, are composed. Outcomes with nearly
+    equal likelihood ratios are merged, which can only lower the bound.
 
     Args:
         outcome_probs_of: returns the probability of each outcome of one release, for counts `[L]`.

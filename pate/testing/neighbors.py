@@ -16,7 +16,7 @@ _MAX_PAIRS = 5_000_000
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Neighbors:
-    """Ordered pairs of different neighboring histograms. Each pair also occurs in reverse order.
+    """Ordered pairs of different neighboring histograms.
 
     In shapes, H is the number of histograms, P the number of pairs, and L the number of labels.
 
@@ -62,9 +62,11 @@ class Neighbors:
 
     @cached_property
     def up_to_names(self) -> Self:
-        """The pairs that remain if, of all pairs that differ by a permutation of the labels, one pair is kept.
+        """The pairs that remain if one of several equivalent pairs is kept.
 
-        They suffice for mechanisms that treat all labels alike and break ties by the lowest index.
+        Two pairs are equivalent if a permutation of the labels turns one into the other and keeps the rank of each
+        label in both histograms, where the lower index of equal counts ranks first. The remaining pairs suffice for
+        mechanisms that treat all labels alike and break ties by the lowest index. The reverse of a pair may be missing.
         """
         # Such a distribution is a function of the sorted counts whose outcomes are then renamed from ranks to labels.
         # So the divergences of a pair depend on both sorted histograms, and on the rank in the second of each rank in
@@ -111,7 +113,7 @@ def all_histograms(num_labels: int, num_teachers: int) -> IntArray:
 def neighbors(
     num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_vote: bool = False
 ) -> Neighbors:
-    """Returns every ordered pair of different neighboring histograms.
+    """Returns every ordered pair of different neighboring histograms; each pair also occurs in reverse order.
 
     Args:
         num_labels: the number of labels L.

@@ -234,9 +234,9 @@ def replay(
 
     The function takes the data and a tape, and returns all that it publishes. It makes each release inside
     `release_tape.part`, or inside `release_tape.query` for numbers with noise, whose sensitivity is then checked too.
-    Values are compared by content: arrays with dtype and shape, dataclasses by field, mappings and sequences by entry,
-    a `Path` by the files in it. Errors of type `Exception` count as refusals, which are compared. Anything random
-    besides releases needs a fixed seed in the function.
+    Values are compared by content: arrays with dtype and shape, dataclasses by field, mappings, lists and tuples by
+    entry. If the function returns a `Path`, the files there are compared. Errors of type `Exception` count as refusals,
+    which are compared. Anything random besides releases needs a fixed seed in the function.
 
     Args:
         run: the function.

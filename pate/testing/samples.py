@@ -47,9 +47,10 @@ def verify_samples(
     """Draws from a mechanism on all histograms of a small instance, and tests whether the draws refute a price.
 
     The price is tested as (epsilon, delta)-DP. The first half of the draws chooses at most eight tests: a pair of
-    neighbors, an epsilon and a set of outcomes whose delta most exceeds the claimed delta. The second half, which is
-    independent of this choice, yields Clopper-Pearson bounds on both probabilities of each set. The error probability
-    is divided among all bounds, so a valid price is refuted with a probability of at most 1 - confidence.
+    neighbors, an epsilon and a set of outcomes whose delta exceeds the claimed delta by the most standard errors. The
+    second half, which is independent of this choice, yields Clopper-Pearson bounds on both probabilities of each set.
+    The error probability is divided among all bounds, so a valid price is refuted with a probability of at most 1 -
+    confidence.
 
     Args:
         sampler: draws from the mechanism. It takes a histogram `[L]`, the number n of draws and the generator, and

@@ -1,4 +1,4 @@
-"""Verdicts of the verifier on a claim: the pair of neighbors with the largest divergence at each order and epsilon."""
+"""Verdicts of the verifier on a claim, with the pairs of neighbors that come nearest to it or refute it."""
 
 import math
 from dataclasses import dataclass
@@ -19,6 +19,8 @@ class PriceRefuted(ValueError):
 @dataclass(frozen=True)
 class WorstPair:
     """The pair of neighbors with the largest divergence at one order, or one epsilon, of a claim.
+
+    For samples, it is one of the pairs that were tested.
 
     Attributes:
         measure: "Renyi divergence" or "delta".
@@ -73,9 +75,11 @@ class Verdict:
     Samples can refute a claim but never confirm it.
 
     Attributes:
-        worst_pairs: the pair with the largest divergence, for each order and each epsilon of the claim.
-        num_pairs: the number of ordered pairs that were compared; for samples, the number of tests.
-        exhaustive: whether the divergences are exact for all pairs; False for several releases and for samples.
+        worst_pairs: the pair with the largest divergence, for each order and each epsilon of the claim; for samples,
+            the pair of each test.
+        num_pairs: the number of ordered pairs that the comparison covers; for samples, the number of tests.
+        exhaustive: whether the divergences are exact for all pairs, up to rounding and quadrature; False for several
+            releases and for samples.
         confidence: for samples, the confidence of a refutation; None for exact distributions.
     """
 
@@ -91,7 +95,7 @@ class Verdict:
 
     @property
     def sound(self) -> bool:
-        """Whether the claim holds for every pair of neighbors, at the orders and epsilons that the claim names.
+        """Whether the claim holds for all pairs that were covered, at the orders and epsilons that the claim names.
 
         False if the claim is refuted, and also if the comparison cannot confirm it (`exhaustive` is False).
         """

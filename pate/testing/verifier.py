@@ -48,15 +48,15 @@ def verify(
 
     Renyi divergences are computed after a failure event is removed (see `without_failures`): its probability is that of
     the price, and it is chosen such that the divergences are smallest. Deltas are compared with the deltas that the
-    accountant computes. A refutation names a pair of histograms and is a proof, up to rounding errors. If the price is
-    not refuted, it holds on this instance at these orders and epsilons.
+    accountant computes. A refutation names a pair of histograms and is a proof, up to rounding errors. If the price of
+    one release is not refuted, it holds on this instance at these orders and epsilons.
 
     Args:
         outcome_probs_of: returns the probability of each outcome, for a histogram, int `[num_labels]`.
         num_labels: the number of labels of the instance.
         num_teachers: the number of teachers of the instance.
         adjacency: the adjacency of the price.
-        event: the price of one release; or a `Claim`, whose bounds need not come from an event.
+        event: the price of one release; or a `Claim` on all `count` releases, whose bounds need not come from an event.
         orders: the orders at which Renyi divergences are compared.
         epsilons: the epsilons at which deltas are compared.
         deltas: further points of the price. For each, the epsilon at the sum of this delta and the failure probability
@@ -65,8 +65,8 @@ def verify(
         count: the number of releases on the same pair. For 2 or more, only the pairs with the largest divergences of
             one release are composed, so the divergences of the verdict are lower bounds.
         one_vote: whether each teacher votes for exactly one label, and not for any set of labels.
-        symmetric: whether the mechanism treats all labels alike and breaks ties by the lowest index. Then one pair is
-            compared of all pairs that differ by a permutation of the labels. A refutation is valid in any case.
+        symmetric: whether the mechanism treats all labels alike and breaks ties by the lowest index. Then only one of
+            several equivalent pairs is compared (`Neighbors.up_to_names`). A refutation is valid in any case.
 
     Raises:
         InvalidValue: a distribution has negative probabilities or another sum than 1, or the instance is too large, or
@@ -128,8 +128,8 @@ def verify_distributions(
     Args:
         first: the probabilities of the first distribution of each pair, `[N, n]`, or `[n]` for one pair.
         second: the probabilities of the second distributions, over the same n outcomes, in the same shape.
-        event: the price of one release. A `Claim`, as from `Claim.from_event(event, orders=...)`, has its own orders
-            and epsilons.
+        event: the price of one release. A `Claim`, as from `Claim.from_event(event, orders=..., count=count)`, has its
+            own orders and epsilons, and is about all releases.
         count: the number of releases on the same pair, as in `verify`.
         names: returns the names of the two distributions of the pair with a given number; None names them by number.
 
@@ -208,7 +208,7 @@ def verify_densities(
 
     The densities are those of a mechanism that publishes a real number, on one pair of neighbors. Divergences are
     computed by quadrature on [low, high], divided into panels (intervals of equal width). Mass outside is left out, so
-    divergences can be too small, above all at high orders. Rounding and quadrature make them too large by about 1e-9.
+    divergences can be too small, above all at high orders. Rounding and quadrature can also change them, by about 1e-9.
 
     Args:
         first: returns the logarithm of the first density at each of an array of numbers. The density is smooth, except
