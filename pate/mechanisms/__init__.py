@@ -1,4 +1,4 @@
-"""Mechanisms. Each draws an outcome from a histogram of votes, or from each of a batch, and has a price (`event`)."""
+"""Mechanisms draw outcomes from private counts, gaps or bits, and most state the price of a draw as their `event`."""
 
 from pate.mechanisms.calls.boundary import BoundaryWrapper
 from pate.mechanisms.calls.conditional import ConditionalRelease

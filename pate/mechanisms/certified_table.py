@@ -39,8 +39,8 @@ class CertifiedTable(Parameters):
         * At a gap g the test passes with probability numerators[g] / 2**53 exactly. For gaps up to the sensitivity this
           is at most `failure_prob`.
         * The Renyi divergence of one test at `order` is at most `rdp`. It is recomputed from the integers, with 60
-          digits, whenever a table is constructed or loaded. A table that costs more than `rdp` is refused. The
-          accountant prices all other orders from the same probabilities.
+          digits, whenever a table is constructed or loaded. A table that costs more than `rdp` is refused. Accountants
+          price the test of a table (`test`) at every order from the same probabilities.
 
     Attributes:
         numerators: pass probabilities times 2**53, at gap 0, 1, …, T; never decreasing, at most 2**53 - 2**13.

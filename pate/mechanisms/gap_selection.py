@@ -60,7 +60,7 @@ _ARGMAX_DISTRIBUTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
 # The same distribution as exact weights, for the kinds of noise for which it has a closed form. Each function takes
 # the noise scale and deficits: a deficit is largest regularized gap - regularized gap, at least 0.
 _MAKE_ENCLOSER = {"gumbel": softmax_encloser, "exponential": permute_and_flip_encloser}
-# The largest absolute value of a regularizer. Sums of a gap and a larger number would be rounded.
+# The largest absolute value of a regularizer. Sums of a gap and a far larger number would be rounded.
 _LARGEST_OFFSET = 2.0**50
 # The number of bits of a sum of gap and regularizer. A difference of two sums takes one bit more.
 _NUM_BITS = 52
@@ -230,7 +230,7 @@ class GapSelection(Parameters):
     def is_softmax_of_gaps(self) -> bool:
         """Whether k, of several candidates within 1..L-1, has a probability in proportion to exp(gap(k) / noise_scale).
 
-        True for Gumbel noise without a regularizer and without padding; False otherwise.
+        True for Gumbel noise without padding and with a regularizer of None or zeros; False otherwise.
         """
         return (
             self.noise == "gumbel"

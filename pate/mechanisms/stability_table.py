@@ -6,11 +6,11 @@ from functools import lru_cache
 
 from pate.validation import require, require_count, require_positive, require_probability
 
-# A table ends at the first level with log odds above this, which are those of a probability of 1 - 2**-52.
+# A table ends at the first level with at least these log odds, which are about those of a probability of 1 - 2**-52.
 _LARGEST_LOGIT = 36.0
-# The largest number of steps of the search for a level.
+# The largest number of steps that narrow the bracket around the rise to the next level.
 _MAX_STEPS = 200
-# The relative precision of that search.
+# The width at which the bracket is narrow enough: absolute for a rise of at most 1, relative for a larger one.
 _TOLERANCE = 1e-13
 
 
@@ -73,6 +73,8 @@ def optimal_stability_table(
             rdp_budget=rdp_budget,
             guessed_logit_step=logit_step,
         )
+        if logit_step == 0:
+            break  # the budget is below the rounding errors, so all higher levels have the last probability
         logits_of_levels.append(logits_of_levels[-1] + logit_step)
     return StabilityTable(
         order=order,
@@ -103,8 +105,8 @@ def _largest_step(
 
     def divergence_excess(step: float) -> float:
         """Returns the Renyi divergence, in the larger direction, of log odds that rise by `step`, less the budget."""
-        # This is the innermost loop of a calibration, so each log(e^a + e^b) = max(a, b) + log(1 + e^-|a - b|) stands
-        # here without a call of a function.
+        # This is the innermost loop of a calibration, so each log(e^a + e^b) = max(a, b) + log(1 + e^-|a - b|) is
+        # written out, without a call of `_log_add`.
         higher_logit = lower_logit + step
         if higher_logit > 0:
             log_higher_pass_prob = -log1p(exp(-higher_logit))
@@ -144,7 +146,7 @@ def _largest_step(
         excess_at_start = excess_at_end
         bracket_end = bracket_end * 2
         excess_at_end = divergence_excess(bracket_end)
-    # -1 after the low end has moved, 1 after the high end has.
+    # -1 after the low end has moved, 1 after the high end has, 0 before both.
     last_moved = 0
     for _ in range(_MAX_STEPS):
         if bracket_end - bracket_start <= _TOLERANCE * max(1.0, bracket_end):

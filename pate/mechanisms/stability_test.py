@@ -36,7 +36,7 @@ GRID = 2**53
 LARGEST_PASS_PROB = 1 - 2.0**-40
 # No noise exceeds so many of its standard deviations with a probability above 2**-40.
 _MAX_STDS = 128
-# Two bounds on the largest gap whose probability a test stores. `_build_test` explains them.
+# Two limits of the largest gap whose probability a test stores. `_build_test` explains them.
 _FEW_GAPS = 1000
 _MAX_GAPS = 250_000
 
@@ -58,8 +58,8 @@ class StabilityTest(Parameters):
             draw has them exactly. Gaps larger than the last one pass with the last probability.
         failure_prob: the largest pass probability for gaps up to sens, in [2**-53, 1).
         adjacency: how neighboring data sets differ, an `Adjacency` or its name.
-        num_teachers: the number of teachers T, which is the largest gap. With 0 the largest gap is that of the last
-            probability.
+        num_teachers: the number of teachers T, which is the largest gap. A number below the gap of the last
+            probability, such as the default 0, is raised to that gap.
 
     Source: Zhu & Wang 2022, Algorithms 4 and 5, with max(sens, gap) in place of the gap and an exact
     quantile; docs/proofs/stability_test.md.
@@ -126,7 +126,7 @@ class StabilityTest(Parameters):
 
         Args:
             test_std: the standard deviation of the noise, in votes, > 0.
-            failure_prob: the pass probability at gaps up to sens.
+            failure_prob: the pass probability at gaps up to sens; above 1/2 a bound on it.
             num_teachers: the number of teachers T, which is the largest gap.
             adjacency: how neighboring data sets differ, an `Adjacency` or its name.
         """
@@ -318,12 +318,12 @@ def _build_test(
 ) -> StabilityTest:
     """Returns a stability test of T teachers that stores the probabilities of the gaps 0..g.
 
-    Here g is T, but at most 250,000, and at most the first gap with the largest possible probability (or 1,000, if
-    that is more). Larger gaps pass with the last probability.
+    Here g is the smallest of three numbers: T; 250,000; and the gap of `certain_excess`, or 1,000 if that is more.
+    Larger gaps pass with the last probability.
 
     Args:
         compute_pass_probs: the probability of passing, as a function of the excess, max(gap - sens, 0).
-        certain_excess: the excess at which the largest possible probability is reached.
+        certain_excess: an excess at which the largest possible probability is reached.
         failure_prob: the largest pass probability at gaps up to sens.
         num_teachers: the number of teachers T.
         adjacency: how neighboring data sets differ.

@@ -16,7 +16,7 @@ class VoteRanking:
     Shapes: Q is the number of queries, L the number of labels.
 
     Attributes:
-        rank_keys_of_labels: distinct numbers in label order, `[Q, L]`; a larger key is a better rank.
+        rank_keys_of_labels: numbers in label order, `[Q, L]`, distinct within a query; a larger key is a better rank.
         falling_rank_keys: the keys in falling order, `[Q, L]`.
         num_labels: the number of labels L.
     """
@@ -54,7 +54,7 @@ class VoteRanking:
         Args:
             with_outer_gaps: False for k = 1..L-1, which returns `[Q, L - 1]`. True for k = 0..L, which returns
                 `[Q, L + 1]`; then c_(0) is `num_teachers` and c_(L+1) is 0.
-            num_teachers: the number of teachers T.
+            num_teachers: the number of teachers T, which only the outer gaps need.
         """
         if with_outer_gaps:
             return np.asarray(-np.diff(self.sorted_counts, axis=1, prepend=num_teachers, append=0))

@@ -24,7 +24,7 @@ from pate.validation import InvalidValue, require, require_generator
 # A bound on the error, in total variation, of the distribution of a wrapped call. The probabilities of the wrapped
 # mechanism have a total error of at most 2**-42.
 _OUTCOME_DISTRIBUTION_ERROR = 2.0**-40
-# The exponential function of a larger number would exceed all floats.
+# Larger exponents are cut to this, because the exponential function of 710 exceeds all floats.
 _LARGEST_EXPONENT = 700.0
 
 
@@ -49,13 +49,13 @@ class BoundaryWrapper:
 
     Formal guarantees, for the adjacency of the wrapped epsilon-DP mechanism:
         * one call: t-DP, t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)) < 4/3 epsilon.
-        * in a session: the boundary is a q-target (`tight_boundary`), so only calls that answer "boundary" are charged.
+        * in a session: the boundary is a q-target (`tight_boundary`), so only calls that answer "boundary" are hits.
         * Some mechanisms have exact `weights` (`GapSelection` with Gumbel or exponential noise). Then draws follow the
           weights exactly. For all other mechanisms draws follow `probabilities`, and the rounding error of the
           probabilities is charged to every call as `failure_prob`.
 
-    Edge cases: an outcome that is certain in double precision is never on the boundary. The distribution must be
-    computed with no side channel, such as a run time that depends on votes.
+    Edge cases: without exact weights, a mechanism whose outcome is certain in double precision never answers
+    "boundary". The distribution must be computed with no side channel, such as a run time that depends on votes.
 
     Attributes:
         mechanism: the wrapped mechanism, of pure DP. Its `event` is a `PureDpEvent`, a `BoundedRangeEvent`, or a

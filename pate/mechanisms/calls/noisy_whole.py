@@ -38,7 +38,7 @@ class NoisyWhole(Parameters):
     `sensitivity`.
 
     Attributes:
-        epsilon: the epsilon of pure DP of one noisy number, in [2**-31, 2**16].
+        epsilon: the epsilon of pure DP of one noisy number; epsilon / sensitivity lies in [2**-32, 2**16].
         adjacency: how neighboring data sets differ.
     """
 
@@ -47,7 +47,9 @@ class NoisyWhole(Parameters):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.noise  # raises `InvalidValue` if no rate of noise is as small as `epsilon` needs
+        _ = (
+            self.noise
+        )  # raises `InvalidValue` if `epsilon` needs a rate of noise that is too small or too large
 
     @property
     def sensitivity(self) -> int:

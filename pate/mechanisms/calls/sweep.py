@@ -1,4 +1,4 @@
-"""A top-k release with noisy counts, priced as k hits of a threshold that falls from the largest possible value."""
+"""A top-k release with noisy counts, priced as k hits of a threshold that falls from above all noisy counts."""
 
 from dataclasses import dataclass, field
 
@@ -30,9 +30,9 @@ class ScoredTopK(TopK):
 class SweepTopK(NoisyWhole):
     """A mechanism that adds discrete Laplace noise to every count and releases the k largest with their noisy counts.
 
-    The price is that of a threshold that falls step by step from the largest possible value. At each step every count
-    that is not yet released is compared with the threshold. A noisy count that equals the threshold is a hit and is
-    released. The k-th hit ends the sweep, so the price depends on the k hits alone.
+    The price is that of a threshold that falls step by step from a value above all noisy counts. At each step every
+    noisy count that is not yet released is compared with the threshold. A noisy count that equals the threshold is a
+    hit and is released. The k-th hit ends the sweep, so the price depends on the k hits alone.
 
     Formal guarantee: every comparison is a not-prior call of 2 epsilon (`revise`). Except with probability
     `failure_prob`, the k hits need no more accesses than the event counts. Replace-one and add/remove cost the same,

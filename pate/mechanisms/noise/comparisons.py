@@ -236,7 +236,8 @@ def noisy_at_least(
         noise_std: the standard deviation of the noise.
         rng: draws one uniform number for each sum.
         clip_range: None, or the smallest and the largest whole number, >= 0, to which the values, then whole, are
-            clipped before noise is added. A range makes draws faster, because probabilities then come from a table.
+            clipped before noise is added. A range makes draws faster, because probabilities then come from a table,
+            unless `largest_count` is large.
     """
     if clip_range is None:
         drawn_noise = draw_noise(noise_kind="gaussian", shape=noiseless_values.shape, rng=rng)
@@ -246,7 +247,7 @@ def noisy_at_least(
     smallest_count, largest_count = clip_range
     # A sum is at least the threshold if a uniform number is at least the probability of a smaller sum. Such a
     # probability depends on the clipped value alone. A table has one for each value, unless it would be longer than
-    # the array of values.
+    # the array of values and than `_SMALL_TABLE`.
     lazy_uniforms = LazyUniforms.draw(shape=noiseless_values.shape, rng=rng)
     probabilities_of_counts: IntArray | None = None
     if largest_count < max(noiseless_values.size, _SMALL_TABLE):

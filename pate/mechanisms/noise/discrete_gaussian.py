@@ -18,7 +18,7 @@ from pate.mechanisms.noise.weighted_index import Interval, exponential_encloser,
 from pate.mechanisms.parameters import COUNT, Parameters
 from pate.validation import InvalidValue, require_generator
 
-# Up to this variance a table of float weights has fewer than 2**17 entries.
+# Up to this variance the table of a draw (`_cumulated_probs`) has fewer than 2**17 entries.
 LARGEST_VARIANCE = 2**24
 # The number of values that are drawn at a time, so that working copies stay small.
 _BLOCK_SIZE = 2**17
@@ -115,7 +115,7 @@ class DiscreteGaussian(Parameters):
 
 
 def _weights(variance: int, num_stds: float) -> FloatArray:
-    """Returns the weight exp(-z**2 / (2 variance)) for z = 0, 1, 2, … up to `num_stds` standard deviations."""
+    """Returns the weight exp(-z**2 / (2 variance)) for z = 0, 1, 2, … up to at least `num_stds` sqrt(variance)."""
     z = np.arange(math.ceil(num_stds * math.sqrt(variance)) + 2.0)
     return np.asarray(np.exp(-(z**2) / (2 * variance)))
 

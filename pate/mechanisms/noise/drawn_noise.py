@@ -19,7 +19,7 @@ _SMALL_LOG = -34.0
 # A quantile at u is off by at most this over the smaller of u and 1 - u, because u is off by 2**-52 and the derivative
 # is at most 2 / min(u, 1 - u).
 _ERROR_OF_UNIFORM = 2.0**-49
-# Floats decide nothing where u or 1 - u is smaller than this.
+# Floats decide nothing about an array in which some u or 1 - u is smaller than this.
 _SMALLEST_TAIL = 2.0**-46
 # The relative error of a few operations, of which one is a logarithm.
 _ERROR_OF_LOG = 2.0**-46

@@ -22,7 +22,7 @@ _HALF = Fraction(1, 2)
 
 
 def exp_bounds(exponent: Fraction, decimal_digits: int) -> Bounds:
-    """Returns fractions below and above exp(exponent), each within 10**-decimal_digits, for exponent <= 0."""
+    """Returns fractions below and above exp(exponent), each within about 10**-decimal_digits, for exponent <= 0."""
     decimal_context = _context(decimal_digits)
     value = Fraction(decimal_context.exp(_decimal(exponent, decimal_context)))
     slack = Fraction(1, 10**decimal_digits)
@@ -30,7 +30,7 @@ def exp_bounds(exponent: Fraction, decimal_digits: int) -> Bounds:
 
 
 def log_bounds(number: Fraction, decimal_digits: int) -> Bounds:
-    """Returns fractions below and above log(number), each within 10**-decimal_digits, for number > 0."""
+    """Returns fractions below and above log(number), each within about 10**-decimal_digits, for number > 0."""
     num_bits = max(number.numerator.bit_length(), number.denominator.bit_length())
     num_digits_before_point = len(str(num_bits))
     decimal_context = _context(decimal_digits + num_digits_before_point)
@@ -40,7 +40,7 @@ def log_bounds(number: Fraction, decimal_digits: int) -> Bounds:
 
 
 def normal_bounds(x: Fraction, decimal_digits: int) -> Bounds:
-    """Returns fractions below and above P[N(0, 1) <= x], each within 10**-decimal_digits."""
+    """Returns fractions below and above P[N(0, 1) <= x], each within about 10**-decimal_digits."""
     if x > 0:
         low, high = normal_bounds(-x, decimal_digits)
         return 1 - high, 1 - low
@@ -83,7 +83,7 @@ def _decimal(number: Fraction, decimal_context: Context) -> Decimal:
 # Few numbers of digits occur, and each is asked for many times.
 @lru_cache(maxsize=16)
 def _pi(decimal_digits: int) -> Decimal:
-    """Returns pi, rounded to `decimal_digits` digits."""
+    """Returns pi with an error below 10**-decimal_digits."""
     # Machin's formula in whole numbers: pi = 16 arctan(1/5) - 4 arctan(1/239)
     scaled_pi = 0
     for factor, inverse in ((16, 5), (-4, 239)):

@@ -22,17 +22,17 @@ from pate.mechanisms.noise.weighted_index import (
 FAR = 40.0
 # Exponents in floats are raised to this, because numbers below the normal ones are slow.
 _LOWEST_EXPONENT = -700.0
-# In a long row, the coins at deficits from j log 2 to (j + 1) log 2 scales form level j. Such a coin shows True with
-# probability at most 2**-j. The last level reaches up to FAR scales.
-_NUM_LEVELS = 16
+# In a long row, the coins whose deficits exceed the first one by j log 2 to (j + 1) log 2 scales form level j. Such a
+# coin shows True with probability at most 2**-j. The last of the levels 0, 1, …, 16 reaches up to FAR scales.
+_LAST_LEVEL = 16
 # A bound above log(2).
 _LOG_2_UP = math.log(2) * (1 + 2.0**-50)
 # Random bits of so many whole rows are combined by "and". The places that remain are thinned one by one.
 _MAX_HALVINGS_AT_ONCE = 6
 # Rows of at most so many places are thinned one by one.
 _FEW_PLACES = 512
-# Steps between levels are cut to this, so that the sum with a count fits into 64 bits.
-_LARGEST_STEP = 2.0**61
+# The excess at which a level starts is cut to this, so that the sum with a deficit fits into 64 bits.
+_LARGEST_EXCESS = 2.0**61
 
 
 def toss_exponential(
@@ -75,12 +75,12 @@ def toss_exponential(
 def toss_rare_exponential(
     deficits: IntArray, noise_scale: float, rng: np.random.Generator, *, base_deficit: int = 0
 ) -> BoolArray:
-    """Tosses coins that seldom show True: with probability exp(-(deficit - base_deficit) / noise_scale) < exp(-40).
+    """Tosses coins that seldom show True: with probability exp(-(deficit - base_deficit) / noise_scale) <= exp(-40).
 
     One uniform number for each row decides, for nearly all rows, that no coin of the row shows True.
 
     Args:
-        deficits: whole numbers that exceed `base_deficit` by more than 40 scales, `[Q, n]`.
+        deficits: whole numbers that exceed `base_deficit` by at least 40 scales, `[Q, n]`.
         noise_scale: the scale, > 0.
         rng: draws the coins.
         base_deficit: the whole number that is subtracted from all deficits.
@@ -168,15 +168,15 @@ def draw_lucky_place(
         rng: draws the coins.
     """
     deficit_of_first_place = int(deficits[first_place])
-    excesses_at_level_starts = [level * noise_scale * _LOG_2_UP for level in range(_NUM_LEVELS + 1)]
+    excesses_at_level_starts = [level * noise_scale * _LOG_2_UP for level in range(_LAST_LEVEL + 1)]
     smallest_deficits = [
-        deficit_of_first_place + math.ceil(min(level_start_excess, _LARGEST_STEP))
+        deficit_of_first_place + math.ceil(min(level_start_excess, _LARGEST_EXCESS))
         for level_start_excess in (*excesses_at_level_starts, FAR * noise_scale)
     ]
     # The place at which each level begins, and that at which the last level ends.
     level_boundaries = np.maximum(np.searchsorted(deficits, smallest_deficits), first_place)
     num_expected_lucky = float(
-        (np.diff(level_boundaries) * 0.5 ** np.arange(_NUM_LEVELS + 1)).sum()
+        (np.diff(level_boundaries) * 0.5 ** np.arange(_LAST_LEVEL + 1)).sum()
     )
     if num_expected_lucky * num_expected_lucky > len(deficits):
         batch_size = math.ceil(4 * len(deficits) / num_expected_lucky) + 8

@@ -1,4 +1,4 @@
-"""Kinds of continuous noise at scale 1: density, distribution function, and quantile function, in floats and exact."""
+"""Kinds of continuous noise at scale 1: density, distribution and quantile function, and enclosures of quantiles."""
 
 import math
 from collections.abc import Callable
@@ -32,9 +32,9 @@ class NoiseKind:
             digits; they are at most 3 units of the last digit apart.
         negligible_below: the number below which the noise has a negligible probability in double precision.
         negligible_above: the number above which the noise has a negligible probability in double precision.
-        kinks: the numbers at which the density is not smooth.
-        panel_width: the width of an interval on which quadrature approximates the density by a polynomial; infinity if
-            the density is a polynomial between its kinks.
+        kinks: the numbers at which panels of a quadrature end. The density is smooth everywhere else.
+        panel_width: the largest width of a panel, on which quadrature approximates the density by a polynomial;
+            infinity if the density is a polynomial between its kinks.
     """
 
     density: Curve

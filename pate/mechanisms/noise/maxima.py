@@ -1,4 +1,4 @@
-"""Exact distributions of the index of the largest noisy value, and of the indices of the k largest noisy values."""
+"""Distributions of the index of the largest noisy value, and of the indices of the k largest, without sampling."""
 
 from functools import lru_cache
 from itertools import pairwise

@@ -30,8 +30,9 @@ def secret_generator() -> np.random.Generator:
           bits.
         * The ledger can identify the state of the generator, so that the same noise is charged once and is never used
           for a second release.
-        * No second generator draws the same numbers. Copies and pickles raise `InvalidValue`, and so does an attempt to
-          set the state. In a forked process the generator gets a new key from the operating system. Threads take turns.
+        * No second generator draws the same numbers. Copies and pickles raise `InvalidValue`, and so does setting
+          `bit_generator.state`. In a forked process the generator gets a new key from the operating system. Threads
+          take turns.
 
     Edge cases: `copy.copy` of the generator (which numpy before 2.0 refuses) and `Generator(rng.bit_generator)` share
     the stream of the generator, so they never draw the same numbers.

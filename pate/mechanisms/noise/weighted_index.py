@@ -35,9 +35,9 @@ def draw_index(
     """Draws one of n indices for each of Q rows, `[Q]`, with a probability in proportion to its exact weight.
 
     Args:
-        approximate_weights: the weights as floats, `[Q, n]`. The largest weight of a row is at least about 1. The
-            errors of the weights of a row add up to at most 2**-47 + n 2**-50 + `relative_error`, relative to the row's
-            total weight.
+        approximate_weights: the weights as floats, `[Q, n]`. The total weight of a row is at least about 1. The errors
+            of the weights of a row add up to at most 2**-47 + n 2**-50 + `relative_error`, relative to the row's total
+            weight.
         lazy_uniforms: one uniform number for each row, `[Q]`.
         make_encloser: takes the number of a row, and returns the function that encloses its exact weights.
         relative_error: a bound on the relative error of the weights, beyond the rounding errors of a few operations.
@@ -85,11 +85,11 @@ def index_of(lazy_uniform: LazyUniform, enclose_weights: WeightEncloser) -> int:
 def exponential_encloser(
     exponents: Sequence[Fraction], outcomes_per_class: Sequence[int] | None = None
 ) -> WeightEncloser:
-    """Returns the function that encloses the weights size * exp(-exponent).
+    """Returns the function that encloses the weight size * exp(-exponent) of each index.
 
     Args:
         exponents: numbers >= 0, one for each index.
-        outcomes_per_class: whole numbers >= 1, one for each index; None for 1.
+        outcomes_per_class: the sizes, whole numbers >= 1, one for each index; None if all are 1.
     """
 
     def enclose_weights(decimal_digits: int) -> list[Interval]:
@@ -124,8 +124,8 @@ def encloser_with_rest(
 ) -> WeightEncloser:
     """Returns the function that encloses the first few weights and, as last entry, the total of all further weights.
 
-    The last entry is known only as an interval from 0 to `rest_share` of the total, about. If a draw asks for so many
-    digits that this interval is too wide, the weights of all indices are returned instead.
+    The last entry is known only as an interval, from 0 to twice `rest_share` of the first few weights. If a draw asks
+    for so many digits that this interval is too wide, the weights of all indices are returned instead.
 
     Args:
         enclose_window_weights: encloses the weights of the first few indices.

@@ -1,1 +1,1 @@
-"""Top-k mechanisms, each in a file of its own; `mechanism` has their base class, `ranking` sorts and ranks counts."""
+"""Top-k mechanisms, with their base classes (`mechanism`) and the sort of counts that most of them use."""

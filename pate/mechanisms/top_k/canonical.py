@@ -38,7 +38,7 @@ from pate.mechanisms.top_k.sorted_counts import falling_order
 from pate.mechanisms.top_k.weighted_class import draw_class
 from pate.validation import InvalidValue, require
 
-# `CanonicalTopK` leaves out at most exp(-120) of the weight of all sets, see `LOG_NEGLIGIBLE`. This bound is larger.
+# `CanonicalTopK` leaves out at most 2 exp(-120) of the weight of all sets, see `LOG_NEGLIGIBLE`. This bound is larger.
 _REST_SHARE = Fraction(1, 10**50)
 
 # Draws a class for each histogram `[q, d]` of counts in falling order: the classes, and the place of each drawn class.
@@ -198,8 +198,8 @@ class CanonicalTopK(BoundedRangeTopK):
     ) -> tuple[CanonicalClasses, IntArray]:
         """Draws a class of sets (`CanonicalClasses`) for one histogram with many classes.
 
-        With Gumbel noise only a window of likely classes is computed, and all classes only if the uniform number of the
-        draw falls outside of the window.
+        With Gumbel noise only likely classes are computed. All classes are computed only if the first bits of the
+        uniform number of the draw decide for no likely class.
 
         Args:
             falling_counts: counts in falling order, `[1, d]`.

@@ -13,7 +13,8 @@ from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.weighted_index import Interval, WeightEncloser
 from pate.mechanisms.top_k.weighted_class import draw_class
 
-# Sets whose weight is below exp(-120) times that of the k largest counts are left out of likely classes.
+# Likely classes leave out sets at either end, which weigh together at most exp(-120) times the set of the k largest
+# counts.
 LOG_NEGLIGIBLE = 120.0
 # The number of deficits between which the weights of blocks of ranks are bounded.
 _NUM_LEVELS = 96
@@ -25,8 +26,8 @@ class CanonicalClasses:
 
     A class holds all sets with the same first missing rank and with a last rank in
     `smallest_last_ranks`..`largest_last_ranks`. So the ranks before the first missing rank are in each set, that rank
-    is not, and ranks between it and the last one may be in the set or not. One class has a single set, the ranks 1..k:
-    there the largest last rank is k, and the first missing rank is k or 0.
+    is not, and ranks between it and the last one may be in the set or not. One class holds the set of the ranks 1..k
+    alone: there the largest last rank is k, and `first_missing_ranks` has k or 0.
 
     Attributes:
         first_missing_ranks: the first missing rank of each class, `[n]`; 0 for a class that leaves the first missing
@@ -75,7 +76,7 @@ class CanonicalClasses:
     def likely(cls, falling_counts: IntArray, k: int, *, loss_weight: float, gamma: float) -> Self:
         """Returns the classes of one histogram, without classes of negligible weight.
 
-        All sets that are left out weigh together at most exp(-120) times the set of the k largest counts.
+        All sets that are left out weigh together at most 2 exp(-120) times the set of the k largest counts.
 
         Args:
             falling_counts: counts in falling order, `[d]`.
@@ -238,8 +239,8 @@ class CanonicalClasses:
         """
         # The largest count outside the set, and the smallest count in the set, less the k-th largest count.
         kth_counts = falling_counts[..., [self.k - 1]]
-        # Ranks are counted from 1, places from 0. A rank 0 stands for a class with any missing rank, whose counts are
-        # not read, as `gamma` is then 1.
+        # Ranks are counted from 1, places from 0. A rank 0 stands for a class with any missing rank, whose count has
+        # no weight, as `gamma` is then 1.
         missing_places = np.maximum(self.first_missing_ranks - 1, 0)
         largest_counts_outside_set = falling_counts[..., missing_places] - kth_counts
         smallest_counts_inside_set = falling_counts[..., self.largest_last_ranks - 1] - kth_counts

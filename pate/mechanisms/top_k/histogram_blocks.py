@@ -28,7 +28,7 @@ def draw_in_blocks(
 
     Args:
         counts: `[Q, d]`.
-        classes_per_histogram: the number of classes of one histogram.
+        classes_per_histogram: the largest number of classes of one histogram.
         draw_batch: draws the indices of the histograms of one block, with few classes each.
         draw_one: draws the indices of one histogram with many classes, from `[1, d]`.
 

@@ -168,8 +168,8 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
     sequence is the largest of these.
 
     Formal guarantee: between neighboring data sets the difference of the losses of two sequences moves by at most
-    4 (replace-one) or 2 (add/remove), and by half of that for k = 1. So the release has a bounded range of `epsilon`
-    for every k. The order of the indices is released too.
+    4 (replace-one) or 2 (add/remove), and by half of that for k = 1. So the release has a bounded range of `epsilon`,
+    or of sqrt(8 `rho`), for every k. The order of the indices is released too.
     Source: Gillenwater, Joseph, Munoz Medina & Ribero 2022; docs/proofs/joint_top_k.md.
 
     >>> JointTopK(k=2, epsilon=1.0).class_counts(np.array([3, 2, 2, 0]))  # loss: number of sequences
@@ -203,8 +203,8 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
     ) -> tuple[JointClasses, IntArray]:
         """Draws a class with a probability in proportion to its weight; arguments and result as in the base class.
 
-        Only a window of likely classes is computed, and all classes only if the uniform number of the draw falls
-        outside of the window.
+        Only a window of likely classes is computed. All classes are computed only if the first bits of the uniform
+        number of the draw decide for no class in the window.
         """
         likely_classes = JointClasses.likely(falling_counts, k=self.k, loss_weight=self.loss_weight)
         make_encloser_of_window = partial(self._weight_encloser, likely_classes)
@@ -352,8 +352,8 @@ class PermuteAndFlipJointTopK(JointMechanism):
     ) -> tuple[JointClasses, IntArray]:
         """Draws the class of the sequence with the largest noisy value; arguments and result as in the base class.
 
-        Of a histogram with more than 2**25 classes, some are left out, which win with a probability below exp(-60), all
-        together. Raises `InvalidValue` if `failure_prob` does not cover them.
+        Of a histogram with more than 2**25 pairs of a position and a distinct count, classes may be left out that win
+        with a probability below exp(-60), all together. Raises `InvalidValue` if `failure_prob` does not cover them.
         """
         num_distinct_counts = 1 + np.count_nonzero(np.diff(falling_counts[0]))
         if self.k * num_distinct_counts <= _MAX_CLASSES:

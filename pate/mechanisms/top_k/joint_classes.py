@@ -22,8 +22,9 @@ class JointClasses:
     """n classes of sequences of k distinct ranks out of 0..d-1, for Q histograms. Rank 0 is that of the largest count.
 
     The loss of a position is the count that ranks there, less the count of the sequence's rank there. The class (i,
-    first, end) holds the sequences that reach their largest loss first at position i, with a rank in first..end - 1.
-    One more class, of loss 0, holds the single sequence 0, 1, …, k - 1.
+    first, end) holds sequences with a rank in first..end - 1 at position i. Position i is the first that has both the
+    largest loss of the sequence and a rank above its own number. One more class, of loss 0, holds the single sequence
+    0, 1, …, k - 1.
 
     Attributes:
         falling_counts: the counts of each histogram in falling order, `[Q, d]`.
@@ -33,8 +34,8 @@ class JointClasses:
         classes_by_loss: the classes by rising loss, `[Q, n]`; of equal losses the last position comes first.
         losses: the loss of each class, in the order of `classes_by_loss`, `[Q, n]`.
         log_sizes: the logarithm of the number of sequences of each class, in the order of `classes_by_loss`, `[Q, n]`.
-        loss_window: two losses (low, high). There are classes for all losses in (low, high]. The window is
-            (-1, largest loss) if no class was left out.
+        loss_window: two losses (low, high). The classes are those of all losses in (low, high], and that of the
+            sequence 0, 1, …, k - 1. The window is (-1, largest loss) if no class was left out.
 
     Source: Gillenwater et al. 2022; docs/proofs/joint_top_k.md.
     """

@@ -32,8 +32,8 @@ class LaplaceTopK(TopKMechanism):
           sets.
         * With `failure_prob`: epsilon-DP except with this probability, and a set is released without its order. With
           L = log(d / failure_prob) for d counts, the noise scale is 2 w sqrt(k L) / epsilon if k > 16 L, and
-          w k / epsilon otherwise. `OneShotTopK` is always better: for the same price it releases the order too, with
-          a fifth of the noise.
+          w k / epsilon otherwise. For the same price, `OneShotTopK` releases the order too. Its noise scale is never
+          larger, and about a third or less if k > 16 L.
 
     Attributes:
         epsilon: the epsilon of the guarantee, > 0; at most 0.2 with a `failure_prob`.

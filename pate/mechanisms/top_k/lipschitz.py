@@ -1,4 +1,4 @@
-"""Top-k with independent noise on every count, for any noise whose log-density is Lipschitz."""
+"""Top-k with independent noise on every count, of a kind whose log-density falls with a slope of at most 1."""
 
 from dataclasses import dataclass, field
 

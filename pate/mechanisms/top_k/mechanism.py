@@ -17,7 +17,7 @@ from pate.validation import require, require_generator, require_histogram, requi
 Distribution = dict[tuple[int, ...], float]
 # Noise that is added to a larger count in floats would lose most of its digits.
 LARGEST_COUNT = 2**40
-# The largest number of outcomes whose exact distribution is computed.
+# An exact distribution is computed for at most so many sequences of k indices.
 MAX_OUTCOMES = 100_000
 _ONLY_HISTOGRAM = 0  # the index of the histogram of a batch of one
 
@@ -27,7 +27,8 @@ class TopK:
     """The outcome of a top-k mechanism for one histogram, or for a batch of Q histograms.
 
     Attributes:
-        indices: the released indices, `[k]`, or `[Q, k]` for a batch; -1 where a place was not filled.
+        indices: the released indices, `[k]`, or `[Q, k]` for a batch; -1 where a place was not filled. `TopStableTopK`
+            has `domain_size` places in place of k.
         answered: bool `[]` or `[Q]`, True if at least one index was released.
     """
 
@@ -38,6 +39,8 @@ class TopK:
 @dataclass(frozen=True, kw_only=True)
 class TopKMechanism(Parameters, ABC):
     """The base class of mechanisms that release k indices of a histogram.
+
+    `LimitedDomainTopK` may release fewer, and `TopStableTopK` none or up to `domain_size` of them.
 
     Between neighboring data sets each count moves by at most 1. Subclasses define `event`, `draw` and
     `distribution_of`. The price `event` depends on public parameters alone.

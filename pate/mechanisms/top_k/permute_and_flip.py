@@ -29,8 +29,8 @@ class PermuteAndFlipTopK(PureTopK):
     counts and no rounding of floats affects a pick.
 
     Formal guarantee: each pick is (epsilon / k)-DP. It has the distribution of the largest count with exponential noise
-    of mean k w / epsilon, where w is 2 (replace-one) or 1 (add/remove). Permute-and-flip has no bounded range, so the
-    zCDP price epsilon**2 / 8 does not hold for it.
+    of mean k w / epsilon, where w is 2 (replace-one) or 1 (add/remove). The bounded range of a pick exceeds
+    epsilon / k, so the zCDP price of a Gumbel pick, (epsilon / k)**2 / 8, does not hold for it.
     Source: McKenna & Sheldon 2020, Ding et al. 2021; docs/proofs/permute_and_flip_top_k.md.
 
     >>> distribution = PermuteAndFlipTopK(k=1, epsilon=2.0).distribution(np.array([3, 2, 0]))

@@ -1,4 +1,4 @@
-"""Top-k that releases the first set of largest counts whose gap exceeds a noisy threshold."""
+"""Top-k that releases the first set of largest counts whose noisy gap exceeds a noisy threshold."""
 
 import math
 from dataclasses import dataclass
@@ -16,10 +16,12 @@ from pate.mechanisms.top_k.limited_domain import DomainTopK
 from pate.mechanisms.top_k.mechanism import Distribution
 from pate.mechanisms.top_k.sorted_counts import falling_order
 
-# The exact distribution is an integral over the noise of the threshold, from -42 to 42 scales, in panels of half a
-# scale.
+# The exact distribution is an integral over the noise of the threshold, from -42 to 42 scales, in panels of at most
+# half a scale.
 _PANEL_WIDTH = 0.5
 _LARGEST_NOISE = 42.0
+# The share of the failure probability is lowered by this factor, so that a rounded threshold never makes it too large.
+_ROUNDING_DOWN = 1 - 2.0**-45
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +67,7 @@ class TopStableTopK(DomainTopK):
             return 0.0
         # P[noise of a gap - noise of the threshold > x threshold_scale] = (4 u - u**2) / 6 with u = exp(-x / 2)
         # is the share: u is the smaller root of u**2 - 4 u + 6 share = 0, written without cancellation
+        share *= _ROUNDING_DOWN
         smaller_root = 6 * share / (2 + math.sqrt(4 - 6 * share))
         return -2 * self.threshold_scale * math.log(smaller_root)
 

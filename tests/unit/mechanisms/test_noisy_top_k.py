@@ -157,6 +157,17 @@ def test_the_smallest_protected_gap_passes_with_the_failure_probability() -> Non
     assert replace(TOP_STABLE, k=3, failure_prob=0.9).threshold == 0
 
 
+@pytest.mark.parametrize("failure_prob", [0.1, 1e-3, 3e-6, 1e-9, 7e-14])
+def test_a_rounded_threshold_is_not_passed_too_often(failure_prob: float) -> None:
+    """Noise alone exceeds the threshold with at most its share of the failure probability, in 50 digits."""
+    for domain_size in range(1, 9):
+        mechanism = replace(TOP_STABLE, k=1, domain_size=domain_size, failure_prob=failure_prob)
+        with mpmath.workdps(50):
+            u = mpmath.exp(-mpmath.mpf(mechanism.threshold) / mechanism.threshold_scale / 2)
+            pass_probability = (4 * u - u * u) / 6
+            assert pass_probability * domain_size <= mpmath.mpf(failure_prob)
+
+
 def test_the_price_of_add_remove_does_not_hold_for_replacing_a_record() -> None:
     """The price of a mechanism for the add-remove adjacency is refuted when it is verified for replace-one.
 

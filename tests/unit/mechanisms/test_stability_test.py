@@ -121,6 +121,15 @@ def test_each_step_spends_the_budget_and_no_more(
     assert copy.deepcopy(aggregator) == pickle.loads(pickle.dumps(aggregator)) == aggregator
 
 
+def test_a_budget_below_rounding_errors_ends_the_table() -> None:
+    """No level of a table rises where the budget is too small for any rise in floats; the search ends all the same."""
+    stability_table = optimal_stability_table(
+        order=2.0, rdp_budget=1e-30, failure_prob=1e-6, num_levels=4
+    )
+    assert 1 <= len(stability_table.logits) <= 4
+    assert stability_table.logits[-1] == pytest.approx(stability_table.logits[0], rel=1e-15)
+
+
 TEST_OF_12_TEACHERS = StabilityTest.gaussian(test_std=2.0, failure_prob=1e-3, num_teachers=12)
 
 
