@@ -4,9 +4,10 @@ A bound comes from one pair of neighbors: no valid epsilon is smaller than the d
 the answer. A *lead* is the number of votes by which a label is ahead of the others.
 """
 
+import math
 from collections.abc import Iterator
 from functools import partial
-from itertools import pairwise
+from itertools import product
 from operator import attrgetter
 
 import numpy as np
@@ -90,20 +91,23 @@ def lower_bound_of(
             # The bits of labels are independent. One teacher moves all labels, or a limited number of them.
             threshold_share = 0.5
             num_moved = num_labels
+            num_gaining = 0
             if isinstance(aggregator, aggregators.ClippedVotes):
                 threshold_share = aggregator.threshold_share
                 num_moved = squared_sensitivity(
                     aggregator.vote_clip, num_labels=num_labels, adjacency=aggregator.adjacency
                 )
+                # At most `vote_clip` labels lose a vote, so the others gain one.
+                num_gaining = max(num_moved - aggregator.vote_clip, 0)
             threshold = threshold_share * shape.num_teachers
             compute_outcome_probs = partial(
-                _bit_distribution, threshold=threshold, noise_std=aggregator.noise_std
+                _bits_distribution, threshold=threshold, noise_std=aggregator.noise_std
             )
-            num_releases = num_releases * num_moved
-            counts_near_threshold = [
-                np.array([int(threshold) + votes_above]) for votes_above in (1, 0, -1)
-            ]
-            pairs = iter(pairwise(counts_near_threshold))
+            # Where whole votes are symmetric around the threshold, a bit tells as much by a gain as by a loss.
+            is_symmetric = float(2 * threshold).is_integer()
+            is_of_two_labels = num_gaining > 0 and not is_symmetric
+            num_releases = num_releases * (num_gaining if is_of_two_labels else num_moved)
+            pairs = _threshold_pairs(int(threshold), is_of_two_labels=is_of_two_labels)
         case aggregators.StableTopK():
             # With several equal gaps, one change moves both the choice of k and the test.
             compute_outcome_probs = partial(
@@ -209,11 +213,43 @@ def _winner_distribution(counts: IntArray, *, noise_std: float) -> dict[int, flo
     return dict(enumerate(gaussian_argmax(counts / noise_std).tolist()))
 
 
-def _bit_distribution(counts: IntArray, *, threshold: float, noise_std: float) -> dict[bool, float]:
-    """Returns the distribution of a bit: whether one count, `[1]`, plus Gaussian noise is at least the threshold."""
-    (only_count,) = counts
-    prob = float(ndtr((only_count - threshold) / noise_std))
-    return {True: prob, False: 1 - prob}
+def _bits_distribution(
+    counts: IntArray, *, threshold: float, noise_std: float
+) -> dict[tuple[bool, ...], float]:
+    """Returns the distribution of independent bits: whether each count plus Gaussian noise is at least the threshold.
+
+    Args:
+        counts: the count of each bit, `[num_bits]`.
+        threshold: the threshold, in votes.
+        noise_std: the standard deviation of the noise, in votes.
+    """
+    probs = ndtr((counts - threshold) / noise_std).tolist()
+    return {
+        bits: math.prod(prob if bit else 1 - prob for bit, prob in zip(bits, probs, strict=True))
+        for bits in product((True, False), repeat=len(probs))
+    }
+
+
+def _threshold_pairs(last_count: int, *, is_of_two_labels: bool) -> Iterator[Pair]:
+    """Yields pairs of neighboring counts near a threshold, of one label or of two.
+
+    From the first neighbor to the second, the first label loses a vote, and the second label, if any, gains one.
+
+    Args:
+        last_count: the largest whole number of votes that does not exceed the threshold.
+        is_of_two_labels: True for two labels, False for one.
+    """
+    for votes_to_lose in (last_count + 1, last_count):
+        if votes_to_lose < 1:
+            continue
+        if not is_of_two_labels:
+            yield np.array([votes_to_lose]), np.array([votes_to_lose - 1])
+            continue
+        for votes_before_gain in (last_count, last_count + 1):
+            yield (
+                np.array([votes_to_lose, votes_before_gain]),
+                np.array([votes_to_lose - 1, votes_before_gain + 1]),
+            )
 
 
 def _winner_pairs(*, noise_std: float, num_candidates: int, is_replace_one: bool) -> Iterator[Pair]:

@@ -57,7 +57,7 @@ class ReleaseParameters:
         return {name: value for name, value in ASSUMED.items() if name not in self.known}
 
     def applied(self, aggregator: Aggregator) -> KnownRelease:
-        """Returns a copy of an aggregator in which the known parameters are set, with all its parameters by name.
+        """Returns a copy of an aggregator in which the known parameters are set, with its parameters by name.
 
         Aggregators refuse noise of 0. They get noise of 1 instead, and the result is marked as noiseless.
         """
@@ -79,7 +79,8 @@ class ReleaseParameters:
         for name in noiseless_names:
             changed_values[name] = 1.0
         if "screening_std" not in own_names:
-            # Without a screening, the threshold has no part in a price or a claim.
+            # Without a screening, the threshold has no part in a claim. It moves the price of `ClippedVotes` a little,
+            # by its fraction of a vote.
             own_names.pop("threshold_share", None)
         parameters: dict[str, float] = {}
         for name, own_name in own_names.items():
@@ -99,7 +100,8 @@ class KnownRelease:
 
     Attributes:
         aggregator: the aggregator.
-        all_parameters: all parameters, known or assumed, by the names of `ReleaseParameters`.
+        all_parameters: the parameters of the aggregator, known or not, by the names of `ReleaseParameters`; without the
+            threshold if nothing is screened.
         is_noiseless: whether a noise of the release is 0; the aggregator then has noise of 1 in its place.
     """
 

@@ -27,7 +27,7 @@ from pate.validation import InvalidValue, require_count, require_kind, require_t
 PREFIX = "net."
 """The beginning of the names of the network's own arrays."""
 
-# The output of the first layer, the largest, has about so many numbers for each number of the image.
+# The largest output of a layer is taken to have so many numbers for each number of the image.
 _NUMBERS_PER_PIXEL = 16
 # The side, in pixels, to which smaller images are resized.
 _MIN_SIDE = 64
@@ -44,7 +44,7 @@ class BackboneExtractor(Extractor):
     kind: ClassVar[str] = "backbone"
 
     def _numbers_at_once(self) -> int:
-        """Returns about how many numbers one image and its output of the first layer take in memory.
+        """Returns about how many numbers one image and the largest output of a layer take in memory.
 
         Raises `ValueError` if the arrays have other shapes than those of the network.
         """

@@ -46,7 +46,7 @@ class Engine(ABC):
     def round_sums(self, records: RoundRecords) -> RoundSums:
         """Returns an object that sums the votes of each round; by default it computes in threads of this process.
 
-        Nothing is read or computed before the first round is asked.
+        No features or votes are computed before the first round is asked.
 
         Args:
             records: the records of teachers that vote without training.

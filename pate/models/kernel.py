@@ -50,8 +50,8 @@ class KernelTeacher(Voter):
         num_directions: the number of directions of the public pool, >= 1. None uses `affordable_directions`, a function
             of the noise multiplier and of the numbers of teachers, private groups and labels.
         nonlinear: true adds components of a kernel to the directions in rounds (`PublicKernel`), as many as the noise
-            permits; false adds none. None adds them if the noise permits eight times as many directions as the pool
-            has.
+            and the recipe permit; false adds none. None adds them if the noise permits more than eight times as many
+            features as the pool has linear ones: its directions and the height.
     """
 
     gives: ClassVar[type[VoteSource]] = FunctionVotes

@@ -179,7 +179,9 @@ class StudentModel(ABC):
 
     @final
     def predict_proba(self, inputs: Float32Array) -> Float32Array:
-        """Returns the predicted probability of each label, float32 `[num_inputs, num_labels]`, in [0, 1].
+        """Returns the predicted probability of each label, float32 `[num_inputs, num_labels]`.
+
+        Probabilities are in [0, 1] up to rounding.
 
         Args:
             inputs: the inputs, each of the shape `input_shape`.

@@ -209,7 +209,7 @@ class Attack:
         num_canaries = self._num_canaries_among(num_units)
         streams = RandomStreams.from_secret() if self.seed is None else RandomStreams(self.seed)
         rng = streams.generator("noise")
-        with monitor.stage("looking for the most telling queries"):
+        with monitor.stage("looking for the most telling votes"):
             guesser = self._guesser(
                 priced_release,
                 dataset=dataset,

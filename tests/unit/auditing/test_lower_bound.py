@@ -78,6 +78,20 @@ def test_stable_top_k_without_a_gap_to_try_has_no_bound(shape: VoteShape) -> Non
     assert lower_bound_of(aggregator, shape=shape, target_delta=1e-5) is None
 
 
+def test_clipped_votes_are_bounded_by_labels_that_lose_and_gain_alike() -> None:
+    """Under replace-one, a teacher that takes back all its votes can cast as many others, and no more.
+
+    Votes are not symmetric around a threshold of 67.6 votes, so a lost and a gained vote tell different amounts.
+    """
+    aggregator = ClippedVotes(noise_std=20.0, vote_clip=1, threshold_share=0.338)
+    lower_bound = lower_bound_of(aggregator, shape=SHAPE, target_delta=1e-5)
+    assert lower_bound is not None
+    assert sum(lower_bound.first) == sum(lower_bound.second)
+    assert lower_bound.num_releases == SHAPE.num_queries
+    price = RdpAccountant().compose(aggregator.event(SHAPE)).get_epsilon(target_delta=1e-5)
+    assert lower_bound.epsilon <= price <= 1.15 * lower_bound.epsilon
+
+
 @pytest.mark.slow
 def test_a_price_10_percent_too_small_is_refuted_and_a_looser_one_noticed() -> None:
     """`find_faults` reports a price 10% too small, a price 10% larger than recorded, and a price without a record.
