@@ -1,4 +1,4 @@
-"""The base class of all aggregators: it charges the price of a release and only then draws the release.
+"""The base class of all aggregators: it draws a release, and has its price charged before the release is shown.
 
 To write an aggregator, read the docstring of `Aggregator` and its example; no other file is needed. A subclass has
 three methods: the price, the summary of the votes, and the draw. The method `release` calls them in the right order.
@@ -59,7 +59,7 @@ class Aggregator(Parameters, ABC):
         3. `draw(summary, shape, rng)` returns the labels, with fresh noise for each query.
 
     This class supplies the other methods:
-        * `release` checks the votes, charges the price, and only then draws.
+        * `release` checks the votes and draws, and has the price charged before it returns.
         * `aggregate` does the same for votes that are given as an array.
         * `fitted` finds the noise for a budget, and `calibrated` is `fitted` for numbers or a ledger. Both end in
           `scaled_to`, which searches the factor of the noise, and `scaled`, which applies it.
@@ -111,7 +111,7 @@ class Aggregator(Parameters, ABC):
             drawn together.
         single_label: whether every answer names exactly one label.
         usual_failure_prob: the value that replaces a `failure_prob` of None; `with_failure_prob_for` may lower it.
-        pays_in_advance: whether a session of many queries is charged before its first query.
+        pays_in_advance: whether the price of a whole session is charged with the first of its rounds.
         expects_prior: whether a release uses a prior, the labels that a student predicts (see `with_prior`).
         budgets_by: the way in which groups can have budgets of their own: "weights" of the votes of their teachers, or
             the number of "teachers" that hold a group's records. None where they cannot.
@@ -170,7 +170,7 @@ class Aggregator(Parameters, ABC):
 
     @abstractmethod
     def draw(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
-        """Draws the answers to the queries of a summary; their price has been charged before.
+        """Draws the answers to the queries of a summary; their price is charged before they are shown.
 
         Each query gets fresh noise from the generator. Labels of a query that is not answered are False.
 
@@ -408,7 +408,7 @@ class Aggregator(Parameters, ABC):
         return self._with_usual_failure_prob(num_queries).event(vote_shape)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
-        """Releases labels for all queries of the votes, and has the record charge the price before anything is drawn.
+        """Releases labels for all queries of the votes, and has the record charge the price before the method returns.
 
         If the record already holds this release, the release is read from the record and nothing is drawn. A subclass
         that releases in several parts overrides `release` and draws each part within `record.part`.
@@ -416,7 +416,8 @@ class Aggregator(Parameters, ABC):
         Args:
             votes: the private votes, of the type that `summarize` reads.
             rng: the source of all noise; an integer seed is refused.
-            record: charges the price with the first part, and stores each part before the part is returned.
+            record: charges the price with the first part, and stores each part before the part is returned. A
+                `MemoryRecord` charges before the first draw, a `LedgerRecord` together with its result.
         """
         require_generator(rng)
         vote_shape = votes.shape

@@ -38,8 +38,8 @@ class CenteredMatrix:
     """The computation of a `CenteredRelease` around a known center, used by `CenteredVotes`.
 
     Formal guarantee: the center, the clip, the span and the weights are public, or were released and charged before.
-    The sum with its noise costs one Gaussian event of `noise_multiplier`, which the caller charges before the noise is
-    drawn.
+    The sum with its noise costs one Gaussian event of `noise_multiplier`, which the caller charges before the release
+    is shown.
 
     Attributes:
         noise_multiplier: standard deviation of the noise over sensitivity, > 0.

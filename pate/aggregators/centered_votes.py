@@ -100,7 +100,7 @@ class CenteredVotes(Aggregator):
         2. A vote is clipped to `clip_factor` times half of its usual length, that of a vote on labels drawn by p.
         3. The clipped votes are summed in whole steps, and get rounded Gaussian noise. The noise of a round is
            sqrt(rounds) times as large as for one round alone. So all rounds cost one Gaussian event, which is charged
-           before anything is drawn.
+           before anything is shown.
         4. The noisy sum is one step of the student's `Descent`, which starts at the prevalence or at `start`.
 
     The clip and the student of a round are computed from earlier releases. A round is drawn once and stored, and later

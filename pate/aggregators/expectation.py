@@ -5,7 +5,7 @@ teachers, of whom a known share agrees (`MadeUpVotes`). If the noise hides even 
 and a warning is raised.
 
 `expected_release` makes the votes and calls `expected_from_votes`, which dispatches on the class of the aggregator. A
-class may register a formula there, in its own file. All other classes get `expected_by_drawing`. That function
+class may register a function there, in its own file. All other classes get `expected_by_drawing`. That function
 summarizes the votes and calls `expected_from_summary`, which draws.
 """
 

@@ -131,8 +131,8 @@ class NotPriorTopK(TargetChargedAggregator):
         """Returns a copy of the aggregator with predicted labels for its queries.
 
         Args:
-            prior: bool `[num_queries, num_labels]`, or a rule that predicts the labels of each round. The prior must be
-                public or computed from the release so far. A rule is first called after the session is charged.
+            prior: bool `[num_queries, num_labels]`, or a rule, which is called for each round. The prior must be public
+                or computed from the answers of earlier rounds.
         """
         if isinstance(prior, PriorRule):
             prior_rule: PriorRule = prior

@@ -25,7 +25,8 @@ class ReleaseRecord(Protocol):
     """A store of the parts of one release, which charges the price together with the first part.
 
     A stored part is never drawn again, since later parts depend on its values. `pate.run.ledger_record.LedgerRecord`
-    keeps the parts on disk and survives a crash. `MemoryRecord` keeps them in memory.
+    keeps the parts on disk and survives a crash. It writes the first part and the charge together. `MemoryRecord` keeps
+    the parts in memory, and charges before the first draw.
     """
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:

@@ -1,4 +1,4 @@
-"""Sessions under target charging: one price for many queries, charged first; the session halts after some hits.
+"""Sessions under target charging: one price for many queries, charged at once; the session halts after some hits.
 
 Plain composition charges every query. Target charging (Cohen & Lyu 2023) charges hits alone. Each query is answered by
 a mechanism with a *target*, a set of outcomes. An outcome in the target is a *hit*. A query can be seen as first
@@ -7,7 +7,8 @@ two neighbors. The target is chosen such that an access hits with a probability 
 at its `target_hits`-th hit has few accesses, except with a small probability. All queries that do not hit are free.
 
 An aggregator of this kind answers its queries in order, in rounds. The price of the whole session is charged before the
-first round. Each round is stored before the next one is drawn, since a student may predict later queries from it.
+first round is shown. Each round is stored before the next one is drawn, since a student may predict later queries from
+it.
 
 Source: Cohen & Lyu 2023; docs/proofs/hits.md.
 """
@@ -88,8 +89,8 @@ class Round(NamedTuple):
 class _SessionUniforms:
     """Uniform random numbers that decide the outcomes of all queries of a session, drawn together at the first read.
 
-    A round, which answers some consecutive queries, reads its share of them. `TargetChargedAggregator` draws no round
-    before the session is charged.
+    A round, which answers some consecutive queries, reads its share of them. If all rounds are read from a record,
+    nothing is drawn.
     """
 
     def __init__(self, num_queries: int, num_per_query: int, rng: Rng) -> None:
@@ -110,9 +111,11 @@ class TargetChargedAggregator(Aggregator):
 
     A query is a hit if its outcome is in the target of the subclass. The queries are drawn in rounds.
 
-    Formal guarantee: the price of the whole session is charged before the first query. It depends on neither votes nor
-    hits nor priors. Edge case: the random numbers of all queries are drawn together. So a session that is interrupted,
-    and continued with a generator of the same seed, releases the same answers as one without a break.
+    Formal guarantee: the price of the whole session is charged before the first answer is shown. It depends on neither
+    votes nor hits nor priors.
+
+    Edge case: the random numbers of all queries are drawn together. So a session that is interrupted, and continued
+    with a generator of the same seed, releases the same answers as one without a break.
 
     Attributes:
         target_hits: the number of hits after which the session halts, >= 1.
