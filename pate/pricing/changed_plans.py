@@ -6,7 +6,7 @@ The search for remedies (`remedies.py`) asks for them.
 from collections.abc import Callable
 from dataclasses import replace
 
-from pate.accounting import Budget, RdpAccountant
+from pate.accounting import Budget, PureDpAccountant, RdpAccountant
 from pate.accounting.loss_accountant import AccountantBesideRenyi
 from pate.aggregators import Aggregator
 from pate.pricing.budgets import is_solved_for_noise
@@ -30,7 +30,8 @@ class ChangedPlans:
         budget: the budget of the refused release.
         budget_with_renyi_accountant: the same budget with the Renyi accountant.
         is_renyi: whether the budget's accountant is the Renyi accountant.
-        is_within_renyi: whether the budget's accountant never has a higher price than the Renyi accountant.
+        is_within_renyi: whether the budget's accountant is known never to have a higher price than the Renyi
+            accountant.
     """
 
     def __init__(
@@ -54,9 +55,12 @@ class ChangedPlans:
         self.shape = priced_release.shape
         self.budget = budget
         self.budget_with_renyi_accountant = replace(budget, accountant=RdpAccountant)
-        self.is_renyi = isinstance(budget.accountant(), RdpAccountant)
-        self.is_within_renyi = self.is_renyi or isinstance(
-            budget.accountant(), AccountantBesideRenyi
+        accountant = budget.accountant()
+        self.is_renyi = isinstance(accountant, RdpAccountant)
+        # The Renyi bound beside `PureDpAccountant` is for events that may cost more.
+        self.is_within_renyi = self.is_renyi or (
+            isinstance(accountant, AccountantBesideRenyi)
+            and not isinstance(accountant, PureDpAccountant)
         )
         self._unsolved_aggregator = unsolved_aggregator
         self._clock = clock

@@ -9,7 +9,14 @@ from typing import Any, Self
 import numpy as np
 import pytest
 
-from pate.accounting import Accountant, Budget, Event, ExactAccountant, RdpAccountant
+from pate.accounting import (
+    Accountant,
+    Budget,
+    Event,
+    ExactAccountant,
+    PureDpAccountant,
+    RdpAccountant,
+)
 from pate.accounting.loss_accountant import AccountantBesideRenyi
 from pate.aggregators import (
     Aggregator,
@@ -32,6 +39,7 @@ from pate.pricing import (
     require_useful,
     suggest,
 )
+from pate.pricing.expectations import is_plan_useful
 from pate.pricing.guard import group_votes_tell_more
 from pate.pricing.remedies import RemedySearch, remedies, search_remedies
 from pate.votes import VoteShape
@@ -463,6 +471,31 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
         search=search_without_time,
     )
     assert not result.is_complete
+
+
+@pytest.mark.parametrize("num_plans", [5, 12])
+def test_interrupted_search_suggests_no_change_that_pure_dp_prices_above_the_budget(
+    num_plans: int,
+) -> None:
+    """Changes that only the Renyi accountant has priced are dropped where the budget's accountant has higher prices.
+
+    `PureDpAccountant` prices a bounded range by its epsilon of pure DP, above the price of the Renyi accountant.
+    """
+    readings = iter(range(1000))
+    plan = Plan(
+        aggregator=PEELING, shape=SHAPE, budget=budget(epsilon=8.0, accountant=PureDpAccountant)
+    )
+    result = search_remedies(
+        plan.aggregator,
+        useless_release=plan.priced(),
+        budget=plan.budget,
+        num_groups=NUM_GROUPS,
+        search=RemedySearch(max_seconds=num_plans, clock=lambda: float(next(readings))),
+    )
+    assert not result.is_complete
+    for change in result.changes:
+        changed_plan = plan_with_remedy(plan, remedy=change.remedy())
+        assert is_plan_useful(changed_plan.priced())
 
 
 def test_no_other_epsilon_is_suggested_for_budgets_of_classes() -> None:
