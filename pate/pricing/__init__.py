@@ -1,4 +1,4 @@
-"""Prices without data: the cost of a release, and the noise or the queries that a budget buys."""
+"""Prices without private data: the cost of a release, and the noise or the queries that a budget buys."""
 
 from typing import TYPE_CHECKING
 

@@ -18,11 +18,11 @@ from pate.accounting.event_tree import count_leaves
 from pate.pricing.priced_release import PricedRelease
 from pate.validation import InvalidValue
 
-# The accountants that compose step by step. With more than `_MAX_STEPS` steps they take about a second, and have no
-# smaller price than the other accountants.
+# The accountants that compose step by step. With more than `_MAX_STEPS` steps they take about a second or longer, and
+# are left out, although their price may be the lowest.
 _STEPWISE_ACCOUNTANT_NAMES = ("exact", "auto")
 _MAX_STEPS = 64
-# The accountants whose prices are never below those of `exact`.
+# The accountants that are left out because their prices are hardly ever below those of `exact`.
 _LOOSER_ACCOUNTANT_NAMES = ("pld",)
 
 
@@ -33,10 +33,12 @@ class AccountantPrice:
     Attributes:
         accountant: the name of the accountant.
         epsilon: the price; None where the accountant cannot price the release.
-        num_orders: the number of orders that Renyi's accountant compares; None for other accountants.
-        best_order: the order at which Renyi's accountant has its price; None for other accountants.
+        num_orders: the number of orders that Renyi's accountant compares; None for other accountants, and where it is
+            not asked for.
+        best_order: the order at which Renyi's accountant has its price; None as for `num_orders`.
         reason: why the accountant cannot price the release; None where it can.
-        won_by: for `auto`, the name of the accountant with the lowest price; None for other accountants.
+        won_by: for `auto`, the name of the accountant with the lowest price; None for other accountants, and where it
+            is not asked for.
     """
 
     accountant: str
@@ -84,9 +86,10 @@ def price_by(
 def cheapest_accountant(
     release: PricedRelease, budget: Budget, accountants: Mapping[str, Callable[[], Accountant]]
 ) -> AccountantPrice:
-    """Returns the lowest price of a release by the budget's accountant or by another accountant that may be lower.
+    """Returns the lowest price of a release by the budget's accountant and by other accountants.
 
-    Accountants that are slow for the event of the release, or never have the lowest price, are left out.
+    Accountants that are slow for the event of the release are left out, and so is `pld`. If no other accountant has a
+    lower price, the result has only the name and the price of the budget's accountant.
 
     Args:
         release: the release, priced by the budget's accountant.
@@ -95,7 +98,7 @@ def cheapest_accountant(
     """
     budget_accountant = budget.accountant()
     skipped_accountant_names = set(_LOOSER_ACCOUNTANT_NAMES)
-    # A stepwise price is left out if `auto` has computed it already, or if many steps make it slow and no lower.
+    # A stepwise price is left out if `auto` has computed it already, or if many steps make it slow.
     has_stepwise_price = isinstance(budget_accountant, AutoAccountant)
     has_many_steps = _num_steps(release.event) > _MAX_STEPS
     if has_stepwise_price or has_many_steps:
@@ -118,7 +121,7 @@ def cheapest_accountant(
 
 
 def _num_steps(event: Event) -> int:
-    """Returns the number of mechanisms in an event that the accountant `exact` composes one by one.
+    """Returns the number of releases in an event that count as steps of the accountant `exact`.
 
     Gaussian noise, and noisy maxima with Gaussian noise, do not count: they are composed together.
     """

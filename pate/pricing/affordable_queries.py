@@ -68,7 +68,7 @@ def largest_num_queries(
         at_most: an upper limit; None stands for 10**9. Draws in double precision set another limit.
 
     Raises:
-        InvalidValue: the epsilon does not pay for a single query.
+        InvalidValue: the epsilon does not pay for a single query, or draws cannot keep so small a delta.
 
     >>> from pate.aggregators import GaussianVotes
     >>> largest_num_queries(

@@ -104,8 +104,8 @@ class ChangeKind(ABC):
     def refined_index(self, working_index: int, priced_plan: PricedRelease) -> int:
         """Returns an estimate of the index of the first candidate that makes the refused release useful.
 
-        The estimate is `working_index` or less. It is less if the budget's accountant has lower prices than the Renyi
-        accountant, so that a smaller change may do.
+        The estimate is `working_index` or less. It may be less if the budget's accountant has lower prices than the
+        Renyi accountant, so that a smaller change may do.
 
         Args:
             working_index: the index in `candidates` of a change that makes the release useful.

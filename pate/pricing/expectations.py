@@ -34,8 +34,9 @@ class Expectation:
     def is_useless(self) -> bool:
         """Whether the noise hides even unanimous votes, or few queries are answered where 90% of the teachers agree.
 
-        Noise hides unanimous votes if fewer than 3/4 of the answered bits are right. Few queries are fewer than a
-        third. A release that is not useless may still be no useful plan: `is_plan_useful` asks for more.
+        Noise hides unanimous votes if the mean share of right labels (`ExpectedRelease.right`) is below 3/4, or if
+        fewer than a third of the queries are answered. Few queries are fewer than a third. A release that is not
+        useless may still be no useful plan: `is_plan_useful` asks for more.
         """
         return self.unanimous.is_useless or self.clear.answered < MIN_ANSWERED
 

@@ -1,8 +1,8 @@
 """The check of usefulness, which refuses plans whose noise would hide even unanimous votes.
 
 All decisions follow from public numbers, before a teacher is trained and before anything is charged. A plan that is
-allowed but weak gets warnings, as `Doubt` objects. A refusal lists *remedies*, which are changes of settings that work.
-The setting `allow_useless=true` turns a refusal into a warning.
+allowed but weak gets warnings, as `Doubt` objects. A refusal lists *remedies*, which are changes of settings that work,
+if a search finds any. The setting `allow_useless=true` turns a refusal into a warning.
 """
 
 import math
@@ -53,7 +53,8 @@ def require_useful(
 
     A release is refused in three cases, of which the first two are `Expectation.is_useless`:
 
-    - over a quarter of the bits would be wrong although all teachers agree;
+    - over a quarter of the labels would be wrong, or fewer than a third of the queries answered, although all teachers
+      agree;
     - fewer than a third of the queries would be answered although 90% of the teachers agree;
     - delta is 0.01 or more.
 
@@ -66,7 +67,8 @@ def require_useful(
         budget: the budget that the release was planned for.
         num_groups: the number of private groups; None if unknown.
         allow_useless: whether to return the reason for a refusal as a warning, in place of the error.
-        search: the search for settings that work, which the error lists as remedies; None for a search of some seconds.
+        search: the search for settings that work, which the error lists as remedies; None for one of about 20 seconds
+            at most.
         refused_setting: the name and the value of the parameter that the error is about; None for the number of
             teachers.
         other_method: settings of another method that works on these data, as the first remedy; None if there are none.
@@ -266,7 +268,7 @@ def group_votes_tell_more(
     all private groups, each with a teacher of its own. The result is True only if there are more than ten times as
     many groups as correct answers, where 90% of the teachers agree. Besides, the centered votes must succeed with a
     probability of at least 90% (`ExpectedRelease.success`) where 70% of the teachers agree. The result is False for
-    an aggregator that reads such votes, for add/remove, and for `PersonBudgets`.
+    an aggregator that reads such votes, for add/remove, for `PersonBudgets`, and for a price of 0 or infinity.
 
     Args:
         priced_release: the priced release.

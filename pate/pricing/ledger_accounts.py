@@ -1,7 +1,7 @@
 """The accounts of a ledger: their charges, and the room under their caps for a planned release.
 
 A ledger records the charges of releases. It has an account for each data set. An account may have a cap, an epsilon
-that all of its charges together stay below (`pate.accounting.Ledger`).
+that all of its charges together do not exceed (`pate.accounting.Ledger`).
 """
 
 from __future__ import annotations
@@ -73,13 +73,14 @@ class AccountLeft:
     Attributes:
         data: the digest of the private records; empty for a ledger whose charges name no records.
         num_releases: the number of charges.
-        epsilon: the total of all charges, a valid bound if the prices were chosen before the first release.
+        epsilon: the total of all charges, or the cap if that is smaller (`Ledger.spent_epsilon`); a valid bound if the
+            prices were chosen before the first release.
         max_epsilon: the cap; None without a cap.
         more_releases: the number of releases like the planned one that still fit, possibly infinity; None without a
             cap.
         target_epsilon: the largest epsilon, to 1%, at which the planned release fits once its noise is solved for; 0 if
             none is found, None without a cap.
-        accountant: the name of the ledger's accountant, which computes `epsilon`.
+        accountant: the name of the ledger's accountant.
     """
 
     data: str
@@ -102,7 +103,7 @@ def accounts_left(
         budget: the budget that it was planned for.
 
     Raises:
-        InvalidValue: the ledger has another adjacency or delta than the release.
+        InvalidValue: the ledger has another adjacency or delta than the release, or there is no ledger at the path.
     """
     accounts = []
     adjacency = release.aggregator.adjacency

@@ -43,7 +43,7 @@ class PricedRelease:
         epsilon: the epsilon of that event at the budget's delta. Where groups have budgets of their own, it is that of
             the largest budget.
         solved_for: what the plan has solved for, by name: fields of the aggregator, or `num_queries`.
-        doubts: the doubts of `require_useful`.
+        doubts: the doubts of `require_useful`; empty where it was not called.
         won_by: the name of the accountant that computed `epsilon`, if the budget's accountant takes the lowest of
             several prices; None otherwise.
         classes: the classes of groups with budgets of their own, the smallest budget first.
@@ -53,7 +53,7 @@ class PricedRelease:
     shape: VoteShape
     event: Event
     epsilon: float
-    # These three explain how the price was found. Equal releases have one price, in whatever way it was found.
+    # These three explain a price and its release, and do not change them. So they do not count in comparisons.
     solved_for: dict[str, object] = field(default_factory=dict, compare=False)
     doubts: tuple[Doubt, ...] = field(default=(), compare=False)
     won_by: str | None = field(default=None, compare=False)
@@ -61,7 +61,7 @@ class PricedRelease:
 
     @property
     def identity(self) -> str:
-        """Returns a digest of all public inputs of the release, without votes and drawn noise."""
+        """A digest of all public inputs of the release, without votes and drawn noise."""
         public_inputs_of_release: list[Any] = [
             self.aggregator.identity(self.shape),
             asdict(self.shape),
@@ -161,7 +161,7 @@ def _plan_queries(
         num_labels: the number of labels of a query.
         num_teachers: the number of teachers.
         budget: the budget of all queries together.
-        max_queries: the largest number of queries; None for no limit.
+        max_queries: the largest number of queries; None for the limits of `largest_num_queries`.
     """
     make_accountant = budget.accountant
     num_queries = largest_num_queries(
@@ -187,8 +187,8 @@ def _fit_to_mu(aggregator: Aggregator, vote_shape: VoteShape, *, budget: MuBudge
     """Returns the aggregator with noise for which its release is mu-GDP.
 
     A Gaussian release with the epsilon of the budget has at most the mu of the budget. Another release may have a
-    larger mu. Then the noise is found for a smaller mu: the last one, times the ratio of the budget's mu to that of the
-    release. This is repeated until the release meets the budget.
+    larger mu. Then the noise is found for a smaller mu: a little less than the last one times the ratio of the budget's
+    mu to that of the release. Up to eight tries are made until the release meets the budget.
 
     Args:
         aggregator: the aggregator, with noise to start from.

@@ -261,7 +261,7 @@ def _prices_side_by_side(
 def _public_solutions(
     priced_release: PricedRelease, aggregator_parameters: Mapping[str, object]
 ) -> dict[str, object]:
-    """Returns the values, by name, that a plan solved for: the number of queries, and `aggregator_parameters`."""
+    """Returns the values, by name, that a plan solved for, and that are the number of queries or public parameters."""
     return {
         name: value
         for name, value in priced_release.solved_for.items()

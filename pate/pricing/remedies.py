@@ -77,7 +77,7 @@ class Remedies:
     """The changes of settings that a search has found.
 
     Attributes:
-        changes: for each kind of change, the smallest that makes the refused release useful, if any does.
+        changes: for each kind of change, the smallest found that makes the refused release useful, if any was found.
         is_complete: False where the time was up before the search ended.
     """
 
@@ -119,7 +119,8 @@ def search_remedies(
         unsolved_aggregator: the aggregator before its noise was solved for.
         useless_release: the refused release, with its price.
         budget: the budget that the release was planned for.
-        num_groups: the number of private groups; no suggestion leaves a teacher fewer than ten. None if unknown.
+        num_groups: the number of private groups; each teacher of a suggested number of teachers has at least ten. None
+            if unknown.
         search: the time limit and the callbacks of the search.
     """
     planner = ChangedPlans(
@@ -176,7 +177,7 @@ class _RunningSearch:
         self._num_groups = num_groups
         self._report_progress = report_progress
         self._kind_of_name: dict[str, ChangeKind] = {}
-        # For each kind, the index of the candidate in `changes`.
+        # For each kind, the index, among its candidates, of the change in `changes`.
         self._index_of_name: dict[str, int] = {}
         self._num_plans = 0
 

@@ -50,9 +50,9 @@ def suggest(
 ) -> Suggestion:
     """Returns the numbers of teachers and queries whose release is most useful within a budget.
 
-    The most useful release has the most `clear_queries` among those that `is_plan_useful` accepts. Teachers with more
-    records agree more. The search assumes that r / (r + 60) of the teachers vote for a label, if each has r records.
-    This rule of thumb is about right for the embedded data set. Prices are those of the Renyi accountant.
+    The most useful release has the most `clear_queries` among those tried that `is_plan_useful` accepts. Teachers with
+    more records agree more. The search assumes that r / (r + 60) of the teachers vote for a label, if each has r
+    records. This rule of thumb is about right for the embedded data set. Prices are those of the Renyi accountant.
 
     Args:
         aggregator: the aggregator, with noise to start from.
@@ -62,8 +62,8 @@ def suggest(
         max_queries: the size of the public pool; None for no limit.
 
     Raises:
-        InvalidValue: the budget has no epsilon for which to find noise, there are fewer than 200 private groups, or no
-            number of teachers gives a useful release.
+        InvalidValue: the budget has no epsilon for which to find noise, there are fewer than 200 private groups or 50
+            queries, or no number of teachers gives a useful release.
     """
     if has_given_noise(budget):
         raise InvalidValue("suggest", "true", rule="a target_epsilon to plan for")
