@@ -17,7 +17,7 @@ from pate.accounting.events import Event
 from pate.accounting.rdp import RdpAccountant
 from pate.validation import InvalidValue, require_positive
 
-# The relative error of the noise.
+# The relative error of the noise, or else of its epsilon.
 _TOLERANCE = 1e-4
 # The search for a bracket multiplies or divides the noise at most so often, by a factor of at most 2.
 _LARGEST_NUM_DOUBLINGS = 60
@@ -56,8 +56,8 @@ class Bracket:
 class NoisePrices:
     """A cache of the excess log(epsilon(noise) / target epsilon), by noise level.
 
-    The attribute `tolerance` is the relative error up to which the noise is searched for: 1e-4, or the numerical error
-    of the accountant's last epsilon where that is larger. `calibrate` explains the arguments.
+    The attribute `tolerance` is the relative error of noise or epsilon at which the search may end: 1e-4, or the
+    numerical error of the accountant's last epsilon where that is larger. `calibrate` explains the arguments.
     """
 
     def __init__(
@@ -99,9 +99,10 @@ def calibrate(
 ) -> float:
     """Returns nearly the smallest noise whose epsilon is at most `target_epsilon`.
 
-    The noise is never too small. It is too large by at most a ten-thousandth, or by 0.3 percent where the event is a
-    selection with its stability test, which the accountant bounds together. The search first uses `RdpAccountant`,
-    which is quick, and then continues with `accountant` from the noise that was found.
+    The noise is never too small. It is too large by at most a ten-thousandth, or else its epsilon is below the target
+    by at most a ten-thousandth. Both figures are 0.3 percent where the event is a selection with its stability test,
+    which the accountant bounds together. The search first uses `RdpAccountant`, which is quick, and then continues with
+    `accountant` from the noise that was found.
 
     Args:
         event_for: a function from the noise, > 0, to the event whose price is computed. The epsilon must not rise as

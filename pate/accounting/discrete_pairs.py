@@ -1,11 +1,11 @@
 """Pairs (P, Q) of discrete distributions, constructed so that they dominate given pairs.
 
-The *test curve* of a pair maps a probability q in [0, 1] to the largest P(S) over all sets of outcomes S with
-Q(S) = q; it is concave. One pair dominates another if and only if its curve is nowhere below the other curve
-(Blackwell 1953). The curve of a discrete pair is a polygon: an outcome with probability q under Q and the ratio P / Q
-is an edge of width q and slope P / Q. So upper bounds on all corners of a curve give a dominating pair: the concave
-hull of the bounds is its curve. All heights here are P(S) - Q(S), and all slopes are ratios less one, P / Q - 1, so
-that nothing cancels where the privacy loss is small (docs/proofs/winner.md, step 4).
+The *test curve* of a pair maps a probability q in [0, 1] to the largest P(S) over all sets of outcomes S, randomized
+sets included, with Q(S) = q; it is concave. One pair dominates another if and only if its curve is nowhere below the
+other curve (Blackwell 1953). The curve of a discrete pair is a polygon: an outcome with probability q under Q and the
+ratio P / Q is an edge of width q and slope P / Q. So upper bounds on all corners of a curve give a dominating pair: the
+concave hull of the bounds is its curve. All heights here are P(S) - Q(S), and all slopes are ratios less one,
+P / Q - 1, so that nothing cancels where the privacy loss is small (docs/proofs/winner.md, step 4).
 """
 
 from __future__ import annotations

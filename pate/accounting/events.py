@@ -88,7 +88,7 @@ class Event:
                 return dp.ComposedDpEvent([part.to_dp_event() for part in self.events])
             case SelfComposedEvent():
                 return dp.SelfComposedDpEvent(self.event.to_dp_event(), self.count)
-        raise InvalidValue("event", type(self).__name__, rule="an event that dp-accounting has")
+        raise InvalidValue("event", type(self).__name__, rule="an event that can be translated")
 
 
 class LeafEvent(Event):
@@ -436,7 +436,7 @@ class SelectThenTestEvent(ComposedEvent):
     The gap is selected with Gumbel noise, and its position is released only if the test passes. The first of the two
     `events` is the price of the selection, a `BoundedRangeEvent`. The second is the price of the test, an
     `ApproximateEvent` of a `OneBitEvent` whose statistic is the gap, from 0 on. The price is at most that of both
-    events together. For few votes the joint law of selection and test makes the price smaller
+    events together. For few votes beside the noise the joint law of selection and test makes the price smaller
     (docs/proofs/joint_law.md).
     """
 
