@@ -71,9 +71,9 @@ class _CurveAtOrders:
 class JointLawAccountant(AccountantBesideRenyi):
     """An accountant that prices a gap selection and its test as one release, and other events as `RdpAccountant` does.
 
-    The saving depends on the number of teachers beside the noise. Take a stable top-k with 40 labels, 600 queries and an
-    optimal table of its stability test, under replace-one. An epsilon that is 8 by `RdpAccountant` is a fifth less with
-    400 teachers, an eighth less with 800, and about a thirtieth less with 2,000.
+    The saving depends on the number of teachers beside the noise. Take a stable top-k with 40 labels, 600 queries and
+    an optimal table of its stability test, under replace-one. An epsilon that is 8 by `RdpAccountant` is a fifth less
+    with 400 teachers, an eighth less with 800, and about a thirtieth less with 2,000.
 
     Each Renyi order gives an upper bound on epsilon, and the smallest over a few orders near the best order of
     `RdpAccountant` is returned. One epsilon takes some tenths of a second. Its relative numerical error is up to 0.003,
