@@ -74,9 +74,9 @@ class RoundsRelease(Release):
         recipe: the constants of the aggregator, which are needed to compute the features of inputs again.
         known_shares: float64 `[num_labels]`, the released share of records for which each label is known; None if
             labels have no gaps, or their center is public.
-        moments: float64 `[num_features - 1, num_labels]`, the noisy means of feature times (label minus prevalence)
-            over the records (`NoisyMoments.values`). A later release of other people's records may start from them.
-            None in releases of earlier versions, which published no moments.
+        moments: float64 `[num_features - 1, num_labels]`, the noisy means of feature times label over the records, less
+            the feature's public mean times the label's prevalence (`NoisyMoments.values`). A later release of other
+            people's records may start from them. None in releases of earlier versions, which published no moments.
         moment_variances: float64 of the same shape, the variance of each moment.
     """
 

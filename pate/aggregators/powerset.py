@@ -46,7 +46,7 @@ class PowersetGNMax(Aggregator):
     this noise is drawn uniformly. The result has the same distribution as independent noise on each set. The largest
     noise of 2**40 sets is about 7 noise_std, so a set with votes wins only where enough teachers agree.
 
-    Formal guarantee: a teacher votes for exactly one set. So replace-one moves two counts by 1, and add/remove moves
+    Formal guarantee: a teacher votes for exactly one set. So replace-one moves at most two counts by 1, and add/remove
     one. Only the set with the largest noisy count is released (`WinnerEvent`). For any L a query costs about
     0.65 a / noise_std**2 at an order a up to about noise_std / 2 under replace-one, and half of it under add/remove.
     Source: Dziedzic et al. 2022, powerset voting; docs/proofs/winner.md and gnmax.md.

@@ -162,7 +162,7 @@ adjacency=replace_one)
         """Returns the release in a file that `save` of the same class wrote.
 
         Args:
-            path: the file. It holds the arrays alone.
+            path: the file. It holds the arrays, but not the next two arguments and the other fields.
             event: the price of the release.
             adjacency: the adjacency that the event is priced for.
             **other_fields: the fields of a subclass that are no arrays, by name, such as `target_hits` of a
