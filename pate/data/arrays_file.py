@@ -37,7 +37,7 @@ _ONE_GROUP = PrivacyUnit(
     words="one number of the array groups, with all its rows", columns=("groups",)
 )
 _ONE_ROW = PrivacyUnit("one row")
-# The forms of the arrays that each file must have, and of those that it may have.
+# The forms of the arrays that each file must have (a public file may lack `labels`), and of those that it may have.
 _REQUIRED_FORMS = {
     "inputs": ArrayForm(dtype_kinds="biuf"),
     "labels": ArrayForm(dtype_kinds="biu", shape=(None, None)),
@@ -58,13 +58,14 @@ class Arrays:
     Each file or folder holds arrays by name. n is the number of records in the split, L the number of labels.
 
     * `inputs`: features `[n, d]`, or images `[n, channels, height, width]` as bytes or as floats in [0, 1];
-    * `labels`: 0 and 1, `[n, L]`. Public records may lack labels, which are only used to measure;
+    * `labels`: 0 and 1, `[n, L]`. Public records may lack labels, which only measure unless `data.public_labels` is
+      set;
     * `known`, optional: 0 and 1, `[n, L]`, 1 for each label that is known. Labels that are not known are neither
       learned nor measured; what `labels` holds for them is not read;
     * `groups`, optional: whole numbers `[n]`, equal for records that belong together, such as those of one person;
     * `budgets`, optional, of private records: the epsilon of the record's group, or the name of a class in `budgets=`;
     * `ids`, optional: whole numbers `[n]` that name the records. The ids of public records are published;
-    * `label_names`: texts `[L]`, in at least one of the files, unless the field `labels` holds them.
+    * `label_names`, optional: texts `[L]`, the same in all files that have them.
 
     Attributes:
         private: the file or folder of the private records.
@@ -264,12 +265,12 @@ def _split(setting_name: str, split_number: int, arrays: Mapping[str, NDArray[An
 
     Args:
         setting_name: the name of the setting that holds the split's path, for messages.
-        split_number: the number of the split, from 0. Records without ids get ids that depend on it, so that no record
-            of another split has the same.
+        split_number: the number of the split, from 0. Records without ids get ids that depend on it, so that records of
+            two splits without ids have different ones.
         arrays: the arrays of the split, by name.
 
     Raises:
-        InvalidValue: lengths or shapes disagree, a label is neither 0 nor 1, or an input is not finite.
+        InvalidValue: lengths or shapes disagree, a label is neither 0 nor 1, or an input is not finite or too large.
     """
     inputs = arrays["inputs"]
     labels = arrays["labels"]

@@ -50,7 +50,8 @@ class StampedFile:
     A block is written to disk before its stamp is. So a block with a stamp is complete, even if the process was killed.
     The next call computes only the missing blocks, and the file ends with the same bytes as if it had been written in
     one go. A second process that needs the same file waits for a lock. A file without missing blocks is only read, so
-    its folder may be read-only. The array is as private as the data that it is computed from; the folder has mode 0700.
+    its folder may be read-only. The array is as private as the data that it is computed from; its folder has mode 0700
+    if it was made here.
 
     Attributes:
         array_file: the file of the array. A missing folder is made.
@@ -71,7 +72,7 @@ class StampedFile:
     def read_stamps(self) -> IntArray:
         """Returns the stamps of all blocks, int64 `[num_blocks]`, without taking the lock.
 
-        All stamps are 0 if one of the two files is missing or cut short.
+        All stamps are 0 if one of the two files is missing or has another size.
         """
         with suppress(OSError):
             stamps = np.fromfile(self.stamps_file, np.int64)
@@ -251,8 +252,8 @@ def cached_pixels(
     Args:
         folder: the folder of the cache file.
         shape: `(num_images, channels, height, width)`.
-        image_numbers: the numbers of the needed images, from 0, int64 `[num_needed]`. All other images may be blank in
-            the result.
+        image_numbers: the numbers of the needed images, from 0, int64 `[num_needed]`. All other images may be blank or
+            outdated in the result.
         stamps: the version of each image's source, int64 `[num_images]`, not 0 for a needed image. An image whose stamp
             has changed is decoded again.
         decode: decodes the n images with the given numbers, as uint8 `[n, channels, height, width]`.

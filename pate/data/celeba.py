@@ -55,10 +55,10 @@ class _Lists:
     """The lists of a copy, and the photographs that they name.
 
     Attributes:
-        folder: the folder of the lists.
+        folder: the folder of the copy.
         attributes: the attribute list.
         identities: the number of the person on each listed photograph, int64 `[num_listed]`; None if no valid list has
-            them, and no group is a person.
+            them, which is an error where a group is a person.
         photographs: the files of the listed photographs.
         rows_of_split: the photographs of each split that are read, as row numbers in the attribute list.
     """
@@ -156,7 +156,7 @@ class CelebA:
         )
 
     def _read_lists(self, celeba_folder: Path) -> _Lists:
-        """Reads the lists in a folder, and finds the photographs that they name.
+        """Reads the lists of a copy, and finds the photographs that they name.
 
         Raises:
             InvalidValue: a required list is missing or damaged, or there are gaps and the field `missing` is "error".
@@ -230,7 +230,7 @@ class CelebA:
         0 is the training split, 1 the validation split, and 2 the test split.
 
         Args:
-            celeba_folder: the folder of the lists.
+            celeba_folder: the folder of the copy.
             file_names: the names of the photographs in the attribute list.
 
         Raises:
@@ -251,7 +251,7 @@ class CelebA:
     def _cache_folder(self, celeba_folder: Path, file_names: Sequence[str]) -> Path:
         """Returns the path of the folder for the decoded photographs.
 
-        The folder lies in `cache`, or in `pate_cache` in the folder of the lists. Its name depends on `image_size`,
+        The folder lies in `cache`, or in `pate_cache` in the folder of the copy. Its name depends on `image_size`,
         `crop` and the names of the photographs, so that other settings get another folder.
         """
         parent = (
@@ -284,7 +284,7 @@ class CelebA:
             return None
 
     def _folder(self) -> Path:
-        """Returns the folder with the attribute list: `root`, or `celeba` or `CelebA` in it.
+        """Returns the folder of the copy, which has the attribute list: `root`, or `celeba` or `CelebA` in it.
 
         Raises `InvalidValue` if none of them has the list.
         """

@@ -26,9 +26,9 @@ from pate.files.array_rows import row_blocks
 CellNumbers = Callable[[str], NDArray[np.uint64]]
 """A function from the name of a split to numbers `[n]`, one for each record; equal cells have equal numbers."""
 
-# A remark is made if chance alone makes one in at most this share of all data sets.
+# A remark is made if so many equal inputs have a probability below this one by chance.
 _UNLIKELY = 1e-6
-# The smallest probability that two inputs are equal by chance: the beta function needs a positive one.
+# The smallest share of repeated records from which the probability of an equal input is estimated.
 _MIN_CHANCE = 1e-15
 # The number of axes of an array of pictures.
 _PICTURE_RANK = 4
@@ -42,10 +42,11 @@ class Inputs:
     """The inputs of a split, each represented by a hash, so that records with equal inputs can be found.
 
     Attributes:
-        hashes: the hash of each input, uint64 `[n]`. Inputs are first `rounded` to 16 significant bits. Hashes can be
+        hashes: the hash of each input, uint64 `[n]`. Floats are first `rounded` to 16 significant bits. Hashes can be
             compared within one process only.
         group_of_record: the group of each record, from 0, `[n]`.
-        are_pictures: whether inputs are pictures, which are assumed never to be equal by chance.
+        are_pictures: whether inputs are pictures, whose equality is taken for chance only as far as pictures of the
+            split are equal, see `chance_of_equal_input`.
     """
 
     hashes: NDArray[np.uint64]
@@ -91,7 +92,7 @@ class Inputs:
         All records are assumed to come from the same distribution. The estimate is the share of this split's n records
         whose input also occurs in another group of the split. If the other records are more than n, the share is
         multiplied by their number / n. Except for pictures, one record that counts as repeated is added to the split,
-        so that the estimate is positive in a small split.
+        so that the estimate is not nearly 0 in a small split. The result is positive and at most 1.
 
         Args:
             num_compared_records: the number of the other records.
@@ -116,8 +117,8 @@ def remarks_on_copies(
         test_split: the test set; None if there is none.
         compute_fingerprints: a function from a split's name to a number for each record, which represents the
             record's cells. Inputs may agree where cells differ, because numbers are clipped to the range of public
-            cells. With this function, remarks are made only if these numbers also agree more often than by chance.
-            None compares the inputs alone.
+            cells. If equal inputs give a remark, all remarks are made from these numbers instead. None compares the
+            inputs alone.
     """
     splits = {"private": private_split, "public": public_split}
     if test_split is not None:

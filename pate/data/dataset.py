@@ -1,6 +1,6 @@
 """A data set: three splits of labeled records, the names of the labels, and the preprocessing of the inputs.
 
-Every reader of data returns a `Dataset`, and all stages of a run begin with one.
+The method `load` of each reader returns a `Dataset`, with which a run begins.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Dataset:
         private: the records that only epsilon may leak about.
         public: the pool of public records. The private pipeline reads their labels only if `data.public_labels` says
             that they are public. Otherwise labels of public records only measure the release and the student.
-        test: the records that are held out from everything until the report.
+        test: the records on which the report measures. Neither teachers nor the student learn from them.
         preprocessing: the public preprocessing of the inputs, for users of a published model; None where inputs come
             without one.
         public_ids: `[num_public]`, numbers or texts under which public records are published. None numbers them from 0
@@ -86,7 +86,7 @@ class Dataset:
             No epsilon covers them.
         budgets: texts `[num_private]`, the budget class of each private record; public, and one class per group. None
             where all groups have one budget.
-        shared: the owners and weights of private records that have several owners each; None where each has one.
+        shared: the rule that protects private records that have several owners each; None where each has at most one.
         group_unit: what a group of private records is, described by the columns that define it and never by the
             records; see `privacy_unit`.
     """

@@ -58,8 +58,8 @@ class DigitsGrid:
         num_private: the number of private composed images. Each pool has the same number, or one more.
         num_public: the number of public composed images.
         num_test: the number of composed images for test.
-        pool_size: the smallest number of base digits in a private pool, 4 to 1197. The sizes of two pools differ by at
-            most one.
+        pool_size: the number of base digits that each private pool has at least, 4 to 1197. There are as many pools as
+            this allows, and the sizes of two pools differ by at most one.
         seed: the seed of the division of the base digits and of all compositions; part of the data, not of the noise.
 
     Source: scikit-learn's `load_digits`, from the UCI "Optical Recognition of Handwritten Digits" data.
@@ -202,13 +202,14 @@ def _compose_one_channel_images(
 class WordNet40(TextReader):
     """A reader of noun synsets of WordNet 3.0: the input is a gloss (a definition), the 40 labels are hypernyms.
 
-    A record is a synset. A group is all synsets with the same gloss. 62,115 records are private, 10,000 public (in a
-    fixed random order) and 10,000 for test. The file that the package ships fixes the splits.
+    A record is a synset. A group is all synsets whose glosses are equal apart from examples, letter case and
+    punctuation. 62,115 records are private, 10,000 public (in a fixed random order) and 10,000 for test. The file that
+    the package ships fixes the splits.
 
     An input is the tf-idf vector of the gloss without its examples, reduced by truncated SVD to 128 dimensions, scaled
-    to length 1, and stored in 8 bits. This transform is fitted on the 10,000 public glosses alone. The labels are the
-    40 hypernyms that hold most often in the public pool, without the root. Groups, and hence splits, depend on the
-    private glosses by equality of text; nothing else does.
+    to length 1, and stored in 8 bits; it is 0 for a gloss without a known word. This transform is fitted on the 10,000
+    public glosses alone. The labels are the 40 hypernyms that hold most often in the public pool, without the root.
+    Groups, and hence splits, depend on the private glosses by equality of text; nothing else does.
 
     With `features=text`, the glosses are read as a column `gloss` and become vectors of text in place of these inputs.
 
@@ -228,7 +229,7 @@ class WordNet40(TextReader):
                     np.bool_
                 ),
                 record_ids=arrays["record_ids"].astype(np.int64),
-                # A group is all synsets with one gloss.
+                # The group of each synset is the smallest id of a synset with the same gloss.
                 group_ids=arrays["group_ids"].astype(np.int64),
             )
             split_ends = np.cumsum(arrays["split_sizes"])[:-1]

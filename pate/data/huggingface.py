@@ -55,7 +55,8 @@ class HuggingFace(TextReader):
     """A reader of a Hugging Face data set with three splits, from a `save_to_disk` folder or from the hub.
 
     Inputs are one column of pictures, or one column of lists of numbers (such as embeddings), or any number of columns
-    of numbers, dates and words. The last become features as in `Table`, and the public split alone determines how.
+    of numbers, dates, words and texts. The last become features as in `Table`, and the public split alone determines
+    how.
     Labels are columns of 0 and 1, or one column of lists. A list holds the classes that apply (`List(ClassLabel)`), or
     a 0 or 1 for each label. A missing cell or a missing item of the second kind of list is an unknown label; a missing
     list means that all labels of its record are unknown.
@@ -64,7 +65,8 @@ class HuggingFace(TextReader):
         path: the folder that `save_to_disk` wrote, or the name of a data set on the hub.
         config: the configuration of a data set on the hub that has several.
         private: the name of the split of private records.
-        public: the name of the split of public records. Their labels are only used to measure, and may be missing.
+        public: the name of the split of public records. Their labels may be missing, and only measure unless
+            `data.public_labels` is set.
         test: the name of the split of the test set.
         inputs: the columns that become inputs.
         text: the columns of free text, which become inputs as well, as for `Table`.

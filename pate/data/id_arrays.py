@@ -1,6 +1,7 @@
 """Distinct values of arrays, and values that two arrays share, for arrays of millions of ids.
 
-numpy's `unique` and `isin` do the same. For a million whole numbers they take about ten times as long.
+numpy's `unique` does the same, but takes about ten times as long for a million different whole numbers. Its `isin`
+takes about three times as long if the numbers are far apart, and less time if their range is small.
 """
 
 from typing import Any

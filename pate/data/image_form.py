@@ -30,7 +30,8 @@ class ImageForm(Preprocessing):
         channels: 1 for gray, 3 for red, green and blue.
         height: the height of an input, in pixels.
         width: the width of an input, in pixels.
-        fit: `crop` scales a picture until its shorter side fits and cuts the middle out; `stretch` scales both sides.
+        fit: `crop` scales a picture until it just covers the input, and cuts the middle out; `stretch` scales each side
+            by itself.
         white: the level that is white in gray pictures of more than 8 bits, such as 65535; None if no such picture was
             used in training.
     """
@@ -117,7 +118,10 @@ class ImageForm(Preprocessing):
 
     @classmethod
     def from_plain(cls, plain_values: Mapping[str, Any]) -> Self:
-        """Builds an `ImageForm` from the values that `plain` returned; raises `LookupError` if one is missing."""
+        """Builds an `ImageForm` from the values that `plain` returned.
+
+        Raises `LookupError` if a value other than `white` is missing.
+        """
         return cls(
             channels=plain_values["channels"],
             height=plain_values["height"],

@@ -18,7 +18,8 @@ from pate.data.table.cells import as_numbers
 from pate.data.table.labels import Labels
 from pate.validation import InvalidValue
 
-# The bit of an item that is neither 0 nor 1. No label is written in this way, so `Labels` reports it as wrong.
+# The bit of a label that its list does not tell readably. No label is written in this way, so `Labels` reports it as
+# wrong.
 _NO_BIT = 127
 
 

@@ -16,7 +16,7 @@ _NAMES_AT_ONCE = 2**14
 class OwnerNames(Set[bytes]):
     """A set of the names of owners or records as bytes, which are no Python objects until they are read.
 
-    A million names take a tenth of the memory of a `frozenset`.
+    A million whole numbers take a tenth of the memory of a `frozenset` of names.
 
     Args:
         names: an array of distinct whole numbers or texts, of numpy or pyarrow. A number is named by its digits.

@@ -27,7 +27,7 @@ from pate.validation import (
 
 # The keys of the manifest's columns, each with one number for each record.
 _COLUMNS = ("record_ids", "group_ids", "teachers")
-# The number of records that are written at once, because each number is a Python object meanwhile.
+# The largest number of records that are written at once, because each number is a Python object meanwhile.
 _WRITTEN_ROWS = 2**14
 
 
@@ -101,7 +101,8 @@ class Partition:
         """Checks that the partition is a valid partition of a private split.
 
         Raises:
-            InvalidValue: a record or a group has two teachers, a record has no teacher, or a teacher has no record.
+            InvalidValue: a record or a group has two teachers, a teacher has no record, or the split has another number
+                of records than the partition.
         """
         num_records = len(self.teacher_of)
         if num_records != len(split):
@@ -130,7 +131,7 @@ class Partition:
         return "".join(self.json_parts(split=split))
 
     def json_parts(self, split: Split) -> Iterator[str]:
-        """Yields the text of `to_json` in parts, each with some thousand records.
+        """Yields the text of `to_json` in parts, each with at most 16,384 numbers of one column.
 
         Raises:
             InvalidValue: `verify` refuses the partition. It is called before the first part is yielded.

@@ -181,7 +181,7 @@ def _reduced_to_8_bits(gray_image: Image, name: str, white_level: float | None) 
 def _likely_white(mode: str, levels: FloatArray, name: str) -> float:
     """Returns the level that probably means white: the largest number of the fewest bits that hold all levels.
 
-    For floats up to 1 the level is 1.
+    The numbers of bits are those in `_DEPTHS`. For floats up to 1 the level is 1.
 
     Args:
         mode: the mode of the PIL image.

@@ -3,7 +3,7 @@
 A release protects all records of each owner by one of two rules. `SharedRecords.from_owners` chooses the rule that
 loses less information:
 
-* Records that are linked by a chain of shared owners form one group. A group is the unit of privacy.
+* Records that are linked by a chain of shared owners form one group, which is protected as a whole.
 * Each record has a weight. The weights of one owner's records sum to at most 1.
 
 Both rules depend on which records belong to which owner, and on no other cell. This relation is treated as public.
@@ -22,8 +22,9 @@ from scipy.sparse.csgraph import connected_components
 from pate.accounting import PrivacyUnit
 from pate.array_types import FloatArray, IntArray
 
-# How often the weights are raised. The weights of most data no longer change after a few times.
-_NUM_RAISES = 16
+# How often the weights are scaled: the first time they are lowered from 1, then raised. After a few times, the sum of
+# all weights hardly changes.
+_NUM_SCALINGS = 16
 # The share by which weights are lowered, so that sums stay below 1. It is above the rounding error of a sum.
 _ROUNDING_MARGIN = 2.0**-20
 
@@ -32,8 +33,9 @@ _ROUNDING_MARGIN = 2.0**-20
 class SharedRecords:
     """The rule that protects all records of each owner, for private records that have several owners each.
 
-    By one rule, records that a chain of shared owners links form one group, which is the unit of privacy. By the other
-    rule each record has a weight, and the weights of one owner's records sum to at most 1.
+    By one rule, records that a chain of shared owners links form one group, which is protected as a whole, and each of
+    its owners with it. By the other rule each record has a weight, and the weights of one owner's records sum to at
+    most 1.
 
     Attributes:
         owner_kinds: the names of the kinds of owners, at least two.
@@ -105,7 +107,7 @@ def _weights(owner_numbers_of_kinds: Sequence[IntArray]) -> FloatArray:
         owner_numbers_of_kinds: for each kind, the number of each record's owner from 0, int64 `[num_private]`.
     """
     weights = np.ones(len(owner_numbers_of_kinds[0]))
-    for _ in range(_NUM_RAISES):
+    for _ in range(_NUM_SCALINGS):
         # For each kind of owner, the sum of the weights of the records of each record's owner.
         weight_sums_of_kinds = [
             np.bincount(owner_of_record, weights=weights)[owner_of_record]

@@ -42,8 +42,8 @@ class Split:
 
     Raises:
         InvalidValue: an array has the wrong dtype, rank or length, is masked, or has no features or labels; or a label
-            that is not known is True. Also if an input is not finite or beyond 1e12 (the sum of such squares overflows
-            float32).
+            that is not known is True. Also if an input is not finite or beyond 1e12, so that sums of squares of inputs
+            fit into float32.
     """
 
     inputs: Float32Array
@@ -172,7 +172,7 @@ class Split:
                 add_entries(hasher, array=inputs[rows])
 
     def _require_form(self, field_name: str, dtype: str, *, ranks: tuple[int, ...]) -> None:
-        """Raises `InvalidValue` unless a field is an array, not masked, with one row for each input and no empty axis.
+        """Raises `InvalidValue` unless a field is an array, not masked, with one row for each input and no empty row.
 
         Args:
             field_name: the name of the field.

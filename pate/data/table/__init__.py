@@ -5,6 +5,6 @@ cell of a private file must mean the same as in the public file, or the file mus
 guess instead:
 
 - `read_csv` completes rows that are too short, and removes every mark between digits;
-- `to_datetime` reads 13/01 as a day in January even if months come first;
+- `to_datetime`, for a single word or in mixed formats, reads 13/01 as a day in January even if months come first;
 - `read_json` changes an id of 21 digits to another number.
 """

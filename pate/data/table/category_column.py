@@ -94,7 +94,8 @@ class CategoryColumn(Column):
     def frame_columns(self, encoded_cells: Float32Array) -> dict[str, Any]:
         """Returns the words that features `[num_cells, num_features]` encode, as one categorical column by its name.
 
-        All words that are no category become "other", and missing cells stay missing.
+        All words that are no category become one word, "other" unless that is a category. Missing cells stay missing if
+        public cells are missing, and otherwise become that word.
         """
         from pandas import Categorical
 

@@ -1,8 +1,9 @@
 """Conversion of a column's cells to words, numbers or dates, with missing cells marked.
 
 A column is a pyarrow array: of words if the file is text, of typed values if it is Parquet or Arrow. pyarrow converts
-whole columns at once. If it refuses a column, the column is converted word by word, so that an error can name the row.
-Both give the same results, except that Python also accepts digits of other scripts.
+whole columns at once. If it refuses a column, Python converts the column word by word, so that an error can name the
+row. A word that both accept has the same value in both. Python accepts all words that pyarrow accepts, and others, such
+as numbers with digits of other scripts.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ _UNITS_OF_A_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _WHOLE_BELOW = 2.0**63
 # The number of numbers of a column that are looked at first.
 _FIRST_NUMBERS = 64
+# The first day of the year 1, in seconds since 1970. Python has no earlier dates.
+_FIRST_SECOND = -62_135_596_800
 
 
 def as_texts(cells: Any) -> Any:
@@ -75,11 +78,10 @@ def digest_cells(cells: Any) -> Any:
 
 
 def digest_texts(cells: Any) -> Any:
-    """Returns cells as the pyarrow strings of which digests in ledgers are made: those of version 1 of this package.
+    """Returns cells as the pyarrow strings of which digests in ledgers are made.
 
-    The texts stay those of version 1, because digests must not change.
-
-    Features must not be made of these texts, because the text of a number can depend on other cells of its column.
+    The strings stay as the first ledgers had them, because digests must not change. Features must not be made of them,
+    because the text of a number can depend on other cells of its column.
 
     Args:
         cells: a pyarrow array that `digest_cells` returned, or a part of it.
@@ -154,15 +156,15 @@ def as_dates(
 
 
 def are_all_readable(numbers: FloatArray) -> bool:
-    """Returns True if at least one number is finite and none is +inf, the mark of a wrong cell in `as_numbers`."""
+    """Returns True if at least one number is finite and none is infinite; +inf marks a wrong cell in `as_numbers`."""
     return not np.isinf(numbers).any() and not np.isnan(numbers).all()
 
 
 def with_missing(table: Any, cell_notation: CellSpelling) -> Any:
-    """Returns a pyarrow table in which all missing cells are null, including words that `cell_notation.missing` lists.
+    """Returns a pyarrow table in which cells with a word that `cell_notation.missing` lists are null.
 
-    Numbers are compared by value: -9.0 is missing if the list has -9. In contrast, `na_values` of pandas compares
-    words. A cell of a truth value is never replaced.
+    Numbers are compared by value: -9.0 is missing if the list has -9. A cell of a truth value is never replaced. All
+    other cells stay as they are, also texts without a character.
     """
     if not cell_notation.missing:
         return table
@@ -250,12 +252,18 @@ def _number_of(word: str) -> float:
 def _cast_days(cells: Any, *, refuse_fractional_seconds: bool = True) -> Any:
     """Returns dates, times or words in ISO 8601 as floats: days since 1970; raises an error of pyarrow for other words.
 
+    Words before the year 1 are refused, as Python refuses them. Otherwise the reading of such a word would depend on
+    the other words of its column.
+
     Args:
         cells: a pyarrow array.
         refuse_fractional_seconds: whether an error is raised if a conversion would lose part of a second.
     """
     pa = import_pyarrow()
     seconds = cells.cast(pa.timestamp("s"), safe=refuse_fractional_seconds).cast(pa.int64())
+    are_words = pa.types.is_string(cells.type)
+    if are_words and pa.compute.any(pa.compute.less(seconds, _FIRST_SECOND)).as_py():
+        raise pa.ArrowInvalid("a date before the year 1")
     return pa.compute.divide(seconds.cast(pa.float64()), DAY_S)
 
 
@@ -266,7 +274,7 @@ def _parse(
 
     Args:
         cell_words: a pyarrow array of words.
-        parse_all: converts all words at once, and raises `ArrowInvalid` if a word denotes no number.
+        parse_all: converts all words at once, or raises `ArrowInvalid` if it cannot convert one.
         parse_word: converts a single word, or raises `ValueError`. It is called for each distinct word if `parse_all`
             fails.
     """

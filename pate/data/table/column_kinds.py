@@ -42,8 +42,8 @@ def fit_column(name: str, cells: Any, *, is_code: bool, cell_notation: CellSpell
     """Returns the column that is learned from public cells: numbers, dates, or the 50 most frequent words.
 
     If all cells are missing, the result is an `EmptyColumn`, which cannot become a feature. If the 50 most frequent
-    words fill less than half of the cells, the result is a `TextColumn`, which cannot become a feature without text
-    vectors.
+    words fill less than half of the cells that are not missing, the result is a `TextColumn`, which cannot become a
+    feature without text vectors.
 
     Args:
         name: the name of the column.

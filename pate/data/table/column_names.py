@@ -10,7 +10,7 @@ import numpy as np
 
 from pate.validation import InvalidValue, nearest, nearest_column, require
 
-# Characters without a glyph that Unicode counts among letters, marks and blanks.
+# Characters without a glyph that Unicode counts among letters, marks and symbols.
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
@@ -22,8 +22,8 @@ _MIN_SIMILARITY = 0.6
 def without_invisible_characters(text: str) -> str:
     """Returns a text without invisible characters.
 
-    Invisible are zero-width spaces, marks of writing direction, soft hyphens and control characters. Spaces that have a
-    width stay.
+    Invisible are zero-width spaces, marks of writing direction, soft hyphens, control characters, and letters, marks
+    and symbols without a glyph. Tabs, line breaks and spaces that have a width stay.
     """
     if text.isascii() and text.isprintable():
         return text

@@ -34,7 +34,7 @@ _MAX_ROWS_PER_KEY = 5.0
 _FREQUENT_ROWS = 10
 # The range up to which whole numbers may be ages, blood pressures or shares, and are no keys.
 _SMALL_RANGE = 200
-# The largest difference of two numbers that is exact as an int64.
+# Larger differences of two numbers are cut to this one, so that they fit into an int64.
 _MAX_STEP = 2.0**62
 # The number of words by which the likeliest notation of a column is chosen.
 _SAMPLE_WORDS = 2000
@@ -53,8 +53,8 @@ _MIN_DATES = 3
 # The first and the last day that a whole number such as 20250131 may mean.
 _FIRST_DAY = 19000101
 _LAST_DAY = 21001231
-# A date may stand for a missing one if it has at least this share of all cells, and occurs so many times as often as
-# the dates of the column do on average.
+# A date may stand for a missing one if it has at least this share of all cells, and more than so many times the mean
+# number of cells, missing ones included, for each of the column's dates.
 _MIN_PLACEHOLDER_SHARE = 0.02
 _MIN_PLACEHOLDER_RATIO = 5
 
@@ -142,7 +142,8 @@ def _remark_on_order(date_texts: Any, date_order: str, first_year: int | None) -
 def _may_be_placeholder(day: float, count_of_day: Counter[float], num_cells: int) -> bool:
     """Returns True if a day is at the beginning or end of a year, and far more frequent than others in its column.
 
-    Far more frequent means in at least 10 cells, 2% of all cells, and over 5 times the mean number of cells of a day.
+    Far more frequent means in at least 10 cells, in at least 2% of all cells, and in over 5 times as many as there are
+    cells for each different day. All cells include missing ones.
 
     Args:
         day: the day, as days since 1970.
@@ -352,7 +353,8 @@ def _remarks_on_words(
 ) -> Iterator[str]:
     """Yields at most one remark on a column of words.
 
-    There is one if at least half of the cells are numbers or dates, numbers with a unit, or words with a year.
+    There is one if at least half of the cells are numbers or dates, numbers with a unit, or words with a year, of which
+    at least three differ.
 
     Args:
         count_per_word: the number of cells with each word.

@@ -26,7 +26,7 @@ _SEPARATORS = (",", ";", "\t", "|")
 _EXCEL_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?')
 # The number of bytes that pyarrow parses at once. A row has to fit into such a block.
 _BLOCK_BYTES = 2**25
-# The largest number of characters of the line with the names.
+# The number of characters from which on a line of names with an open quotation mark is not continued.
 _MAX_HEAD = 2**20
 _BYTE_ORDER_MARK = "\ufeff"
 
@@ -53,8 +53,8 @@ def read_head(source_file: SourceFile) -> CsvHead:
     The separator is the most frequent one of , ; | and tab in the line of names, unless a line such as sep=; names it.
 
     Raises:
-        InvalidValue: the file is empty, its head has a NUL byte, a quotation mark is not closed, or two columns have
-            the same name.
+        InvalidValue: the file is empty, its head has a NUL byte, a quotation mark is not closed, two columns have the
+            same name, or a column before the last named one has none.
     """
     num_lines_above = 0
     separator = ""

@@ -1,7 +1,7 @@
 """Inference of the order of day, month and year in a column of public dates.
 
-04.03.2024 may be a day in March or in April. A column determines its order if some date is valid in only one order. If
-no date is, the owner has to name the order, because any guess could be wrong.
+04.03.2024 may be a day in March or in April. A column determines its order if all of its dates are valid in only one
+order. If they are in several, the owner has to name the order, because any guess could be wrong.
 """
 
 from __future__ import annotations

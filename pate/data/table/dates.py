@@ -1,8 +1,9 @@
 """Parsing of dates and moments as days since 1970.
 
 A moment is a date with a time. An order says which of the three numbers of a date is the day, the month and the year.
-Dates are parsed by own code, because they must not be guessed. Both `pandas.to_datetime` and dateutil use another order
-for a cell that is invalid in the given order. A bare number becomes a day of the current month in dateutil.
+Dates are parsed by own code, because they must not be guessed. Both `pandas.to_datetime`, for a single word or in mixed
+formats, and dateutil use another order for a word that is invalid in the given order. A bare number becomes a day of
+the current month in dateutil.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ DAY_S = 86400.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The first three letters of each English month, in the order of the year.
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-# Regular expressions of the parts of a date: each part is a named group. The weekday and the time may be absent.
+# Regular expressions of the parts of a date: each part but the weekday is a named group. The weekday and the time may
+# be absent.
 _MONTH = (
     r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
     r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
@@ -92,7 +94,7 @@ def days_of(
     days = elapsed.total_seconds() / DAY_S
     # Rounding must not carry the last microsecond of a day into the next day.
     next_day = elapsed.days + 1
-    return min(days, math.nextafter(next_day, 0))
+    return min(days, math.nextafter(next_day, -math.inf))
 
 
 def days_as_text(days: float) -> str:

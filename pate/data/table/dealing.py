@@ -37,7 +37,7 @@ Write = Callable[[Any], object]
 class Dealing:
     """A random division of the rows of a file into private, public and test rows, by groups.
 
-    The division depends only on the seed and on which rows belong to the same group.
+    The division depends only on the seed, the shares, and which rows belong to the same group.
 
     Attributes:
         table_file: the file with all rows.

@@ -18,7 +18,8 @@ from pate.data.table.schema import TableSchema
 from pate.data.table.spelling import CellSpelling, canonical_words, with_points
 from pate.data.table.table_file import NumberedBatch
 
-# The character between the words of two cells, and the word for a missing cell. No cell has these characters.
+# The character between the words of two cells, and the word for a missing cell. Cells hardly ever have these
+# characters; rows that differ in them alone may have one hash.
 _CELL_SEPARATOR = "\x1f"
 _MISSING_WORD = "\x00"
 # The number of rows that are hashed at once.

@@ -1,7 +1,8 @@
 """Rows of a file of JSON lines as pyarrow tables of words.
 
 Each line is parsed by Python's own `json`. `pandas.read_json` changes a whole number of 21 digits to another number,
-and 1 to 1.0 if another line lacks the field. Its block-wise reader ignores a field that first occurs in a later block.
+and 1 to 1.0 if another line lacks the field. The blocks of its block-wise reader have different columns if a field
+first occurs in a later block.
 """
 
 from __future__ import annotations

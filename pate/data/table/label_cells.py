@@ -31,7 +31,8 @@ _EMPTY_LISTS = ("[]", "()", "{}", "set()", "frozenset()", "list()", "tuple()")
 class NoNames(ValueError):
     """An error: a cell looks like a list, but its items are no names of labels.
 
-    The cell is a list of lists or of truth values, an object, or a list of words without quotation marks.
+    The cell is a list of lists or of truth values, an object, a list of words without quotation marks, or a list of
+    quoted words without its end.
     """
 
 

@@ -20,9 +20,9 @@ from pate.validation import InvalidValue, require
 _LONG_TAIL = 3.0
 # The standard deviation, in units of the mean, up to which numbers count as equal.
 _FLAT = 1e-12
-# The smallest divisor, in place of a mean or range of 0.
+# The number that takes the place of a mean or range of 0.
 _TINY = 1e-300
-# The largest number of public cells to which the power is fitted. More cells change it little.
+# The power is fitted to fewer than twice this number of public cells. More cells change it little.
 _MAX_FITTED_NUMBERS = 10_000
 # The number of digits, relative to the public range, of the numbers that are recovered from features.
 _FRAME_DIGITS = 6

@@ -17,7 +17,7 @@ from pate.data.table.arrow import codes_among, import_pyarrow
 from pate.data.table.cells import as_texts
 from pate.data.table.spelling import USUAL, CellSpelling, canonical_word, canonical_words
 
-# Dashes and minus signs other than the hyphen.
+# Dashes, hyphens and minus signs other than ASCII's hyphen.
 _DASHES = re.compile("[\u2010-\u2015\u2212\ufe58\ufe63\uff0d]")
 # The characters that are removed from both ends of a name.
 _ENCLOSING = "{}()[]<>\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb "
@@ -25,7 +25,8 @@ _UUID = re.compile(
     r"(?:urn:uuid:)?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})"
 )
 _ADDRESS = re.compile(r"(?:mailto:|.*<)([^<>@\s]+@[^<>@\s]+)>?", re.IGNORECASE)
-# Words that `person_name` may change. All others are short and have only letters, digits, points and dashes.
+# Canonical words that `person_name` may change. All others are short and have only ASCII letters, digits, underscores,
+# points and hyphens.
 _UNUSUAL = r"[^0-9A-Za-z_.-]|^.{32,}$"
 # Numbers with marks between thousands, such as 100,001.
 _GROUPED = r"^[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+$|^[+-]?[1-9][0-9]{0,2}(?:[.' ][0-9]{3})+$"
@@ -72,9 +73,9 @@ def person_names(words: Any, cell_notation: CellSpelling = USUAL) -> Any:
 def simplified_names(owner_names: Any) -> Any:
     """Returns a simplified form of each name, a pyarrow array `[num_names]`; similar names have equal forms.
 
-    Similar names differ only in letter case, accents, punctuation and leading zeros. Punctuation between digits counts
-    if there are few digits, because 1-11 and 11-1 are different people. Punctuation between thousands, as in 100,001,
-    does not count. The part of an email address from a + to the @ is ignored.
+    Similar names differ only in letter case, accents, punctuation, blanks and leading zeros. Punctuation between digits
+    counts if there are fewer than seven digits, because 1-11 and 11-1 are different people. Punctuation between
+    thousands, as in 100,001, does not count. The part of an email address from a + to the @ is ignored.
 
     Args:
         owner_names: a pyarrow array of names, `[num_names]`.

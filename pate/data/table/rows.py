@@ -38,7 +38,8 @@ class Roles(NamedTuple):
     Attributes:
         group: the columns that name the owner of a row, one column for each kind of owner.
         id: the column that names the record; None if there is none.
-        budget: the column with the epsilon that a group agreed to; None if there is none.
+        budget: the column with the epsilon that a group agreed to, or the name of a class of budgets; None if there is
+            none.
     """
 
     group: tuple[str, ...] = ()
@@ -128,7 +129,7 @@ class Rows:
         inputs: features `[n, num_features]`; `FileRows` if the table is large.
         labels: bool `[n, num_labels]`; False where a label is unknown.
         known: bool `[n, num_labels]`, which labels are known. None if all are, unless a setting says what uncertain
-            labels mean.
+            labels mean; also None if `labeled` is False.
         labeled: False if all labels of public rows are missing; all of `labels` are False then.
         row_numbers: int64 `[n]`, the numbers of the rows in the table, from 0.
         owner_cells_of_kinds: for each kind of owner, a chunked pyarrow array `[n]` that names the owner of each

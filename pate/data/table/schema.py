@@ -46,7 +46,11 @@ _HEADING = """\
 
 
 class UnlikePublic(UserWarning):
-    """A warning: records have words that are no category of the public file, or numbers beyond its range."""
+    """A warning: records have cells unlike those of the public file.
+
+    They are words that are no category, texts without a known word, numbers beyond the public range, or missing cells
+    of a column without a feature for them.
+    """
 
 
 @dataclass(frozen=True)
@@ -247,7 +251,7 @@ class TableSchema(Preprocessing):
         )
         encoded_columns = []
         for column in self.columns:
-            # A text is read as it stands: a word such as NA makes a cell missing in other columns only.
+            # A text is read as it stands: the words of `spelling.missing` make cells missing in other columns only.
             source = table if column.name in text_columns else values
             encoded_columns.append(column.encode(source.column(column.name), self.spelling))
         return Encoded(
@@ -400,10 +404,10 @@ class TableSchema(Preprocessing):
     def unknown_cell_remarks(
         self, name: str, num_unknown_and_missing: IntArray, num_records: int
     ) -> Iterator[str]:
-        """Yields remarks on columns with cells that the public file does not know: on five, and then on how many more.
+        """Yields remarks on columns with cells that the public file does not know: on up to five, and on how many more.
 
         Such cells are words without a feature, or numbers beyond the range of public cells. Columns with most of them
-        come first. Missing cells are counted if no cell is missing in the public file, or if all are missing in this
+        come first. Missing cells are counted if the column has no feature for them, or if all are missing in this
         table.
 
         Args:

@@ -37,7 +37,10 @@ BATCH_ROWS = 8192
 MISSING_WORDS = (
     "", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "None", "<NA>", "#N/A", "#NA", "#N/A N/A",
 )  # fmt: skip
-"""The cells of files of text that are missing values, as pandas reads them. pandas exports no such list."""
+"""The cells of files of text that are missing values, as in pandas, which exports no such list.
+
+pandas also reads 1.#IND and 1.#QNAN, with or without a minus sign, as missing.
+"""
 
 # The number of bytes from which the encoding UTF-16 is recognized.
 _HEAD_BYTES = 2**20
@@ -172,7 +175,7 @@ class SourceFile:
             return likely_utf_16(first_bytes=file.read(_HEAD_BYTES))
 
     def setting_name(self, name: str) -> str:
-        """Returns the full name of a setting of this file: `data.NAME` in pate-train, `NAME` in other commands."""
+        """Returns the full name of a setting of this file: `data.NAME` if a setting of data names it, `NAME` if not."""
         return setting_beside(file_setting=self.setting, name=name)
 
 
@@ -180,7 +183,8 @@ def setting_beside(file_setting: str, name: str) -> str:
     """Returns the full name of a setting that describes a file.
 
     Args:
-        file_setting: the name of the setting that names the file: `data.private` in pate-train, `data` elsewhere.
+        file_setting: the name of the setting that names the file, such as `data.private` in pate-train, or `data` in
+            pate-schema.
         name: the name of the setting, such as `encoding`.
     """
     return f"data.{name}" if "." in file_setting else name

@@ -32,7 +32,7 @@ TRUTH_WORDS = {"false": 0.0, "true": 1.0}
 _LATEST_FIRST_YEAR = 9900
 _NUMBER = re.compile(r"([+\-\u2212]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]\d{1,3}))?")
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?(?:\.(\d+))? ?(Z|[+-]\d\d:?\d\d)?")
-# An interval as pandas writes it. Its bounds are whole numbers or floats.
+# An interval as pandas writes it, with bounds without blanks, such as numbers or days.
 _PANDAS_INTERVAL = re.compile(r"([(\[])([^,\s]+), ([^,\s]+)([)\]])")
 # A number with one or two zeros after a comma, such as 7,0. It is 7 under any setting; 7,000 may be seven thousand.
 _COMMA_AND_ZEROS = re.compile(r"([+-]?\d+),0{1,2}")
@@ -68,7 +68,7 @@ def canonical_word(word: str) -> str:
 
 
 def _canonical_number(word: str, number_match: re.Match[str]) -> str:
-    """Returns the canonical form of a number: all digits written out, a decimal point, and no zeros at the end.
+    """Returns the canonical form of a number: all digits written out, a decimal point, no zeros that end a fraction.
 
     Args:
         word: the number as text.
@@ -133,8 +133,9 @@ class CellSpelling:
     """The notation of numbers, dates and missing cells in a file of text. It is public and part of a schema.
 
     pandas can read numbers with `decimal=` and `thousands=`, but removes every mark between digits, so that 1.2.3 would
-    be 123. Here the mark of thousands must stand before groups of three digits; otherwise the cell is not a number. If
-    only a decimal comma is set, 1.234 is not a number, because it could mean 1234.
+    be 123. Here the mark of thousands must stand before groups of three digits, or of two before the last group as in
+    India; otherwise the cell is not a number. If only a decimal comma is set, 1.234 is not a number, because it could
+    mean 1234.
 
     Attributes:
         decimal: `point`, or `comma` for numbers such as 3,5.

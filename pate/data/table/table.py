@@ -73,7 +73,8 @@ class Table(TextReader):
     Attributes:
         private: the file of the private records.
         public: the file of the public records. Its rows are shuffled, and the first of them are the queries. Their
-            labels are only used to measure: the file may lack all columns of labels, or all their cells.
+            labels only measure, unless `data.public_labels` is set. The file may lack all columns of labels, or all
+            their cells.
         test: the file of the test set.
         path: one file for all three splits, in place of the three files.
         split: the column in `path` that holds private, public or test.
@@ -94,7 +95,7 @@ class Table(TextReader):
             Labels, the id and the dropped columns of the file become no features in any case.
         encoding: the encoding of files of text that are not UTF-8, for all files or by split. Text that is valid UTF-8
             is read as UTF-8 in any case, and a byte-order mark determines the encoding.
-        decimal: `comma` for numbers such as 3,5 in CSV files; None takes the value in the schema's file, or else a
+        decimal: `comma` for numbers such as 3,5 in files of text; None takes the value in the schema's file, or else a
             point.
         thousands: the mark between thousands, one of . , ' _ or a blank; None as for `decimal`.
         missing: words that mean a missing cell, in addition to empty cells and NA; none as for `decimal`. A label
@@ -458,7 +459,8 @@ class Table(TextReader):
         """Returns remarks for the owner on how labels, files and public columns were read."""
         label_form = self._source.label_form
         notes = [
-            f"data.labels={label}: {truths.yes} is 1, {truths.no} is 0"
+            f"data.labels={label}: {truths.yes} is 1"
+            + ("" if truths.no is None else f", {truths.no} is 0")
             for label, truths in label_form.no_and_yes_words.items()
         ]
         setting = f"data.labels={label_form.column_of_all_labels}"

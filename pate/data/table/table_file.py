@@ -28,7 +28,7 @@ from pate.files.paths import files_named, is_pattern
 from pate.validation import InvalidValue
 
 NumberedBatch = tuple[IntArray, Any]
-"""The numbers `[n]` that rows have in their file, from 0, and a pyarrow table of these rows."""
+"""The numbers `[n]` of rows, from 0 and counted as by `TableFile.rows`, and a pyarrow table of these rows."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class TableFile:
         require_encoding(self.setting_name("encoding"), self.encoding)
 
     def setting_name(self, name: str) -> str:
-        """Returns the full name of a setting of this table: `data.NAME` in pate-train, `NAME` in other commands."""
+        """Returns the full name of a setting of this table, see `setting_beside`."""
         return setting_beside(file_setting=self.setting, name=name)
 
     @cached_property
@@ -117,7 +117,7 @@ class TableFile:
 
     @property
     def read_in(self) -> str:
-        """The encoding in which all files are read; UTF-8 if they are in different encodings."""
+        """The encoding in which each file is read; UTF-8 if the files are in different encodings."""
         encodings = {file.read_in for file in self.source_files}
         return encodings.pop() if len(encodings) == 1 else UTF_8
 

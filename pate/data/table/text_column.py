@@ -19,7 +19,7 @@ from pate.validation import require
 
 @dataclass(frozen=True)
 class TextColumn(Column):
-    """A column of words that nearly all differ, such as names or comments.
+    """A column of free text, or of words too many of which differ for categories, such as names or comments.
 
     The column cannot become a feature until it has a `text_transform`. A text is then encoded as a vector of length
     `weight`, or as 0 if all its words are unknown. A missing text is encoded like an empty text.

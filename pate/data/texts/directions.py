@@ -5,7 +5,7 @@ most. The vector must be a function of its text and the public pool alone, bit f
 does not guarantee this: the rounding of its sums depends on the number of rows.
 
 So both factors are truncated to 26 bits after the binary point. Rows and directions have length at most 1. Each product
-and each partial sum is then a multiple of `2**-52` with absolute value below 1. A float64 represents such numbers
+and each partial sum is then a multiple of `2**-52` with absolute value at most 1. A float64 represents such numbers
 exactly, so the order of the sum does not matter.
 """
 

@@ -74,7 +74,8 @@ class EncoderVectors(TextVectors):
             dimension: the largest number of directions.
 
         Raises:
-            InvalidValue: the files are no encoder, or all texts have the same vector.
+            InvalidValue: the files are no encoder, fewer than two texts are not empty, or all of these have the same
+                vector.
             MissingPackage: the package that runs the encoder is not installed.
         """
         sample = evenly_spaced(items=texts, max_items=_MAX_FITTED_TEXTS)

@@ -1,7 +1,8 @@
 """Normalization of a text into words: without markup, with composed letters, in lower case.
 
-All kinds of vectors normalize texts in this way. A text is first cut to 100,000 characters, and each step takes time at
-most proportional to the length, so that a hostile text cannot block the computation.
+Vectors that are based on words normalize texts in this way; encoders get texts without markup (`without_markup`). A
+text is first cut to 100,000 characters, and each step takes time at most proportional to the length, so that a hostile
+text cannot block the computation.
 """
 
 import hashlib

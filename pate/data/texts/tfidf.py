@@ -59,7 +59,7 @@ class WeightedTexts(NamedTuple):
 
     Attributes:
         weights: a sparse matrix whose rows have at most length 1, `[num_texts, d]`: d is the number of words in the
-            vocabulary plus the number of hash buckets for parts of words.
+            vocabulary plus the number of its buckets of parts of words.
         num_known: the number of words in the texts that are in the vocabulary, with repetitions.
         num_words: the number of all words in the texts, with repetitions.
     """
@@ -190,7 +190,7 @@ class TfidfVectors(TextVectors):
         parts_of_words = _count_parts(words)[:, self.arrays["buckets"]]
         part_weights = _weigh_counts(counts @ parts_of_words, idf=idf_of_parts)
         tfidf_weights = hstack([word_weights, part_weights], format="csr")
-        # Both halves of a row have length 1, so the row has length 1 after this product.
+        # Each half of a row has length 1 or 0, so the row has at most length 1 after this product.
         tfidf_weights.data *= np.sqrt(0.5)
 
         occurrences_of_words = np.asarray(counts.sum(axis=0)).ravel()

@@ -43,8 +43,8 @@ class TextVectors(FittedTransform):
 
     Attributes:
         cache: a folder for the vectors of blocks of texts, as private as the texts; None for no cache.
-        pretrained_files: the files of an encoder that is not stored in the arrays; None if the encoder is stored, lies
-            in the transform's folder, or is not needed.
+        pretrained_files: the files of an encoder, which are read unless the arrays store them; None if the encoder is
+            stored, lies in the transform's folder, or is not needed.
     """
 
     cache: Path | None = None
@@ -87,7 +87,7 @@ class TextVectors(FittedTransform):
         """Returns vectors `[num_texts, dimension]` before they are scaled to length 1."""
 
     def count_known(self, texts: Sequence[str]) -> tuple[int, int]:
-        """Returns the number of words in the texts that also occur in public texts, and the number of all words.
+        """Returns the number of words in the texts that the transform knows from public texts, and that of all words.
 
         Both count repetitions in `texts`. Both are 0 for a kind of vectors that is not based on words.
         """
@@ -171,7 +171,7 @@ def remarks_on_texts(name: str, text_transform: TextVectors, texts: Sequence[str
     """Yields remarks for the owner on a column of texts. Remarks have counts, but no word of a text.
 
     A remark is made if there are fewer than 1,000 public texts. Another one states the share of the private texts'
-    words that occur in no public text, and the number of private texts without a word.
+    words that the transform does not know, and the number of private texts without a word.
 
     Args:
         name: the name of the column.
@@ -189,7 +189,7 @@ def remarks_on_texts(name: str, text_transform: TextVectors, texts: Sequence[str
     losses = []
     if num_words:
         share = 1 - num_known / num_words
-        losses.append(f"{share:.0%} of their words are in no public text, and so tell nothing")
+        losses.append(f"{share:.0%} of their words are unknown, as too few public texts have them")
     if num_without_words:
         losses.append(f"{num_without_words} have no word")
     if losses:

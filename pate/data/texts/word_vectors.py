@@ -144,7 +144,7 @@ class StaticVectors(TextVectors):
     def count_known(self, texts: Sequence[str]) -> tuple[int, int]:
         """Returns the number of words in the texts that also occur in public texts, and the number of all words.
 
-        Both count repetitions. The pieces of a split word count as words; the first number never exceeds the second.
+        Both count repetitions. The first number counts the pieces of a split word as words, and is at most the second.
         """
         piece_counts, num_word_occurrences = self.count_pieces(texts)
         is_public = self.arrays["weights"] < 1  # a word that no public text has has weight 1

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pate.data import Table, TableSchema
+from pate.data.table.cells import as_dates
 from pate.data.table.date_column import DateColumn
 from pate.data.table.dates import days_as_text, days_of
 from pate.data.table.placeholder_dates import placeholder_dates
@@ -437,6 +438,20 @@ def test_last_moment_of_year_9999_is_a_placeholder(tmp_path: Path, absent: str) 
     column = column_of(table=write_dates(folder=tmp_path, date_cells=[*ISO, absent]))
     assert column.absent == ("9999-12-31",)
     assert column.max == days_since_1970(year=2024, month=4, day=9)
+
+
+@pytest.mark.parametrize("day", ["1400-12-31", "0500-03-03", "0001-01-01"])
+def test_last_microsecond_of_an_early_day_is_in_this_day(day: str) -> None:
+    """The last microsecond of a day long before 1970 is not rounded into the next day."""
+    days = days_of(date_text=f"{day}T23:59:59.999999")
+    assert np.floor(days) == days_of(date_text=day)
+
+
+@pytest.mark.parametrize("other_word", ["2024-01-31", "31 Jan 2024", "none"])
+def test_word_before_the_year_1_is_no_date_whatever_the_other_words(other_word: str) -> None:
+    """0000-01-01 is not a date, beside words that pyarrow reads as well as beside words that Python reads."""
+    pa = pytest.importorskip("pyarrow")
+    assert as_dates(cells=pa.array(["0000-01-01", other_word]))[0] == np.inf
 
 
 def test_unicode_blanks_are_allowed_in_dates() -> None:

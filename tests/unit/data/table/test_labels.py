@@ -45,6 +45,17 @@ def test_two_words_of_any_language_may_mean_yes_and_no(tmp_path: Path, yes: str)
     assert f"data.labels=flu: {yes.casefold()} is 1, {NO_OF_YES[yes]} is 0" in dataset.notes
 
 
+def test_label_with_the_word_for_yes_alone_has_a_remark_without_a_word_for_no(
+    tmp_path: Path,
+) -> None:
+    """If all cells of a label are ja or empty, the remark says what ja means, and names no word for no."""
+    frames = people_frames()
+    for frame in frames.values():
+        frame["flu"] = np.where(frame["flu"] == 1, "ja", "")
+    dataset = replace(write_frames(folder=tmp_path, frames=frames), true="ja").load()
+    assert "data.labels=flu: ja is 1" in dataset.notes
+
+
 def test_empty_label_does_not_mean_no(tmp_path: Path) -> None:
     """An empty label beside the words ja and nein is unknown, and not read as 0."""
     frames = frames_in_words(yes="ja")

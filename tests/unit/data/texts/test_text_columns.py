@@ -85,11 +85,11 @@ def test_texts_have_the_variance_of_all_other_columns(table: Table) -> None:
 
 
 def test_unknown_words_of_private_texts_are_counted(table: Table) -> None:
-    """A remark states the share of words in the first 90 private texts that no public text has."""
+    """A remark states the share of words in the first 90 private texts that are unknown from public texts."""
     notes = table.load().notes
     (line,) = (note for note in notes if note.startswith("data.private.note"))
     assert "of the first 90 texts" in line
-    assert "of their words are in no public text" in line
+    assert "of their words are unknown, as too few public texts have them" in line
 
 
 @pytest.mark.slow
@@ -255,5 +255,5 @@ def test_private_texts_in_another_language_yield_a_remark(table: Table, tmp_path
     texts = ["le chat est parti", " ", "", *(["rien du tout"] * 40)]
     write_notes(path=tmp_path / "private.csv", texts=texts)
     (line,) = (note for note in table.load().notes if note.startswith("data.private.note"))
-    assert "100% of their words are in no public text" in line
+    assert "100% of their words are unknown" in line
     assert "2 have no word" in line
