@@ -35,11 +35,11 @@ _LEADS = (0.0, 0.4, 0.75, 1.1, 1.5, 2.0, 3.0)
 _SESSION_LEADS = (0.5, 1.5, 2.5, 3.0, 3.5, 4.0, 4.5)
 # The largest number of calls of a session that are computed. A bound for its first calls holds for the whole session.
 _MAX_CALLS = 3_000
-# A local search computes at most so many distributions, and at most so many outcomes in all of them.
-_MAX_LAWS = 1000
+# A local search changes a pair at most so many times, and one neighbor has at most so many outcomes in all changes.
+_MAX_STEPS = 1000
 _MAX_OUTCOMES = 500_000
-# A local search over gaps computes at most so many distributions, each of which takes milliseconds.
-_MAX_LAWS_OF_GAPS = 200
+# A local search over gaps changes a pair at most so many times, as each distribution takes milliseconds.
+_MAX_STEPS_OF_GAPS = 200
 # The gaps between sorted counts that are tried for stable top-k, in votes.
 _GAPS = np.unique(np.concatenate([[3, 4, 6, 9, 13, 20, 30], np.arange(40, 800, 12)]))
 # The largest number of equal gaps that is tried.
@@ -114,7 +114,7 @@ def lower_bound_of(
                 aggregator.distribution, num_teachers=shape.num_teachers
             )
             pairs = _gap_pairs(shape, is_replace_one=is_replace_one)
-            num_steps = _MAX_LAWS_OF_GAPS
+            num_steps = _MAX_STEPS_OF_GAPS
         case aggregators.FixedTopK() if (
             aggregator.k < num_labels and num_labels**aggregator.k <= 10**5
         ):
@@ -124,7 +124,7 @@ def lower_bound_of(
             )
             made_up_counts = np.arange(num_labels)
             num_outcomes = len(compute_outcome_probs(made_up_counts))
-            num_steps = min(_MAX_LAWS, _MAX_OUTCOMES // num_outcomes)
+            num_steps = min(_MAX_STEPS, _MAX_OUTCOMES // num_outcomes)
         case BoundaryMax() if num_labels > 1 and shape.num_queries > 0:
             bounds = _session_bounds(aggregator, vote_shape=shape, target_delta=target_delta)
             return max(bounds, key=attrgetter("epsilon"), default=None)

@@ -219,8 +219,8 @@ class CNNTeacher(Architecture, ImageTeacher):
     `weight_decay`, `flip` and `precision`. This class adds the following.
 
     Formal guarantees:
-        * A teacher does not influence another teacher. In particular, they share no mean, variance or gradient of a
-          batch.
+        * A teacher influences another one by rounding at most. In particular, they share no mean, variance or gradient
+          of a batch.
         * On a CPU, unless `stacked` is true, each teacher is trained by itself. It has the same bytes in any chunk,
           engine and order.
 

@@ -213,8 +213,8 @@ class KernelVotes(FunctionVotes):
     ) -> MomentVotes:
         """Returns the votes in the form that is released in rounds.
 
-        In each round, a teacher votes for the mean over its records of features times residuals. A residual is a label
-        minus the prediction of the student of the round before.
+        In each round, a `KernelTeacher` votes for the mean over its records of features times residuals, times a factor
+        for the number of its records. A residual is a label minus the prediction of the student of the round before.
 
         Args:
             noise_multiplier: the standard deviation of the noise over the sensitivity, for all rounds together. It

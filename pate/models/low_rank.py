@@ -31,7 +31,7 @@ class LowRankModel(FlatModel):
     """A trained student with linear scores of features of length 1, and a threshold of the score for each label.
 
     The probability of a label is the logistic function of the score minus the label's threshold, divided by the spread
-    of the label's scores. These numbers are not calibrated: only their order is meaningful.
+    of the label's scores. These numbers are not calibrated: only their order is meaningful, and whether they reach 0.5.
     """
 
     kind: ClassVar[str] = "low_rank"
