@@ -194,7 +194,7 @@ class GpuSums(RoundSums):
 
     @cached_property
     def _shard(self) -> ShardRecords:
-        """The rows of all teachers' records, sorted by teacher, as the only shard."""
+        """The rows of all teachers' records, grouped by teacher, as the only shard."""
         (shard_of_all_teachers,) = self._records.shards(num_shards=1)
         return shard_of_all_teachers
 

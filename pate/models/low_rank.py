@@ -1,4 +1,4 @@
-"""The student that learns from a release of `CenteredVotes`: from noisy scores of queries, or from noisy weights."""
+"""The student for a release of `CenteredVotes`: it learns from noisy scores of queries, noisy weights, or label bits."""
 
 from __future__ import annotations
 

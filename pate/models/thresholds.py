@@ -148,7 +148,7 @@ def matched_threshold(
 ) -> float:
     """Returns the threshold that predicts a given mean number of labels per sample: a quantile, clipped to [0.001, 1].
 
-    The number may differ where probabilities are equal, or below 0.001.
+    The number may differ by rounding, and where probabilities are equal or below 0.001.
 
     Args:
         held_out_probabilities: held-out probabilities, `[num_rows, num_labels]`.
