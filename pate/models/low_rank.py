@@ -1,4 +1,4 @@
-"""The student for a release of `CenteredVotes`: it learns from noisy scores of queries, noisy weights, or label bits."""
+"""The student for releases of `CenteredVotes`. It learns from noisy scores of queries, noisy weights or label bits."""
 
 from __future__ import annotations
 

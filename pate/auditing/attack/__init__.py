@@ -1,4 +1,4 @@
-"""Attacks that test the price of a release: correct guesses about planted canaries are a lower bound on epsilon."""
+"""Attacks that test the price of a release: what they learn about planted canaries yields a lower bound on epsilon."""
 
 from pate.extras import require_extra
 
