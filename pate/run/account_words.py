@@ -1,6 +1,7 @@
 """Sentences about the ledger account of a run's private records, which the command shows.
 
-The sentences state what earlier releases of the records have cost, and how many later releases a cap leaves room for.
+The sentences warn of other ledgers, of shared noise and of people in several accounts. They state what earlier releases
+of the records have cost, and how many releases a cap leaves room for.
 """
 
 import math
@@ -50,7 +51,9 @@ def shared_noise_lines(
     seed: int | None,
     other_ledgers: Sequence[OtherLedger],
 ) -> Iterator[str]:
-    """Yields a warning for each ledger in which an earlier release has, or may have, the same noise as a run.
+    """Yields a warning for each ledger in which an earlier release has the same noise as a run.
+
+    If there is no such ledger, but a release in the run's ledger may have the same noise, one warning says so.
 
     Args:
         ledger_file: the file of the run's ledger.
@@ -83,20 +86,20 @@ def shared_owner_lines(
     shared_ledger: SharedLedger,
     account: Ledger,
     release_event: Event,
-    run_key_prefix: str,
+    draw_key: str,
     owners_by_kind: Mapping[str, Set[bytes]],
     delta: float,
 ) -> Iterator[str]:
-    """Yields the total price for the people of an account who are in other accounts of the ledger too.
+    """Yields a line with the total price for the people of an account who are in other accounts of the ledger too.
 
-    Nothing is yielded if no other account has any of these people.
+    The total is that of all releases in these accounts. Nothing is yielded if no other account has any of these people.
 
     Args:
         ledger_file: the file of the run's ledger.
         shared_ledger: the ledger with all accounts.
         account: the account of the private records in the ledger.
         release_event: the price of the run's release, which is added unless it is charged already.
-        run_key_prefix: the prefix of the keys of the run's own charges.
+        draw_key: the key of the present draw of the release.
         owners_by_kind: the people whose records these are, by the kind of owner.
         delta: the delta of the total.
     """
@@ -110,7 +113,7 @@ def shared_owner_lines(
     for data_digest in num_shared_owners_by_account:
         charge_entries += shared_ledger.account(data_digest).entries
     composed_events = [entry.event for entry in charge_entries]
-    if not account.charges_of(run_key_prefix):
+    if not account.charges_of(draw_key):
         composed_events.append(release_event)
     accountant = account.accountant()
     for composed_event in composed_events:
@@ -139,37 +142,56 @@ def accountant_remark(account: Ledger, *, make_accountant: Callable[[], Accounta
 
 
 def account_lines(
-    account: Ledger, *, release_event: Event, run_key_prefix: str, accountant_remark: str
+    account: Ledger,
+    *,
+    release_event: Event,
+    run_key_prefix: str,
+    draw_key: str,
+    accountant_remark: str,
 ) -> Iterator[str]:
     """Yields sentences on the total cost of earlier releases of the records, and on the room that a cap leaves.
 
+    The total has the charges of a continued run itself, too, and its sentence then says so. Without releases of other
+    runs there is no total, and without a cap nothing on room.
+
     Args:
         account: the account of the private records in the ledger.
-        release_event: the price of the next release. The last sentence counts how many releases of this price fit under
-            the cap.
-        run_key_prefix: the prefix of the keys of this run's own charges. Charges with this prefix are not counted as
-            earlier releases.
+        release_event: the price of the run's release. The last sentence counts how many releases of this price fit
+            under the cap.
+        run_key_prefix: the prefix of the keys of this run's own charges, which are no earlier releases.
+        draw_key: the key of the present draw of the run's release, which may be charged already.
         accountant_remark: the remark after the total, such as ", by accountant=rdp"; empty for no remark.
     """
     account_totals = account.statement()
-    num_earlier = account_totals.num_charges - len(account.charges_of(run_key_prefix))
+    num_own = len(account.charges_of(run_key_prefix))
+    num_earlier = account_totals.num_charges - num_own
     if num_earlier:
-        releases = f"{num_earlier} earlier release{'s' if num_earlier > 1 else ''}"
+        releases = f"{num_earlier} earlier release{'s' if num_earlier > 1 else ''} of these records"
+        if num_own:
+            releases += " and this one" if num_own == 1 else f" and {num_own} draws of this one"
         total = total_in_words(account, account_totals=account_totals)
-        yield f"ledger={account.path}: {releases} of these records, together {total}{accountant_remark}"
+        yield f"ledger={account.path}: {releases}, together {total}{accountant_remark}"
     if account.max_epsilon is not None:
-        num_fitting_releases = account.affords(release_event)
-        yield f"max_total_epsilon={account.max_epsilon:g}: {fitting_in_words(num_fitting_releases)}"
+        room_in_words = fitting_in_words(
+            account.affords(release_event), is_charged=bool(account.charges_of(draw_key))
+        )
+        yield f"max_total_epsilon={account.max_epsilon:g}: {room_in_words}"
 
 
-def fitting_in_words(num_fitting_releases: float) -> str:
+def fitting_in_words(num_fitting_releases: float, *, is_charged: bool = False) -> str:
     """Returns a clause that states how many releases like the present one fit into what a cap leaves.
 
     Args:
-        num_fitting_releases: the number of releases that fit, the present one included; infinity if there is no limit.
-            Below 1, not even the present release fits.
+        num_fitting_releases: the number of releases that still fit; infinity if there is no limit. The present one is
+            among them unless it is charged already: below 1, it does not fit then.
+        is_charged: whether the present release is charged already, as that of a continued run.
     """
     room = "what is left for these records"
+    if is_charged:
+        num_more = (
+            "any number" if math.isinf(num_fitting_releases) else f"{num_fitting_releases:.0f}"
+        )
+        return f"this release is charged already, and {num_more} more like it fit into {room}"
     if num_fitting_releases < 1:
         return f"this release does not fit into {room}"
     if num_fitting_releases == 1:

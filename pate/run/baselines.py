@@ -26,8 +26,8 @@ _ALL_RECORDS_MODEL = "all_records_model"
 _START_ALONE = "start_alone"
 # The seed of models that several runs share. It needs no secrecy, as these models are never published.
 _REFERENCE_SEED = 0
-# A model of all private records is trained by default if the private inputs hold at most this many numbers, by the kind
-# of the data set. A linear model of features takes minutes then, and so does a network of images.
+# A model of all private records is trained by default if the private inputs, or their sample, hold at most this many
+# numbers, by the kind of the data set. A linear model of features takes minutes then, and so does a network of images.
 _MAX_DEFAULT_INPUT_SIZE = {"features": 2 * 10**8, "images": 2 * 10**7}
 
 
@@ -54,7 +54,7 @@ class MajorityLabels:
     Attributes:
         training_set: the queries with these labels; None if nothing was computed.
         reason_without: the reason why nothing was computed; "" if it was.
-        record_sample_in_words: the sample of private records that the votes came from, in words; "" if all voted.
+        record_sample_in_words: the sample of private records that the votes came from, in words; "" if there is none.
     """
 
     training_set: TrainingSet | None
@@ -77,8 +77,8 @@ def train_baselines(
     """Trains the models that the student is compared with; a model that was trained before is read from its file.
 
     The student of the true labels and the model of all private records depend on no release, so several runs share
-    them. They are trained with one seed in all runs, except for the student of the true labels in a run with a seed,
-    which has the seed of that run's student.
+    them. They are trained with one seed in all runs. But the student of the true labels has the seed of the run's
+    student if the run has a seed. It also has that seed if its recipe is not of this package, and so not shared.
 
     Args:
         student_trainer: the trainer of the student, which also trains these models with the same recipe.
@@ -181,13 +181,14 @@ def _true_label_student(
 ) -> StudentModel:
     """Returns the student that learned from the true labels of the queries.
 
-    It is trained only if no run in the same folder of outputs has trained it on the same queries with the same seed.
+    It is read if a run in the same folder of outputs has trained it by the same recipe, on the same queries and pool,
+    with the same seed. A recipe that is not of this package is not shared; it is trained with the trainer's own seed.
 
     Args:
         student_trainer: the trainer of the run's students, with their recipe.
         truly_labeled_queries: the queries with their true labels.
         shared_model_store: the models that runs in the same folder of outputs share.
-        seed: the seed of the training.
+        seed: the seed of the training of a student that is shared.
     """
     pool_hasher = hashlib.sha256()
     add_shape_and_entries(pool_hasher, array=student_trainer.pool)

@@ -18,10 +18,10 @@ from pate.pricing import PricedRelease
 
 
 def record_weights(dataset: Dataset, *, priced_release: PricedRelease) -> FloatArray | None:
-    """Returns the weight of each private record in votes, in (0, 1], `[num_private]`; None if all have weight 1.
+    """Returns the weight of each private record in votes, in (0, 1], `[num_private]`; None stands for weights of 1.
 
     A record has the weight of its budget class. Without budget classes, or if a class sets the number of teachers of a
-    group, it has the weight that the data set gives.
+    group, it has the weight that the data set gives, and None is returned if the data set gives none.
     """
     if dataset.budgets is None or priced_release.aggregator.budgets_by == "teachers":
         return dataset.weights
@@ -34,7 +34,7 @@ def record_weights(dataset: Dataset, *, priced_release: PricedRelease) -> FloatA
 def num_whole_groups(dataset: Dataset, *, weight_of_record: FloatArray) -> int:
     """Returns the sum of the weights of all private groups, rounded down; at least 1.
 
-    Groups whose weights sum to 100 hide a single group as well as 100 groups of weight 1 do.
+    Groups whose weights sum to 100 vote as much, beside a given noise, as 100 groups of weight 1 do.
 
     Args:
         dataset: the data set with the private records and their groups.

@@ -60,8 +60,8 @@ def train_on_all_records(
 def _best_recipe(competing_recipes: tuple[Student, ...], *, records: Split, seed: int) -> Student:
     """Returns the recipe with the greatest mean average precision on private groups that it did not learn from.
 
-    At most 12,000 records take part, and every fifth of their groups is held out. If no held-out record has a label,
-    average precision is undefined and the first recipe is returned.
+    At most 12,000 records take part, and every fifth of their groups is held out. If no held-out record has a positive
+    label, average precision is undefined and the first recipe is returned.
     """
     num_compared = min(len(records), _MAX_COMPARED)
     row_indices = np.linspace(0, len(records) - 1, num_compared).astype(np.int64)
@@ -78,7 +78,7 @@ def _best_recipe(competing_recipes: tuple[Student, ...], *, records: Split, seed
     )
 
     def private_held_out_precision(student_recipe: Student) -> float:
-        """Trains a recipe on four fifths of all groups, and returns its mean average precision on the other fifth."""
+        """Trains a recipe on the groups not held out, and returns its mean average precision on those held out."""
         model = student_recipe.learn(
             labeled_records_not_held_out, pool=records_not_held_out.inputs[:0], seed=seed
         )

@@ -113,8 +113,8 @@ class RunCharge:
         self._owners = OwnersOfRun(
             owners_by_kind=owners_by_kind,
             allow_shared=release_terms.new_account,
-            # An owner that another account lists is then a warning, not a refusal. A run that starts from an earlier
-            # release must have other people, whichever ledger lists them.
+            # An owner that another account lists is then a warning, not a refusal, unless there is a cap. A run that
+            # starts from an earlier release must have other people, whichever ledger lists them.
             may_be_known=self._is_usual_ledger and release_terms.start is None,
         )
         self._other_ledgers = (
@@ -150,9 +150,10 @@ class RunCharge:
                 knows them.
 
         Raises:
-            InvalidValue: the ledger has no room for the release, or the file is no ledger. The ledger counts for
-                another adjacency, delta or unit of privacy. Another release drew its noise from the same seed. The
-                ledger that this run has charged is gone.
+            InvalidValue: the ledger has no room for the release, or the file is no ledger, or cannot be made. The
+                ledger counts for another adjacency, delta or unit of privacy. There is a cap, and another ledger of the
+                folder has charges for the records. Another release drew its noise from the same seed, and a ledger
+                that the user named, or a cap, forbids that. The ledger that this run has charged is gone.
         """
         ledger_file = ledger_path(
             release_terms.ledger, run_folder=run_folder, release_terms=release_terms
@@ -203,7 +204,7 @@ class RunCharge:
     def epsilon(self) -> float:
         """The epsilon of all draws together, or of the best run of a tuning, at the budget's delta.
 
-        It is infinity if the failure probabilities of these draws exceed delta.
+        It is infinity if the failure probabilities in this price sum to delta or more.
         """
         if self.tuned is not None:
             return self.budget.epsilon_of(self.published_event)
@@ -255,8 +256,9 @@ class RunCharge:
     ) -> None:
         """Makes or opens the ledger, enters the owners of the records, and shows what the records have cost so far.
 
-        The run must have claimed its folder before. Nothing new is drawn or charged here. If `ledger=` names another
-        file than when the run began, its charges are copied from that earlier ledger.
+        The run must have claimed its folder before. Nothing new is drawn or charged here. If the run was charged to
+        another ledger before, because `ledger=` has changed or an earlier version of pate began the run, its charges
+        are copied from there.
 
         Args:
             monitor: receives the lines about the account.
@@ -266,7 +268,8 @@ class RunCharge:
             score_price: the price of the run's scores, whose charge is copied too; None where none are released.
 
         Raises:
-            InvalidValue: the ledger lacks what the run has drawn, or its cap has no room for another draw.
+            InvalidValue: the ledger lacks what the run has drawn, or its cap has no room for another draw; or another
+                account lists an owner of the records, and a warning is not enough (`OwnersOfRun`).
         """
         if self.account.path is None:
             make_folder(self._ledger_file.parent)
@@ -343,7 +346,8 @@ class RunCharge:
     def require_paid(self) -> None:
         """Raises `InvalidValue` unless the ledger holds the charge at its price and the release's file is unchanged.
 
-        The method reads the ledger's file again, so it notices a change that was made after `begin`.
+        A file that is gone is accepted, as the ledger can write it again. The method reads the ledger's file again, so
+        it notices a change that was made after `begin`.
         """
         self._ledger = _open_ledger(
             self._ledger_file, release_terms=self._release_terms, priced_release=self.priced_release
@@ -357,7 +361,7 @@ class RunCharge:
 
     @property
     def _note(self) -> ChargeNote:
-        """The note that the ledger stores with a charge of this run, for people who read the ledger."""
+        """The note of a charge of this run: a description for people, and the run and seed for the ledger's checks."""
         class_prices = [
             f"{budget_class.name} {format_epsilon(budget_class.epsilon)}"
             for budget_class in self.priced_release.classes
@@ -372,7 +376,7 @@ class RunCharge:
         )
 
     def _epsilon_of_draws(self, num_draws: int) -> float:
-        """Returns the epsilon of `num_draws` draws; infinity if their failure probabilities exceed delta."""
+        """Returns the epsilon of `num_draws` draws; infinity if their failure probabilities sum to delta or more."""
         if num_draws == 1:
             return self.priced_release.epsilon
         try:
@@ -385,7 +389,8 @@ class RunCharge:
     def _make_ledger(self) -> None:
         """Makes the file of the ledger, or opens it if another run has made it since `open`.
 
-        If that other run has made it for other terms, this run gets a ledger of its own terms in the same folder.
+        If that other run has made it for other terms, this run gets a ledger of its own terms in the same folder. A
+        ledger that `ledger=` names, or that has a cap, is refused then.
         """
         try:
             self._ledger = _open_ledger(
@@ -493,7 +498,7 @@ class RunCharge:
                 shared_ledger=self._ledger,
                 account=self.account,
                 release_event=self.priced_release.event,
-                run_key_prefix=self.ledger_keys.run_key_prefix,
+                draw_key=self.ledger_keys.last_draw,
                 owners_by_kind=self._owners.owners_by_kind,
                 delta=self.budget.delta,
             )
@@ -501,6 +506,7 @@ class RunCharge:
             self.account,
             release_event=self.priced_release.event,
             run_key_prefix=self.ledger_keys.run_key_prefix,
+            draw_key=self.ledger_keys.last_draw,
             accountant_remark=accountant_remark(
                 self.account, make_accountant=self.budget.accountant
             ),
@@ -509,8 +515,8 @@ class RunCharge:
     def _require_ledger_of_run(self) -> None:
         """Raises `InvalidValue` if the run has begun and its ledger is gone.
 
-        The ledger is not gone if it is the one that the run began with, or if an earlier ledger of the run exists. It
-        may also be a copy with another identity that holds charges of the run.
+        The ledger is not gone if it is the one that the run was last charged to, or if an earlier ledger of the run
+        exists. It may also be a copy with another identity that holds charges of the run.
         """
         if self._ledger_keys is None:
             return
@@ -597,7 +603,7 @@ def require_entered(ledger_setting: Path | str | None, *, run_folder: RunFolder)
     digest of that ledger.
 
     Args:
-        ledger_setting: the setting `ledger=`; None for the ledger that the run began with.
+        ledger_setting: the setting `ledger=`; None for the ledger that the run was last charged to.
         run_folder: the folder of the run.
     """
     if (
@@ -637,8 +643,8 @@ def _open_ledger(
 
     Args:
         ledger_file: the file of the ledger; None makes a ledger in memory, which is not written to a file.
-        release_terms: the terms of the run: the cap, the adjacency and the accountant.
-        priced_release: the release and its price.
+        release_terms: the terms of the run: the cap, the delta and the accountant.
+        priced_release: the release, whose aggregator has the adjacency.
     """
     store_or_path: Store | Path | None
     if ledger_file is not None and os.path.lexists(ledger_file):

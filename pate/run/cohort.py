@@ -87,7 +87,7 @@ class LabelHolders:
         """Returns sentences on the labels that not every holder has, those of the fewest teachers first.
 
         Args:
-            max_shown: the number of labels that are named.
+            max_shown: the largest number of labels that are named.
         """
         partial_labels = sorted(
             (num_teachers, num_holders, name)
@@ -122,7 +122,7 @@ class Cohort:
     """A group of holders whose teachers' votes are released together, with the facts that are published about them.
 
     Attributes:
-        dataset_name: the public name of the data; a ledger counts for one such name.
+        dataset_name: the public name of the data; a ledger has an account for each such name.
         has_real_records: True for records of real people, False for synthetic records.
         record_ids: the public names of the queries, `[num_queries]`.
         label_names: the names of the labels, `[num_labels]`.
@@ -133,7 +133,7 @@ class Cohort:
         label_holders: the numbers of holders of each label; None if all holders have the same labels.
         labels_have_gaps: whether labels of single records may be unknown, which is public.
         num_groups: the number of units of privacy; None if nobody vouches for it.
-        unit: the unit of the price: a teacher, unless all holders vouch for the same groups of records.
+        unit: the unit of the price: a teacher or an expert, or groups of records if all holders vouch for the same.
         features: the public settings of the features that replace pictures; empty for plain numbers.
         public_answers_digest: the SHA-256 of the public answers that votes are compared with; empty if there are none.
         settings_of_holders: the public settings in which all holders agree, as YAML by configuration group.

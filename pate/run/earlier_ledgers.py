@@ -1,7 +1,7 @@
 """The ledgers that a run was charged to before its present ledger, and the transfer of its charges.
 
-A run has an earlier ledger if `ledger=` now names another file than at the beginning of the run. A run that began with
-an earlier version of pate has one too, as that version made a ledger in the folder of each run. The draws and charges
+A run has an earlier ledger if `ledger=` now names another file than when it was last charged. A run that began with an
+earlier version of pate has one too, as that version made a ledger in the folder of each run. The draws and charges
 in the earlier ledger are copied into the present ledger. The earlier file does not change, since a charge is never
 taken back.
 """
@@ -56,7 +56,7 @@ class ChargeTransfer:
         account: the account of the private records in the present ledger.
         priced_release: the release of the run; each charge is for one draw of this release.
         run_folder: the folder of the run.
-        release_terms: the adjacency, the delta and the accountant of the run.
+        release_terms: the delta, the accountant and the seed of the run.
         charge_note: the note that the present ledger stores with each charge.
     """
 

@@ -1,6 +1,6 @@
 """The ensemble of a run: teachers of disjoint private records, their training, and their votes on the queries.
 
-Checkpoints and votes are kept in the run's folder, so a run that was killed trains no teacher twice.
+Checkpoints and votes are kept in the run's folder, so a run that was killed trains no finished teacher again.
 """
 
 import os

@@ -1,10 +1,11 @@
 """The place of a run's ledger, and the ledgers in the same folder that count for another adjacency or delta.
 
-The setting `ledger=` names the file of the ledger. Without that setting a run keeps the file that it began with. A new
-run uses `ledger.db` in the parent of its own folder. So all runs in one folder of outputs share a ledger.
+The setting `ledger=` names the file of the ledger. Without that setting a run keeps the file that it was last charged
+to. A new run uses `ledger.db` in the parent of its own folder. So all runs in one folder of outputs share a ledger.
 
 A ledger counts for one adjacency and one delta, its terms. A run under other terms is charged to a second file in the
-same folder, such as `ledger-add_remove-1e-05.db`. Prices in the two files cannot be added up.
+same folder, such as `ledger-add_remove-1e-05.db`, or is refused if there is a cap. Prices in the two files cannot be
+added up.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ class OtherLedger:
         ledger_file: the file of the ledger.
         adjacency_and_delta: the adjacency and delta of the ledger.
         num_charges: the number of charges for the records of the run; a charge that names no records counts for all.
-        seed_names: the names of the seeds that releases in the ledger drew their noise from.
+        seed_names: the names of the seeds that releases in the ledger drew their noise from; "" for fresh noise.
     """
 
     ledger_file: Path
@@ -165,7 +166,7 @@ class OtherLedger:
     def num_shared_owners(
         self, owners_by_kind: Mapping[str, Set[bytes]], *, except_account: str
     ) -> dict[str, int]:
-        """Returns, for each account of the ledger, how many of these owners it has records of.
+        """Returns how many of these owners an account has records of, for each account of the ledger that has some.
 
         Args:
             owners_by_kind: the ids and groups of private records, by kind.
@@ -222,9 +223,10 @@ def has_usual_name(ledger_file: Path) -> bool:
 
 
 def other_ledgers(ledger_file: Path, *, data_digest: str) -> list[OtherLedger]:
-    """Returns the other ledgers in the folder of a ledger, those that count for another adjacency or delta.
+    """Returns the other ledgers in the folder of a ledger, which count for another adjacency or delta.
 
-    Only files with names that pate itself gives are read, such as `ledger.db` or `ledger-add_remove-1e-05.db`.
+    Only files with names that pate itself gives are read, such as `ledger.db` or `ledger-add_remove-1e-05.db`. Pate
+    gives two ledgers of one folder different terms; the terms are not compared here.
 
     Args:
         ledger_file: the file of the ledger, which is left out.

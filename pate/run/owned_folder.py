@@ -38,8 +38,9 @@ class OwnSubfolder(OwnFile):
 
     Args:
         name: the name of the subfolder; empty for the folder itself.
-        patterns: patterns for the names of all files in the subfolder. A `*` stands for letters, digits and -_.@+. In
-            the names of further subfolders, `*` stands for any name.
+        patterns: patterns for the names of the files in the subfolder whose half-written copies are removed; empty for
+            none. A `*` stands for letters, digits and -_.@+. In the names of further subfolders, `*` stands for any
+            name.
     """
 
     def __init__(self, name: str, *, patterns: Sequence[str] = ()) -> None:
@@ -58,7 +59,7 @@ class OwnSubfolder(OwnFile):
 
 
 class OwnedFolder:
-    """A folder whose files are declared as attributes. Files that are not declared are never overwritten or removed.
+    """A folder whose files are declared as attributes; `remove_partials` leaves files that are not declared alone.
 
     >>> class NotesFolder(OwnedFolder):
     ...     report = OwnFile("report.json")

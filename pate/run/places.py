@@ -34,11 +34,11 @@ _NUM_HOLDERS_OF_PERSON = 2
 def group_epsilon(event: Event, group_size: int, budget: Budget) -> float:
     """Returns an upper bound on epsilon, at the budget's delta, for data sets that differ in up to `group_size` units.
 
-    There are two rules, with k = `group_size`. A composition of Gaussian events alone costs a group as much as events
-    with 1 / k of the noise multiplier cost one unit, by the budget's accountant. Any other event that is (e, d)-private
-    for one unit is (k e, d (exp(k e) - 1) / (exp(e) - 1))-private for k units. The Renyi accountant finds e for 48
-    values of d. The result is the least k e for which the second term is at most the budget's delta, or infinity if
-    there is none. Source: docs/proofs/many_places.md.
+    There are two rules for k = `group_size` above 1. A composition of Gaussian events alone costs a group as much as
+    events with 1 / k of the noise multiplier cost one unit, by the budget's accountant. Any other event that is
+    (e, d)-private for one unit is (k e, d (exp(k e) - 1) / (exp(e) - 1))-private for k units. The second term is at
+    most d k exp((k - 1) e). The Renyi accountant finds e for 48 values of d. The result is the least k e for which this
+    bound is at most the budget's delta, or infinity if there is none. Source: docs/proofs/many_places.md.
 
     Args:
         event: the price of the release for one unit, such as one teacher.
@@ -134,8 +134,9 @@ class Places:
     def promises(self, release: Release, *, budget: Budget, num_draws: int = 1) -> tuple[str, ...]:
         """Returns sentences for the privacy card that state whose data the price protects.
 
-        They treat one record, a group of records, a whole holder, and a person with records at two holders. No sentence
-        claims more than docs/proofs/many_places.md proves.
+        They treat a whole holder and a person with records at two holders. They also treat records of one holder,
+        except for add/remove with several teachers of a holder. No sentence claims more than docs/proofs/many_places.md
+        proves.
 
         Args:
             release: the drawn release, with its event and adjacency for one unit.

@@ -91,7 +91,7 @@ class Plan(ReleaseTerms, RunSettings):
         engine: trains the teachers, in one process or in several.
         student: the recipe of the student.
         num_public_labels: the number of public rows, the first ones, from whose labels the student of centered votes
-            starts; True for all rows, None or 0 for none.
+            starts; True for all rows, None or False for none.
         make_release_config_text: returns the text of `release/config.yaml`. It is called with the aggregator after its
             noise was solved for, and with the changed settings by name.
         epsilon_on_votes_function: computes the cost of the release on its own votes, which the report shows; None
@@ -213,7 +213,8 @@ class Plan(ReleaseTerms, RunSettings):
     def _with_start_at_public_labels(self, dataset: Dataset) -> Plan:
         """Returns this plan with labels of public rows as the start of its student, if `num_public_labels` asks for it.
 
-        Raises `InvalidValue` if the pool has fewer rows, or no labels; or if the aggregator does not vote in rounds.
+        Raises `InvalidValue` if the pool has fewer rows, or no labels; if the aggregator does not vote in rounds; or if
+        the student starts from an earlier release, too.
         """
         num_public_labels = self.num_public_labels
         if num_public_labels is None or num_public_labels is False:

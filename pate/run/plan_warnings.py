@@ -1,6 +1,6 @@
 """The warnings of a run: sentences on properties of its plan or its data that are allowed but rarely intended.
 
-Most warnings are computed from the true labels of private records, so only the owner may see them.
+Some warnings are computed from private records, such as those on labels and groups, so only the owner may see them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ _MAX_WIDTH_RATIO = 20
 # The most public rows that are looked at, and the most labels that a line names.
 _MAX_ROWS = 5000
 _MAX_NAMES = 5
-# A group is named where it has a fifth of the private records, unless so few groups make that likely.
+# The largest group is warned of where it has a fifth of the private records, unless so few groups make that likely.
 _LARGE_SHARE = 0.2
 _MIN_GROUPS = 6
 _PURPOSE = {"private": "learn it from", "test": "measure it by"}
@@ -38,7 +38,7 @@ def plan_warnings(
     student_recipe: Student,
     num_teachers: int,
 ) -> Iterator[str]:
-    """Yields all warnings about a run that are known before anything is trained or spent, one line each.
+    """Yields the warnings on a run's data and parts that are known before anything is trained or spent, one line each.
 
     Args:
         dataset: the data set.
@@ -122,8 +122,8 @@ def few_records_doubts(num_records: int, num_teachers: int, remedy: str) -> Iter
 def label_and_group_warnings(dataset: Dataset) -> Iterator[str]:
     """Yields warnings on labels of the private and test records, and on large groups of private records.
 
-    One kind names the labels that no record or every record of a split has. The other kind is for a group that has a
-    fifth of the private records or more, if there are at least 6 groups.
+    One kind names labels that no record or every record of a split has, the first five of them. The other kind is for
+    the largest group, if it has a fifth of the private records or more and there are at least 6 groups.
     """
     for name, split in (("private", dataset.private), ("test", dataset.test)):
         for share_of_records, whose, effect in (

@@ -137,7 +137,7 @@ def _price_of_earlier_release(aggregator: Aggregator) -> EarlierPrice | None:
 def _cheapest_accountant(release_charge: Charge) -> str | None:
     """Returns the name of the accountant that found the smallest price, if the budget's accountant compares several.
 
-    The result is None if the budget's accountant is a single one.
+    The result is None if the budget's accountant is a single one. Without a tuning, the price is that of one draw.
     """
     if release_charge.tuned is None:
         return release_charge.priced_release.won_by
@@ -157,7 +157,7 @@ def _num_public_labels(aggregator: Aggregator) -> dict[str, Scalar]:
 
 
 def _attack_bounds(release_charge: Charge) -> AttackBounds:
-    """Returns bounds on what an attack can find out from all draws of a release together."""
+    """Returns bounds on what an attack can find out from all draws of a release, or from the best run of a tuning."""
     composed_accountant = release_charge.budget.accountant().compose(release_charge.published_event)
     return AttackBounds.from_accountant(accountant=composed_accountant)
 

@@ -19,7 +19,7 @@ from pate.validation import InvalidValue, require, require_moderate
 _REMEDY = "save it with numpy.savez(FILE, inputs=…, ids=…, label_names=…)"
 # Larger arrays in a file are refused, as some files would unpack without end.
 _MAX_UNPACKED_BYTES = 2**38
-# The arrays that a file may have beside `inputs`. The labels of a public split are not read.
+# The arrays that a file may have beside `inputs`. The labels and groups of a public split are not used.
 _OTHER_ARRAYS = {
     "ids": ArrayForm(dtype_kinds="iuU", shape=(None,)),
     "label_names": ArrayForm(dtype_kinds="U", shape=(None,)),

@@ -1,6 +1,6 @@
 """The random numbers of a run, computed from a seed or from a secret of the operating system.
 
-The partition, the teachers, the noise and the student each have a stream of random numbers of their own. So a change of
+Each purpose, such as the partition, the noise or the student, has a stream of random numbers of its own. So a change of
 one part does not change the random numbers of another. docs/proofs/noise_source.md explains why the noise of a run
 without a seed is stored nowhere.
 """

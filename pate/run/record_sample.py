@@ -11,7 +11,7 @@ from pate.array_types import IntArray
 from pate.data import Split
 
 MAX_ROWS = 200_000
-"""The largest number of private records that a baseline reads, unless the user asks for all."""
+"""The largest number of private records that a baseline reads, unless the user asks for all or one group has more."""
 
 # The sample needs no secrecy, as baselines are never published, and runs that share models need the same one.
 _SEED = 0

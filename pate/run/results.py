@@ -333,15 +333,16 @@ class Results:
         return f"experiment=centered_votes would do far better at this price: {reason}."
 
     def _epsilon_after_query(self, total_epsilon: float) -> FloatArray:
-        """Returns upper bounds on the price of the first q queries for each q, `[num_queries]`.
+        """Returns upper bounds on the price of the first q queries of one draw for each q, `[num_queries]`.
 
         An aggregator that pays in advance has the total price for each q. Otherwise the price is computed after at most
         24 of the queries. Between two of these, the bound is the price after the later one. If the budget's accountant
-        takes the least price of several accountants, only the one that gave the total price is used. The result is
-        still an upper bound, and is computed faster.
+        takes the least price of several accountants, only the one that gave the price of one draw is used. The result
+        is still an upper bound, and is computed faster. The last bound is at least the total price. Earlier bounds
+        leave out what other draws, and the other runs of a tuning, add to that.
 
         Args:
-            total_epsilon: the price of all queries.
+            total_epsilon: the price of all queries, all draws and a tuning together.
         """
         aggregator = self.priced_release.aggregator
         num_queries = self.release.num_queries

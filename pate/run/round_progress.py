@@ -26,8 +26,8 @@ class RoundProgressRecord:
     Args:
         record: the record of the release.
         num_private_records: the number of private records.
-        advance: is called with the number of rounds so far and a note: the speed of the last round, or "" for a round
-            that was read back.
+        advance: is called with the number of rounds so far and a note: the speed of the last round, "" for a round that
+            was read back, or the number of records whose features are computed.
         clock: returns the time in seconds.
     """
 
@@ -72,7 +72,7 @@ class RoundProgressRecord:
         return arrays
 
     def report_rows(self, num_rows: int) -> None:
-        """Reports that the features of further records were computed, which happens in the first round.
+        """Reports that the features of further records were computed and kept, which happens in the first round.
 
         Args:
             num_rows: the number of these records.

@@ -2,7 +2,9 @@
 
 The sums are released before, so everything here is post-processing and costs nothing. L is the number of labels.
 
-- **Micro-F1 and accuracy** are functions of the noisy numbers of hits and errors over all labels.
+- **Micro-F1** is a function of the noisy numbers of hits and errors over all labels.
+- **Accuracy** is a function of the noisy number of errors and of the number of known labels. That number is noisy if
+  groups may count with several records or labels may be unknown.
 - **Macro-F1 and the mean average precision** depend on more than these sums. Each is estimated as a sum of three terms.
   The first is its value on public records, labeled by the student's probabilities. The second is the mean influence of
   the test records, which is released. The third is a second-order term. It is computed from a public model of records,
@@ -126,8 +128,9 @@ class ScoreEstimates:
         """The number of test records, estimated from the noisy sums.
 
         A record counts by the share of its labels that are known. A group of more than
-        `score_design.most_counted_records` records counts as that many. The result is the number of groups if every
-        group is one record with all labels known, and at least 1 otherwise.
+        `score_design.most_counted_records` records counts as that many. The result is the number of groups if each
+        counts as one record and no label may be unknown. Otherwise it is cut to the range from 1 to the largest number
+        that so many groups can count.
         """
         if "sizes" not in self.sums_by_block:
             return float(self.num_groups)
@@ -241,7 +244,7 @@ class ScoreEstimates:
     def _models(self) -> list[ScoreModel]:
         """Three versions of the student's model of records, recalibrated by `_calibration_differences`.
 
-        The first is the most likely one. In the second and the third, the line from the student's logits to corrected
+        The first is the most probable one. In the second and the third, the line from the student's logits to corrected
         logits has a slope that is a standard deviation lower or higher.
         """
         return self.score_design.model_of_records.corrected(

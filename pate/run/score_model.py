@@ -107,8 +107,9 @@ class ScoreModel:
             `[2, C, L]`.
         positive_share_by_cell: the share of the records in a cell that have the label, in (0, 1), the same for all
             labels, `[C]`.
-        least_positive_share: a share of records. The influences of a label that fewer records have are made smaller in
-            proportion, as the influences of rare labels grow without bound.
+        least_positive_share: a share of records. The influences on average precision of a label that fewer records have
+            are made smaller in proportion, as those of rare labels grow without bound. For F1, the share of records
+            that have the label and the share for which it is predicted are added up before they are compared.
     """
 
     masses_by_predicted_cell_label: FloatArray
@@ -147,7 +148,7 @@ class ScoreModel:
         """Returns for each of B bins of probability the variance of one record's calibration sum, `[B]`.
 
         The calibration sum of a bin adds up label (0 or 1) - share over those labels of the record whose probabilities
-        lie in the bin.
+        lie in the bin. The variance is that of labels that are independent, each present with the share of its cell.
 
         Args:
             num_bins: B, the number of bins, which have equal widths.
@@ -167,8 +168,8 @@ class ScoreModel:
     ) -> list[ScoreModel]:
         """Returns three recalibrations of this model (`recalibrated`).
 
-        The first explains the differences best. The slope of the second is a standard deviation lower, that of the
-        third a standard deviation higher.
+        The first is the most probable one (`_fit_line`). The slope of the second is a standard deviation lower, that of
+        the third a standard deviation higher; no slope is below 0.1.
 
         Args:
             label_minus_probability_by_bin: labels - probabilities, summed in each of B bins of probability, per record,
@@ -280,7 +281,7 @@ class ScoreModel:
         errors = false_alarms + misses
         f1_denominators = 2 * hits + errors
         num_labels = len(f1_denominators)
-        # Both scores are means over labels. Labels with less than `least_positive_share` have a smaller weight.
+        # Both scores are means over labels. Rare labels have a smaller weight (`least_positive_share`).
         f1_weights = np.minimum(1.0, f1_denominators / self.least_positive_share) / num_labels
         ranks = self._ranks
         positive_mass_of_labels = ranks.positive_mass_by_cell_label.sum(axis=0)

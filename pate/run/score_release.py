@@ -62,7 +62,8 @@ class ScorePrice:
         """Returns the price of a plan's scores on a data set; None where no scores are released.
 
         Raises:
-            InvalidValue: the data set or the adjacency has no price for scores.
+            InvalidValue: the data set or the adjacency has no price for scores; or `score_groups` is set without
+                `score_epsilon`, or names a column that makes no subgroups.
         """
         if plan.score_epsilon is None:
             if plan.score_groups:

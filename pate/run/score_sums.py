@@ -171,7 +171,8 @@ class ScoreDesign:
         model_of_records: the student's own model of records; influences are the derivatives of scores at this model.
         num_values: the number of values of each column of subgroups.
         clips: the largest l2 length of a group's counts in each block, > 0, by block.
-        clip_losses: the mean length that the clip cuts off the counts of a public group, by block.
+        clip_losses: the mean length that the clip cuts off the counts of a public group, by block. Those of "squares"
+            and "sizes" are of no use, as other clips take the place of theirs.
     """
 
     num_labels: int
@@ -192,7 +193,7 @@ class ScoreDesign:
         """The number of counts in each block, by the block's name.
 
         Every design has "totals" (hits and errors), "squares" (their products), "calibration", "macro_f1" and
-        "average_precision". It has "sizes" if groups may have several records or labels may be unknown. It has
+        "average_precision". It has "sizes" if a group may count with several records or labels may be unknown. It has
         "subgroups" if there are columns of subgroups.
         """
         block_sizes = {
@@ -357,7 +358,8 @@ class ScoreDesign:
         """Returns the design for the scores of a student.
 
         Clips are found on groups of public records, whose labels are drawn with the student's probabilities. A clip
-        balances two errors: the noise, which grows with the clip, and the counts that it cuts off.
+        balances two errors: the noise, which grows with the clip, and the counts that it cuts off. But the clip of
+        "squares" is the square of that of "totals", and no group exceeds that of "sizes".
 
         Args:
             model: the student.

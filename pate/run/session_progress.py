@@ -1,7 +1,7 @@
 """The progress of a session on the screen and in the curves of a run.
 
-A *session* is a release that asks queries in rounds until a fixed number of queries are *hits*, the only queries that
-are paid for (`pate.accounting.target_charging`).
+A *session* is a release that asks queries in rounds until a fixed number of queries are *hits*, or no query is left.
+Hits are the only queries that are paid for (`pate.accounting.target_charging`).
 """
 
 from collections.abc import Callable

@@ -75,7 +75,8 @@ class Sources:
     def changed_since(self, run_folder: RunFolder) -> list[str] | None:
         """Returns the names of the settings whose files have changed since `write` was called for the run's folder.
 
-        The result is None if the change is unknown: a file is gone, or an earlier version of pate wrote no digests.
+        The result is None if the change is unknown: the whole path of a setting is gone, or an earlier version of pate
+        wrote no digests.
         """
         stamps_file = run_folder.stamps_of_sources
         if not os.path.lexists(stamps_file):
@@ -108,8 +109,8 @@ def require_same_data(
 ) -> None:
     """Raises `InvalidValue` if the data differ from the data that a finished run has read.
 
-    The data are loaded and compared only if the size or time of a file has changed. If it is unknown whether one has
-    changed, no error is raised.
+    The data are loaded and compared only if the name, size or time of a file has changed. If it is unknown whether one
+    has changed, no error is raised.
 
     Args:
         run_folder: the folder of the run.

@@ -1,6 +1,6 @@
 """A prior by a student: before each round of a release, a student predicts the labels of the next queries.
 
-The aggregator `NotPriorTopK` counts a query as a hit if the votes differ from this prediction.
+The aggregator `NotPriorTopK` counts a query as a hit unless a noisy check of the votes confirms this prediction.
 """
 
 from dataclasses import dataclass

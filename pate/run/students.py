@@ -50,14 +50,14 @@ class TrainedStudent:
 
 @dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
 class StudentTrainer:
-    """The training of a run's students. They have the same recipe and seed, and different training sets.
+    """The training of a run's students. They have the same recipe, and different training sets.
 
-    Each trained student is kept in a file until the run is finished. So a continued run trains no student twice.
+    `train` keeps each student in files until the run is finished, so that a continued run trains no student twice.
 
     Attributes:
         student_recipe: the recipe of the students.
         pool: the inputs of the public samples that are not queries, float32, one entry for each sample.
-        seed: the seed of the training.
+        seed: the seed of all students that `train` trains.
         kept_models: the folder in which trained students are kept.
         tensorboard_writer: writes the values of each epoch.
         monitor: receives the progress of the training.

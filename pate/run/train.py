@@ -1,7 +1,7 @@
 """The steps of a run: the price, private training and votes, the paid release, the student, and the report.
 
-Each step after the price writes a file, and is skipped if its file exists. So the same call continues a run that was
-stopped.
+The steps after the price keep their results in files, and read what an earlier call has kept there. So the same call
+continues a run that was stopped.
 """
 
 from pate.extras import require_extra
@@ -138,8 +138,8 @@ def _price_run(
 ) -> PricedRun:
     """Reads the data, prices the release, and opens its account. Nothing is trained or spent.
 
-    Of the private records, the price depends on the number of their groups alone, and on their public budget classes if
-    there are any.
+    Of the private records, the price depends on the number of their groups alone, and on their public budget classes or
+    weights if there are any.
     """
     # The files' sizes and times are taken before the files are read, so that a later change is noticed.
     sources = Sources.from_settings(plan.settings, output_dir=run_folder.path)

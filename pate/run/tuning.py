@@ -386,8 +386,10 @@ def _open_charge(
     comparing the runs, for those in the test records.
     """
     dataset = priced_tuning.datasets[0]
+    # If any plan has `start`, the people of that earlier release must be others, whichever run wins.
+    starts = [plan.start for plan in priced_tuning.plans if plan.start is not None]
     charge = RunCharge.open(
-        release_terms=priced_tuning.first_plan,
+        release_terms=replace(priced_tuning.first_plan, start=starts[0] if starts else None),
         priced_release=priced_tuning.priced_release,
         run_folder=tuning_folder,
         data_digest=dataset.private_digest(),

@@ -103,6 +103,23 @@ def test_each_run_prints_the_total_of_earlier_runs(tmp_path: Path) -> None:
     assert account_in(ledger).epsilon == epsilon_of(num_releases=2)
 
 
+def test_a_continued_run_prints_its_own_charge_as_its_own(ledger: Path, tmp_path: Path) -> None:
+    """A run that is continued after its charge counts itself beside earlier ones, and fits no more under its cap."""
+    cap = epsilon_of(num_releases=2) * 1.01
+    plan = replace(plan_of(ledger), max_total_epsilon=cap)
+    account_in(ledger, max_epsilon=cap)
+    run_until_released(plan, folder=tmp_path / "a")
+    for _ in range(2):
+        lines = run_until(plan, folder=tmp_path / "b", stage="training the student").lines
+    [total] = [line for line in lines if "earlier release" in line]
+    both = format_epsilon(epsilon_of(num_releases=2))
+    assert f"1 earlier release of these records and this one, together epsilon {both} at" in total
+    [room] = [line for line in lines if line.startswith("max_total_epsilon=")]
+    assert room.endswith(
+        "this release is charged already, and 0 more like it fit into what is left for these records"
+    )
+
+
 def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
     ledger: Path, tmp_path: Path
 ) -> None:
@@ -580,6 +597,19 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
     run_until_released(replace(again, new_account=True), folder=tmp_path / "d")
     run_until_released(again, folder=tmp_path / "e")  # new_account= is needed once
     assert len(SharedLedger.stored(ledger).entries) == 4
+
+
+def test_people_of_two_accounts_pay_for_a_second_draw_too(ledger: Path, tmp_path: Path) -> None:
+    """The total of people in two accounts has the draw that `redraw` adds, before that draw is charged."""
+    tables = [loader_of_table(digest_letter=letter, ids=range(100)) for letter in "ab"]
+    run_until_released(replace(plan_of(ledger), load_dataset=tables[0]), folder=tmp_path / "a")
+    plan = replace(plan_of(ledger), load_dataset=tables[1], new_account=True, redraw=True)
+    for num_releases in (2, 3):
+        lines = run_until(plan, folder=tmp_path / "b", stage="training the student").lines
+        [line] = [line for line in lines if "whoever is in all of them" in line]
+        total = format_epsilon(epsilon_of(num_releases))
+        assert line.endswith(f"has paid epsilon {total} with this release")
+        RunFolder(tmp_path / "b").release_file.unlink()
 
 
 def test_other_owners_and_other_kinds_of_owners_have_accounts_of_their_own(

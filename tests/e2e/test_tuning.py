@@ -23,8 +23,14 @@ from pate.run.tuning import dominating_event, tune
 from pate.teachers import KernelTeacher
 from scripts import verify_release
 from tests.e2e.commands import SMALL, refused_command, succeeded
-from tests.e2e.small_run import SilentMonitor, ledger_beside, small_plan, without_pictures
-from tests.refusals import refused_parameter
+from tests.e2e.small_run import (
+    SilentMonitor,
+    ledger_beside,
+    run_until_released,
+    small_plan,
+    without_pictures,
+)
+from tests.refusals import ANY, refused_parameter
 
 EPSILON = 20.0
 SCORE_EPSILON = 8.0
@@ -258,6 +264,25 @@ def test_plans_for_other_people_are_refused(tmp_path: Path) -> None:
         with refused_parameter("tune", value="true"):
             tune_quickly(folder=tmp_path / "run", plans=[first, other_plan])
     assert charges(tmp_path / "run") == []
+
+
+def test_people_of_an_earlier_release_are_refused_whichever_plan_starts_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If one of the plans starts from an earlier release, people whom another account lists are refused."""
+    dataset = competing_plans()[0].load_dataset()
+
+    def plan_for(digest_letter: str, plan: Plan) -> Plan:
+        owners = {"id": frozenset({b"7"})}
+        table = replace(dataset, private_cells=digest_letter * 64, owners=owners)
+        return replace(plan, load_dataset=partial(deepcopy, table))
+
+    run_until_released(replace(plan_for("a", plan=small_plan()), seed=None), folder=tmp_path / "a")
+    monkeypatch.setattr(Plan, "_with_start_at_earlier_release", lambda plan, dataset: plan)
+    first, second, _ = (plan_for("b", plan=plan) for plan in competing_plans())
+    with refused_parameter("ledger", value=ANY, rule_words="knows 1 of these 1 ids and groups"):
+        tune_quickly(folder=tmp_path / "run", plans=[first, replace(second, start="release")])
+    assert len(charges(tmp_path / "run")) == 1
 
 
 def test_prices_that_differ_need_a_common_bound() -> None:
