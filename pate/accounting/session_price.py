@@ -258,10 +258,10 @@ class SessionPrice:
 
     @property
     def event(self) -> Event:
-        """The price as an event: epsilon-DP, except with probability delta (Kairouz, Oh & Viswanath 2015, Theorem 3.1).
+        """The price as an event: epsilon-DP, except with probability delta.
 
-        In a composition with other events `TargetCharging.event` is mostly cheaper, because it keeps the single
-        accesses.
+        Such an event bounds every (epsilon, delta)-DP release (Kairouz, Oh & Viswanath 2015, proof of Theorem 3.3). In
+        a composition with other events `TargetCharging.event` is mostly cheaper, because it keeps the single accesses.
         """
         return ApproximateEvent(event=PureDpEvent(self.epsilon), failure_prob=self.delta)
 

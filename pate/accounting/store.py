@@ -267,7 +267,7 @@ class Store:
 
         Returns:
             The number of these owners in each other account, by account; empty where the owners were stored now or by
-            an earlier call.
+            an earlier call, or where there are none.
         """
         with self._transaction("BEGIN IMMEDIATE") as db:
             has_new_owners = any(owner_names for owner_names in owners.values())

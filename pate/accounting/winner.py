@@ -244,8 +244,9 @@ def _interpolation_slack(
 ) -> FloatArray:
     """Returns bounds on the error of interpolation between the corners of each square, `[5, num_squares]`.
 
-    The first row bounds the error of Q(S). The other four rows bound by how much P(S) - Q(S) may exceed its
-    interpolation, for each of the four sets S of outcomes that `winner_law.curve_points` lists.
+    The first row bounds the error of Q(S) for the first two of the four sets S of outcomes that
+    `winner_law.curve_points` lists. The other four rows bound by how much P(S) - Q(S) may exceed its interpolation, for
+    each of the four sets.
 
     Args:
         lower_left_corners: the points (a, b) at the lower left corners of the squares, `[num_squares, 2]`.
