@@ -1,7 +1,7 @@
 """Clipped votes: a release of the labels whose noisy count exceeds a threshold, with few votes for each teacher.
 
 With plain votes one teacher can move all L counts of a query. Where samples have few labels, a teacher can be limited
-to `vote_clip` votes on each query at little loss. Then the query costs less.
+to `vote_clip` votes on each query, or to votes of less weight, at little loss. Then the query costs less.
 """
 
 from dataclasses import dataclass, field
