@@ -8,8 +8,8 @@ Floats are not exact. Their sum depends on the order of the teachers, and the la
 sum without noise. So every clipped entry is rounded to a multiple of `step`, a power of 2, and whole numbers are added.
 Sums below 2**53 are exact for any order and any blocks. The noise is a whole number of steps too (`RoundedGaussian`).
 Rounding moves an entry by at most half a step, and so the Q x L entries of a vote by at most sqrt(Q L) / 2 steps. The
-step is so small that this is about 2**-14 of the clip. `l2_sensitivity` includes this rounding, and the float errors of
-lengths.
+step is so small that this is at most 2**-15 of the clip. `l2_sensitivity` includes this rounding, and the float errors
+of lengths.
 
 Votes of low rank (`LowRankVotes`) are clipped and added by their weights. Their sum is multiplied by the span at the
 end.
@@ -39,7 +39,7 @@ LARGEST_SUM = 2.0**52
 MIN_CLIP = 1e-100
 """The smallest clip: the square of a smaller length could underflow."""
 
-# The length of a vote of one step in each entry, as a share of the clip.
+# The largest length of a vote of one step in each entry, as a share of the clip.
 _FINENESS = 2.0**-14
 # A weight below this one counts as 0.
 _MIN_WEIGHT = 2.0**-20

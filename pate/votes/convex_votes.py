@@ -165,7 +165,8 @@ class ConvexVotes(MomentVotes):
     def _shard_records(self) -> ShardRecords:
         """The records of all teachers that have any, sorted by teacher; at most `most_records_of_group` of each group.
 
-        The sizes are records of a teacher, not of a group. The records of a group stand side by side.
+        The sizes are records of a teacher, not of a group, in the order of the teachers. The records of a group stand
+        side by side.
         """
         group_of_record = self.teacher_of
         learner_of_record = self.learner_of_group[group_of_record]

@@ -1,8 +1,8 @@
 """Gradient descent of a logistic student on noisy gradients, with rules for its length and for its noise.
 
 Each round of centered votes releases one noisy mean gradient, and the *student* takes a step along it
-(docs/how-centered-votes-work.md). This file reads only public values, and nothing in it is random. Three rules decide
-the rest:
+(docs/how-centered-votes-work.md). This file reads only public and released values, and nothing in it is random. Three
+rules decide the rest:
 
 - **How long a label learns.** Longer learning finds more of the signal and gathers more noise. For each label,
   `LearningTimes` computes the time at which the expected sum of both errors is smallest.

@@ -10,7 +10,7 @@ from pate.array_types import FloatArray
 
 # The number of bits of the length of a row, and of a column. By Cauchy and Schwarz sums of products stay below 2**52.
 _BITS = 26
-# The least exponent of the length of a row; all entries of a shorter row are cut to 0.
+# The least exponent of the length of a row; of a shorter row fewer than 26 bits are kept.
 _MIN_EXPONENT = -900
 
 

@@ -50,7 +50,7 @@ class FeatureStorage:
     """The choice of where the features of records lie between rounds.
 
     Attributes:
-        keeps_features: whether features are made once and kept, in memory or, if they exceed 128 MiB, in a scratch
+        keeps_features: whether features are made once and kept, in memory or, if they exceed 64 MiB, in a scratch
             file. False makes them anew in each round.
         folder: a folder of the disk on which the scratch file lies; None for the folder of large temporary files.
     """

@@ -29,7 +29,8 @@ _NUM_FOLDS = 4
 _MAX_CROSS_VALIDATED_ROWS = 4000
 # The settings of L-BFGS: its iterations, and the corrections that it keeps.
 _OPTIONS = {"maxiter": 60, "maxcor": 20}
-# The precision of the prior of a label's constant: nearly flat, but proper, as a label may have no row.
+# The precision of the prior of a label's constant in standard errors: nearly flat, but proper, as a label may have no
+# row.
 _CONSTANT_PRECISION = 1e-4
 # The least mean square of a feature, in place of the 0 of a feature that no row has.
 _MIN_MEAN_SQUARE = 1e-12

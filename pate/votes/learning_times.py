@@ -15,7 +15,7 @@ import numpy as np
 
 from pate.array_types import FloatArray
 
-# The candidate learning times; above 0.5 they are about a sixth apart.
+# The candidate learning times; from 1 on, each is 1.19 times the one before.
 _TIMES = np.concatenate([np.geomspace(1e-6, 0.5, 20), np.geomspace(1.0, 1e6, 80)])
 # The largest number of entries of the arrays that the search for the times fills at once.
 _BLOCK_ENTRIES = 2**22
@@ -25,9 +25,10 @@ _BLOCK_ENTRIES = 2**22
 class LearningTimes:
     """The time for which gradient descent learns each label of a linear model, chosen for the least expected error.
 
-    Rule: let c_i be the variance of feature i, and let a_i = s h c_i. Here h = p (1 - p) is the curvature of a label
-    with prevalence p, s is the clip factor, and v is the variance of the noise of all steps. In time t, descent leaves
-    exp(-t a_i) of the signal along feature i. It gathers noise of variance c_i v t (1 - exp(-2 t a_i)) / (2 a_i).
+    Rule: let c_i be the mean square of feature i, and let a_i = s h c_i. Here h = p (1 - p) is the curvature of a label
+    with prevalence p, s is the share of a gradient that the clip leaves, and v is the variance of the noise in the mean
+    of all steps' gradients. In time t, descent leaves exp(-t a_i) of the signal along feature i. It gathers noise of
+    variance c_i v t (1 - exp(-2 t a_i)) / (2 a_i).
 
     Attributes:
         times: `[num_labels]`, the learning time of each label: the learning rate times the number of steps.
@@ -52,7 +53,7 @@ class LearningTimes:
         noise_rate: FloatArray | float,
         clip_factor: float,
     ) -> Self:
-        """Returns the times with the least expected error, computed from public numbers.
+        """Returns the times with the least expected error among some candidates, from public or released numbers.
 
         Args:
             public_mean_squares: `[num_features]`, > 0, c_i: the mean square of each feature on public inputs.
@@ -61,7 +62,8 @@ class LearningTimes:
             prevalence: `[num_labels]`, in (0, 1).
             noise_rate: v, one number or `[num_labels]`: the variance of the noise in an entry of a mean gradient,
                 divided by the number of steps.
-            clip_factor: s, the clip as a multiple of the usual length of a gradient.
+            clip_factor: s, the approximate share of a gradient that the clip leaves; for a clip below the usual length
+                of a gradient, the clip divided by this length.
         """
         curvature = prevalence * (1 - prevalence)
         speeds_by_label = (clip_factor * curvature)[:, None] * public_mean_squares

@@ -1,7 +1,7 @@
 """A logistic student that learns from noisy moments, by a descent on public rows.
 
 The moments of a release are noisy covariances of features and labels, which hold all that its rounds released
-(`NoisyMoments`). The gradient of a logistic model's loss is the moments minus the moments of the model's own
+(`NoisyMoments`). The loss of a logistic model falls fastest along the moments minus the moments of the model's own
 predictions on public rows. So a descent needs no further votes: it is a computation on public and released values. It
 takes the learning time that is best for the noise of the moments, and its weights become their posterior mean
 (`posterior_rows`), as in `Descent`. In `Descent` each round brings noise of its own. Here the noise is the same in all

@@ -131,8 +131,8 @@ class MomentVotes(RoundVotes):
         """Returns the two factors of the votes of teachers with one record each.
 
         The factors are features `[num_records, num_features]` and clipped residuals `[num_records, num_labels]`. Their
-        outer product is a teacher's vote in grid steps. The privacy audit compares the votes of records by these
-        factors.
+        outer product is a teacher's vote in grid steps, before it is rounded. The privacy audit compares the votes of
+        records by these factors.
 
         Args:
             inputs: float32 `[num_records, ...]`.

@@ -52,9 +52,9 @@ class NoisyMoments:
 
         Other people may differ. Their moments without noise are assumed to be b times the moments of these people, plus
         an independent remainder. The slope b is the regression of the earlier moments on these ones, corrected for the
-        noise of both. It has a prior around 1, which decides if the noise is large. The earlier moments are divided by
-        b, and the remainder is a part of their variance. People who have nothing in common with these have b near its
-        least value of 0.01, and hardly count.
+        noise of both. It has a prior around 1, which decides if the noise is large, and is cut to 0.01..2. The earlier
+        moments are divided by b, and the remainder is a part of their variance. People who have nothing in common with
+        these have b near 0.01, and hardly count.
 
         Args:
             other_moments: the moments of the earlier release, for the same features.
@@ -115,8 +115,8 @@ class NoisyMoments:
         Each new feature is fitted by the earlier features on public rows, by least squares. Its moment is the same
         combination of the earlier moments, divided by the share of its mean square that the fit explains. The part that
         the fit does not explain is an error, whose variance is computed for labels of a linear model with random
-        weights. So a feature that the fit hardly explains has a practically infinite variance. If both features are
-        equal, these moments are returned.
+        weights. The moment of a feature that is not explained at all is about 0, with about the square that the moment
+        is expected to have as variance. If both features are equal, these moments are returned.
 
         Args:
             earlier_release_features: `[num_public, num_earlier]`, the features of these moments on public rows.

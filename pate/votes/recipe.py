@@ -309,7 +309,7 @@ class Recipe:
         smallest_allowed=1e-6,
         largest_allowed=1e6,
         unit="of a linear feature's variance",
-        meaning="variance that a component is expected to add to log-odds",
+        meaning="variance that a component is expected to explain",
         chosen_on=_KERNEL_DATA,
     )
 

@@ -1,10 +1,11 @@
 """The sum of the votes in a round over a shard: the records of some whole teachers, sorted by teacher.
 
 In every round the features of each record are multiplied by the student's weights, which gives the student's
-probabilities. Then they are multiplied by the *residual*: the label minus the probability. A shard holds the features
-as whole numbers. It goes through its records by blocks that fit into a processor's cache. Each block is read,
-predicted, clipped, cut to the grid and multiplied in one pass, so no array of the features or residuals of all records
-exists. Blocks are distributed over threads (`pate.pool.in_order`).
+probabilities. Then they are multiplied by the *residual*: the label minus the probability. A shard keeps the features
+as whole numbers, or makes them anew from the inputs. It goes through its records by blocks, which fit into a
+processor's cache if teachers have few records. Each block is read, predicted, clipped, cut to the grid and multiplied
+in one pass, so no array of the residuals of all records exists, nor one of their features as floats. Blocks are
+distributed over threads (`pate.pool.in_order`).
 
 The sum of a shard is an exact sum of whole numbers (`ClippedMoments`). So the sum over all shards does not depend on
 how teachers are distributed over shards, blocks, threads, processes or machines.

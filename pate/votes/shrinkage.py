@@ -8,7 +8,7 @@ import numpy as np
 
 from pate.array_types import FloatArray
 
-# The number of iterations in which the weights of rows and the typical variance of a column converge.
+# The number of iterations that improve the weights of rows and the typical variance of a column.
 _NUM_ITERATIONS = 3
 # The least variance by which another one is divided.
 _MIN_VARIANCE = 1e-9

@@ -44,7 +44,7 @@ class VoteSource(Weighted):
         weights: public, `[num_teachers]` in [0, 1], the weight of each teacher for aggregators with
             `budgets_by="weights"`; None for 1.
         records_per_teacher: the approximate number of records of a teacher, public: the number of private groups
-            divided by the number of teachers.
+            divided by the number of teachers; 1 for votes whose records are not known.
         readers: the aggregators that can read these votes, in words for the message of an error.
     """
 

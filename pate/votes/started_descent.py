@@ -22,7 +22,8 @@ from pate.votes.shrinkage import posterior_rows
 
 # The number of iterations in which the mean and the variance of the trusts of all labels converge.
 _NUM_ITERATIONS = 20
-# The least information on a trust, in place of the 0 of a label for which a start has no weights.
+# The least information on a trust, in place of the 0 of a label for which a start has no weights; also the least sum of
+# squared precisions.
 _MIN_INFORMATION = 1e-300
 # The prior standard deviation of the mean trust of all labels around 1.
 _PRIOR_STD = 0.5
