@@ -95,7 +95,8 @@ class CenteredVotes(Aggregator):
     Votes are bits or finite floats of any range. The result does not depend on how votes are cut into blocks.
 
     In rounds, a public student predicts the probabilities p(x), and each teacher votes on its errors y - p(x). The vote
-    is the mean of features(x) (y - p(x))^T over the teacher's records (`MomentVotes`):
+    of a kernel teacher is the mean of features(x) (y - p(x))^T over its records, up to a factor for their number
+    (`MomentVotes`):
         1. Each label is scaled by (its variance)**(-1/4), so that rare labels are not lost among common ones.
         2. A vote is clipped to `clip_factor` times half of its usual length, that of a vote on labels drawn by p.
         3. The clipped votes are summed in whole steps, and get rounded Gaussian noise. The noise of a round is
