@@ -1,6 +1,6 @@
-"""Auditing: prices of published releases, lower bounds on prices, and attacks that test the price of a release.
+"""Auditing: prices of published releases, data-dependent costs, lower bounds on prices, and attacks that test a price.
 
-Only the commands `pate-audit`, `pate-attack` and `pate-account` import these modules.
+Of this package, only the modules of commands, in `pate.cli`, import these modules.
 """
 
 from typing import TYPE_CHECKING

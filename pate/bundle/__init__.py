@@ -1,6 +1,6 @@
 """The bundle that a run publishes: a student, its preprocessing, and its model card.
 
-The code of bundles uses no teachers, votes or ledgers.
+The code of bundles reads no teachers, votes or ledgers.
 """
 
 from pate.bundle.bundle import Bundle, load

@@ -1,4 +1,4 @@
-"""The trained student with linear probabilities, which every recipe of a student returns if it has too few rows."""
+"""The trained student with linear probabilities, which all recipes of students here return for too few rows."""
 
 from __future__ import annotations
 

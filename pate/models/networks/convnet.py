@@ -410,7 +410,7 @@ def fit_stacked(
     """Trains T networks at once, each on its own records, equal up to rounding to networks that `fit_network` trains.
 
     The losses are summed over networks, never averaged, and no gradient is clipped across networks. So no network
-    influences another.
+    influences another, except by rounding.
 
     Args:
         network: the architecture of all networks.
