@@ -307,9 +307,11 @@ def _shifts_of_box(box: Box, grid: LossGrid) -> Shifts:
 def _shifts_of_discrete_pair(discrete_pair: Pair, grid: LossGrid) -> Shifts:
     """Returns the shifts of a privacy profile by all losses of a discrete pair; the last is by an infinite loss."""
     p_masses = discrete_pair.q_masses * (1 + discrete_pair.ratios_less_one)
+    # A loss keeps its probability. So a loss below 0 is not moved as far as a multiple, which would make V smaller.
     shifts = [
-        grid.shift(grid.rounded_outward(loss), loss_probability=p_mass)
+        grid.shift(grid.rounded_outward(loss, to_multiple=loss > 0), loss_probability=p_mass)
         for loss, p_mass in zip(discrete_pair.losses.tolist(), p_masses.tolist(), strict=True)
+        if p_mass > 0  # so the loss is above minus infinity
     ]
     by_infinite_loss = Shift(
         whole_steps=-grid.num_points,

@@ -109,11 +109,15 @@ class LossGrid:
         deltas_on_chord = deltas[0] + (1 - deltas[0]) * -np.expm1(-distance_before_grid)
         return np.concatenate([deltas_on_chord, deltas, deltas_beyond_end])
 
-    def rounded_outward(self, loss: float) -> float:
+    def rounded_outward(self, loss: float, *, to_multiple: bool = True) -> float:
         """Returns a loss that lies a little farther from 0 than `loss`, to cover rounding errors.
 
         If `loss` is a multiple of the spacing, or lies at most 1e-8 of its value nearer to 0 than a multiple, that
         multiple is returned. A shift by a multiple needs no interpolation.
+
+        Args:
+            loss: the loss.
+            to_multiple: False never moves the loss as far as a multiple, but by a relative 2**-50 only.
         """
         nearest_multiple = math.inf
         if abs(loss) < self.num_points * self.spacing:
@@ -121,7 +125,7 @@ class LossGrid:
         is_nearly_multiple = (
             abs(loss) <= abs(nearest_multiple) <= abs(loss) * (1 + _MULTIPLE_TOLERANCE)
         )
-        return nearest_multiple if is_nearly_multiple else loss * _OUTWARD
+        return nearest_multiple if to_multiple and is_nearly_multiple else loss * _OUTWARD
 
     def shift(self, privacy_loss: float, loss_probability: float = 1.0) -> Shift:
         """Returns the shift (`Shift`) of a privacy profile by a loss that has the probability `loss_probability`.

@@ -12,10 +12,14 @@ from scipy.special import ndtr, ndtri
 
 import pate.accounting as pa
 from pate.accounting import exact_blocks
+from pate.accounting.covered_step import winner_step
+from pate.accounting.discrete_pairs import Pair
 from pate.accounting.exact_blocks import Block, RepeatedStep, compose_in_blocks
 from pate.accounting.exact_grid import LossGrid, Profile, rounded_spacing
 from pate.accounting.exact_pairs import Box, DominatingPairs, Span, dominating_pairs
+from pate.accounting.winner import WinnerPairs
 from pate.aggregators import StableTopK
+from pate.array_types import FloatArray
 
 
 def binomial_delta(epsilon: float, count: int, target_epsilon: float) -> float:
@@ -330,6 +334,36 @@ def test_work_counts_every_release_where_blocks_are_off() -> None:
     work_of_one = pa.ExactAccountant().compose(event.event).work()
     assert pa.ExactAccountant(in_blocks=False).compose(event).work() == 1000 * work_of_one
     assert pa.ExactAccountant().compose(event).work() < 500 * work_of_one
+
+
+def test_a_step_of_a_winner_is_nowhere_below_its_expectation() -> None:
+    """A loss that lies just above a negative multiple of the spacing is not moved to that multiple.
+
+    A pair has the two losses -0.02 (1 - 9e-9) and about 0.0196, each with probability 1/2 under Q. The values V fall as
+    e^(-30 x). The step is compared with the expectation of V(x - loss), where V is interpolated linearly in e^x.
+    """
+    spacing = rounded_spacing(1e-4)
+    grid = LossGrid(first_index=-2000, num_points=12001, spacing=spacing)
+    ratio_less_one = math.expm1(-200 * spacing * (1 - 9e-9))
+    ratios_less_one = np.array([-ratio_less_one, ratio_less_one])
+    pair = Pair(q_masses=np.array([0.5, 0.5]), ratios_less_one=ratios_less_one)
+    winner_pairs = WinnerPairs(roots=(pair,), variance=1.0, largest_loss=0.02)
+    later_deltas = 0.5 * np.exp(-30 * np.maximum(grid.points, 0.0))
+
+    def delta_at(epsilons: FloatArray) -> FloatArray:
+        indices = np.floor(epsilons / spacing).astype(int) - grid.first_index
+        shares = np.expm1(epsilons - grid.points[indices]) / np.expm1(spacing)
+        return np.asarray((1 - shares) * later_deltas[indices] + shares * later_deltas[indices + 1])
+
+    inner_points = slice(300, -300)
+    expectation = sum(
+        0.5 * (1 + ratio) * delta_at(grid.points[inner_points] - math.log1p(ratio))
+        for ratio in ratios_less_one.tolist()
+    )
+    step = winner_step(grid, winner_pairs, negligible_delta=0.0)
+    excess = step(later_deltas)[inner_points] / expectation - 1
+    assert excess.min() >= 0
+    assert excess.max() < 1e-11
 
 
 def boxes_of_single_pairs(box: Box) -> Iterator[Box]:
