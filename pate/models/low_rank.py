@@ -56,10 +56,10 @@ class LowRankModel(FlatModel):
 class LowRankStudent(Student):
     """A recipe for a student with linear scores of low rank, in the principal directions of the public pool.
 
-    Rule: subtract the center from the released scores, and regress them on the features of the queries. Shrink the
-    singular values of the result according to the known noise (`shrink_singular_values`). Place the threshold of a
-    label so that the share of public samples above it equals the prevalence of the label. Nothing is tuned on released
-    labels, and nothing is random.
+    Rule: regress the released scores, from which their center was subtracted, on the features of the queries. Shrink
+    the singular values according to the known noise (`shrink_singular_values`). Place the threshold of a label so that
+    the share of public samples above it equals the prevalence of the label. Nothing is tuned on released labels, and
+    nothing is random. If weights were released, they are the student (`ReleasedModel`).
 
     If only label bits are released (`fit`), three quantities are replaced by estimates. The share of a label among the
     rows replaces its prevalence, the rows replace the pool, and the spread of the bits replaces the known noise.
