@@ -75,8 +75,9 @@ def not_prior(call_epsilon: float) -> QTarget:
 def revise(call_epsilon: float) -> QTarget:
     """Returns the q-target of a further test of a stored outcome of an epsilon-DP call.
 
-    The test releases the stored outcome if it lies in a given set, which no earlier test of this outcome has used. A
-    release is a hit. The test is priced as `not_prior(2 * epsilon)`. Each stored outcome gives at most one hit.
+    The test releases the stored outcome if it lies in a given set. All earlier tests of this outcome, with other sets,
+    have released nothing. A release is a hit, so each stored outcome gives at most one. The test is priced as
+    `not_prior(2 * epsilon)`.
 
     Args:
         call_epsilon: the epsilon of the call whose outcome is stored, > 0.

@@ -84,7 +84,7 @@ class PrivacyUnit:
         Args:
             adjacency: the adjacency of the price.
             num_releases: the number of releases whose total the price is, >= 1. Each release divides the records anew
-                among its teachers, so the total protects one teacher of each release.
+                among its teachers. So where one teacher is protected, the total protects one teacher of each release.
         """
         teacher = self.of_teacher()
         if adjacency is Adjacency.REPLACE_ONE and self != teacher:

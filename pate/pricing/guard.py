@@ -53,8 +53,8 @@ def require_useful(
 
     A release is refused in three cases, of which the first two are `Expectation.is_useless`:
 
-    - over a quarter of the labels would be wrong, or fewer than a third of the queries answered, although all teachers
-      agree;
+    - the mean share of right labels (`ExpectedRelease.right`) would be below 3/4, or fewer than a third of the queries
+      would be answered, although all teachers agree;
     - fewer than a third of the queries would be answered although 90% of the teachers agree;
     - delta is 0.01 or more.
 
