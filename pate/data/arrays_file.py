@@ -1,4 +1,4 @@
-"""Data sets from numpy arrays in files: three .npz files, or three folders of .npy files."""
+"""Data sets from numpy arrays in files: for each split an .npz file, or a folder of .npy files."""
 
 import os
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ _OPTIONAL_FORMS = {
 
 @dataclass(frozen=True)
 class Arrays:
-    """A reader of three .npz files, one for each split, or of three folders of .npy files.
+    """A reader of numpy arrays in files: for each split an .npz file, or a folder of .npy files.
 
     Each file or folder holds arrays by name. n is the number of records in the split, L the number of labels.
 

@@ -111,6 +111,8 @@ def remarks_on_copies(
 ) -> Iterator[str]:
     """Yields remarks for the owner of the records where more records have equal inputs than chance explains.
 
+    A split whose inputs are exactly the private ones gets a remark in any case.
+
     Args:
         private_split: the private records.
         public_split: the public pool.

@@ -30,12 +30,14 @@ class ListColumn(Column):
     def encode(self, cells: Any, cell_notation: CellSpelling = USUAL) -> Encoded:
         """Returns lists of numbers as features `[num_cells, length]`.
 
-        A cell is marked as wrong if it is no list of `length` finite numbers. `cell_notation` is ignored.
+        A cell is marked as wrong if it is no list of `length` numbers that are finite as float32. `cell_notation` is
+        ignored.
         """
         features = np.full((len(cells), self.length), np.nan, np.float32)
         for row, number_list in enumerate(cells.to_pylist()):
-            # An error means that the cell is no list, or that a number is missing. The row stays NaN.
-            with suppress(TypeError, ValueError):
+            # An error means that the cell is no list, or that a number is missing. The row stays NaN. A number beyond
+            # the range of float32 becomes infinite.
+            with suppress(TypeError, ValueError), np.errstate(over="ignore"):
                 if len(number_list) == self.length and np.isfinite(number_list).all():
                     features[row] = number_list
         is_list = np.isfinite(features).all(axis=1) & np.array(self.length > 0)

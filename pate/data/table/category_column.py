@@ -25,7 +25,7 @@ class CategoryColumn(Column):
     """A column of words, encoded as one feature of 0 and 1 for each category of the public file.
 
     One more feature stands for all other words, and one for missing cells if public cells are missing. A word counts as
-    a category if both denote the same number, date or truth value: 3.0 counts as 3.
+    a category if both have one canonical form or truth value: 3.0 counts as 3, and true as 1.
 
     Attributes:
         categories: the words that have a feature, in the order of the features.

@@ -43,8 +43,8 @@ class Encoded(NamedTuple):
         wrong: whether each cell is of another kind than its column, such as a word among numbers: bool `[n]` for a
             column, and `[n, num_columns]` for a table.
         num_unknown_and_missing: two numbers, `[2]` for a column and `[num_columns, 2]` for a table. The first is that
-            of unknown cells: words that are no category of the public file, or numbers beyond its range. The second is
-            that of missing cells.
+            of unknown cells: words that are no category of the public file, numbers beyond its range, or texts without
+            a known word. The second is that of missing cells.
         broken_rules: the rule that the first wrong cell violates, for an error message: one for a column, and
             `num_columns` for a table. None where no cell is wrong, or the rule is that of all cells, `Column.expects`.
     """

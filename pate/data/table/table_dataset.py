@@ -60,7 +60,7 @@ def make_dataset(
     Args:
         encoded_rows_of_splits: the rows of each split, by the split's name.
         schema: the schema that encoded the inputs.
-        roles: the columns that name records, owners and budgets.
+        roles: the columns that name records and owners.
         name: the name of the data set.
         input_kind: the kind of inputs, features or images.
         label_names: the names of the labels.

@@ -27,7 +27,7 @@ def map_blocks(
         texts: all texts.
         block_size: the number of texts in a block.
         report_progress: is called after each block with the number of texts that are done so far.
-        worker_kind: `threads` or `processes`, as many as there are cores; None computes in the caller's thread.
+        worker_kind: `threads` or `processes`, at most as many as there are cores; None computes in the caller's thread.
     """
     from joblib import Parallel, cpu_count, delayed
 

@@ -203,7 +203,7 @@ TextFit = Callable[..., TextVectors]
 class TextReader:
     """A base class of readers whose data may have columns of text.
 
-    The field `text_fit` is the function that fits vectors to public texts; None if no setting names one.
+    The attribute `text_fit` is the function that fits vectors to public texts; None if no setting names one.
     """
 
     text_fit: ClassVar[TextFit | None] = None

@@ -56,8 +56,9 @@ class StaticVectors(TextVectors):
     public texts, and stored as numbers of 16 bits. The array `components` has a row for each entry of `words` in
     `settings`. The two `marks` in `settings` are the `first_and_later_prefix` of `WordVectors`.
 
-    Source: S. Arora, Y. Liang and T. Ma, "A simple but tough-to-beat baseline for sentence embeddings", ICLR 2017, with
-    another constant.
+    Source: S. Arora, Y. Liang and T. Ma, "A simple but tough-to-beat baseline for sentence embeddings", ICLR 2017. The
+    paper takes the frequency of a word for p, a smaller constant, and the count itself; in place of the mean it
+    subtracts the projection on the first singular vector.
     """
 
     kind: ClassVar[str] = "static"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pate.data import Table, TableSchema
+from pate.data.list_column import ListColumn
 from pate.data.table.category_column import CategoryColumn
 from pate.data.table.column_names import require_columns
 from pate.data.table.number_column import NumberColumn
@@ -236,3 +237,10 @@ def test_a_missing_column_is_guessed_only_from_like_names(missing_column: str, g
     with pytest.raises(InvalidValue) as caught:
         require_columns("data", column_names=("age", "note"), required=(missing_column,))
     assert caught.value.rule == f"also the column {missing_column}{guess}"
+
+
+def test_list_with_a_number_beyond_float32_is_marked_as_wrong() -> None:
+    """A list with the number 1e39 is a wrong cell, without a warning of numpy; so is a list with a missing number."""
+    column = ListColumn(name="vector", has_missing=False, length=2)
+    encoded = column.encode(cells=pa.array([[1.0, 2.0], [1e39, 2.0], [None, 2.0]]))
+    assert encoded.wrong.tolist() == [False, True, True]
