@@ -63,10 +63,10 @@ class ClippedMoments:
     with many records, the mean is clipped and rounded to the product of both grids. All sums are of whole numbers,
     below 2**53 for a block of teachers and below 2**62 for all teachers: exact in any order.
 
-    Formal guarantee: one change replaces the records of a teacher by any others, or adds or removes a teacher. It moves
-    the sum by at most `l2_sensitivity` steps in l2. The vote and the clip of a teacher of weight w are multiplied by w,
-    and the teacher moves the sum by at most w times as much. The clip is public or was released. Source:
-    docs/proofs/vote_rounds.md.
+    Formal guarantee: one change replaces the records of a teacher by any others (replace-one), or adds or removes a
+    teacher (add/remove). It moves the sum by at most `l2_sensitivity` steps in l2. The vote and the clip of a teacher
+    of weight w are multiplied by w, and the teacher moves the sum by at most w times as much. The clip is public or was
+    released. Source: docs/proofs/vote_rounds.md.
 
     Attributes:
         clip: the largest length of a mean, > 0.

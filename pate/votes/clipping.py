@@ -53,9 +53,10 @@ class ClippedSum:
     with every entry rounded to a multiple of `step`. Whole numbers are added, so the sum does not depend on the order
     of the teachers or on how they are cut into blocks.
 
-    Formal guarantee: one change replaces the votes of a teacher by any others, or adds or removes a teacher. It moves
-    the sum by at most `l2_sensitivity` steps in l2, rounding and float errors included. A teacher of weight w moves the
-    sum by at most w times as much. The center and the clip are public, or were released and charged before.
+    Formal guarantee: one change replaces the votes of a teacher by any others (replace-one), or adds or removes a
+    teacher (add/remove). It moves the sum by at most `l2_sensitivity` steps in l2, rounding and float errors included.
+    A teacher of weight w moves the sum by at most w times as much. The center and the clip are public, or were released
+    and charged before.
 
     Attributes:
         clip: the largest length of a teacher's votes minus the center, > 0, in votes.

@@ -10,7 +10,8 @@ from pate.array_types import FloatArray
 
 # The number of bits of the length of a row, and of a column. By Cauchy and Schwarz sums of products stay below 2**52.
 _BITS = 26
-# The least exponent of the length of a row; of a shorter row fewer than 26 bits are kept.
+# An exponent below that of every row's length. The squares of a row shorter than about 2**-537 are 0 as floats, so all
+# entries of such a row are cut to 0.
 _MIN_EXPONENT = -900
 
 

@@ -21,10 +21,11 @@ _SEED = 7919
 class MadeUpVotes(TeacherVotes):
     """The votes of made-up teachers on made-up queries, drawn with a fixed seed from no data.
 
-    Rule: each query has `num_present` present labels; if there is only one label, every other query has it. For each
-    present label, the share `agreement` of the teachers votes for the label. A teacher who misses a present label votes
-    for an absent one instead, so that the wrong votes are spread over all absent labels. No teacher misses two labels
-    of a query before every teacher misses one.
+    Rule: each query has `num_present` present labels. For each present label, the share `agreement` of the teachers
+    votes for the label. A teacher who misses a present label votes for an absent one instead, until all teachers vote
+    for all absent labels. The wrong votes are spread over all absent labels. No teacher misses two labels of a query
+    before every teacher misses one. If there is only one label, every other query has it, and in the queries without it
+    the share 1 - `agreement` of the teachers votes for it.
 
     Attributes:
         labels: bool `[num_queries, num_labels]`, the present labels.

@@ -237,7 +237,7 @@ def noisy_at_least(
         rng: draws one uniform number for each sum.
         clip_range: None, or the smallest and the largest whole number, >= 0, to which the values, then whole, are
             clipped before noise is added. A range makes draws faster, because probabilities then come from a table,
-            unless `largest_count` is large.
+            unless its largest number is large.
     """
     if clip_range is None:
         drawn_noise = draw_noise(noise_kind="gaussian", shape=noiseless_values.shape, rng=rng)
