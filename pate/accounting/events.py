@@ -479,7 +479,7 @@ class SessionEvent(LeafEvent):
     """The price of a whole session under target charging, computed from the number of its hits.
 
     A session runs epsilon-DP calls on the private data. A call whose output lies in its target set is a hit. The
-    session ends after a given number of hits, however many calls that takes. A call can be seen as first deciding at
+    session ends after a given number of hits, or after `num_calls` calls. A call can be seen as first deciding at
     random whether to access the private data at all. An access is then a hit with probability q or more
     (`pate.accounting.q_targets`).
 

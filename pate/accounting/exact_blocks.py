@@ -1,10 +1,10 @@
 """Composition of many steps (releases): one by one, or in blocks whose privacy losses are summed.
 
 `pate.accounting.exact` explains steps. Up to some 180 steps are composed one by one, from the last to the first. More
-steps are grouped into blocks of consecutive steps. The largest delta that an adversary can reach within a block is a
-privacy profile f(epsilon). Every such profile is the profile of some pair of distributions. This pair dominates the
-block in every adaptive composition, whatever comes before and after (Zhu, Dong & Wang 2022). So the distributions of
-the losses of all blocks are convolved.
+steps are grouped into blocks of consecutive steps, unless one of them has a rare and enormous loss. The largest delta
+that an adversary can reach within a block is a privacy profile f(epsilon). Every such profile is the profile of some
+pair of distributions. This pair dominates the block in every adaptive composition, whatever comes before and after
+(Zhu, Dong & Wang 2022). So the distributions of the losses of all blocks are convolved.
 
 The profile of a block is computed at the points x_i = i h from 0 to n h, and its mirror image left of 0. A pair whose
 profile is linear in e^x between the points has its losses at the points. With f_i = f(x_i) the probability of the
@@ -102,7 +102,7 @@ def compose_steps(
         largest_epsilon: the largest epsilon of the profile, in (0, 500).
         smallest_delta: the smallest delta that is of interest. For speed the profile may be too large by a thousandth
             of it, besides relative errors.
-        in_blocks: False composes all steps one by one, whatever their number.
+        in_blocks: False composes all steps one by one, whatever their number, unless `any_event_order` is True.
         any_event_order: True makes each step a separate block, so that the bound holds for every order.
     """
     num_steps = sum(num_times for _, num_times in repeated_steps)
