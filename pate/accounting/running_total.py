@@ -34,7 +34,7 @@ class _ComposedCharges(NamedTuple):
 
 
 class RunningTotal:
-    """The total epsilon of the charges in a growing list, computed without composing all charges again.
+    """The total epsilon of the charges in a growing list; a later total does not go through all charges again.
 
     Optimal composition gives a bound for one order of the releases. An account does not know the order in which its
     releases were shown. So the account's accountant is used only where the order of the charges does not change the

@@ -35,8 +35,9 @@ def total_epsilon(
     Args:
         events: the prices of the releases.
         target_delta: the delta of the total, in (0, 1).
-        accountant: makes an empty accountant. Where the order matters to this accountant, the function uses a version
-            of the accountant whose bounds hold for every order, or else `RdpAccountant`.
+        accountant: makes an empty accountant. Where the order matters to this accountant, the function takes another
+            one whose bounds hold for every order: for `AutoAccountant` its version for every order, and for any other
+            `RdpAccountant`.
 
     Raises:
         InvalidValue: the failure probabilities of the events sum to `target_delta` or more, or the accountant cannot
@@ -131,8 +132,8 @@ def is_session(event: Event) -> bool:
 def in_any_order(make_accountant: AccountantMaker) -> AccountantMaker:
     """Returns a function that makes an empty accountant whose bounds hold for every order of the events.
 
-    Returns `make_accountant` itself where its bounds already do, its variant for every order where it has one, and else
-    `RdpAccountant`.
+    Returns `make_accountant` itself where its bounds already do. Otherwise returns the version for every order of
+    `AutoAccountant`, and `RdpAccountant` for any other accountant.
 
     Args:
         make_accountant: makes an empty accountant.
