@@ -53,8 +53,9 @@ class ChargingRecord(MemoryRecord):
             yield
         except BaseException as error:
             if self.is_charged:
-                epsilon = format_epsilon(self._priced_release.epsilon)
-                delta = format_delta(self._fit_to_remember.price.delta)
+                price = self._fit_to_remember.price
+                epsilon = format_epsilon(price.epsilon)
+                delta = format_delta(price.delta)
                 error.add_note(f"epsilon {epsilon} at delta {delta} is spent: {consequence}")
             raise
 

@@ -72,7 +72,7 @@ from pate.pricing import PricedRelease
 from pate.report import PrivacyStatement
 from pate.report.released_scores import ReleasedScores
 from pate.run.plan_warnings import constant_student_warnings, one_label_per_query_warning
-from pate.run.published_price import privacy_of
+from pate.run.published_price import known_shares_by_label, privacy_of
 from pate.run.student_prior import StudentPrior
 from pate.run.tuned_runs import TunedRuns
 from pate.setting_names import CLASSIFIER as CLASSIFIER_SPELLING
@@ -393,6 +393,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             num_labels=fit_price.priced_release.shape.num_labels,
             num_teachers=fit_price.priced_release.shape.num_teachers,
             stated_public=() if publication is None else publication.stated_public,
+            known_shares={}
+            if publication is None
+            else known_shares_by_label(release, label_names=publication.fit_facts.label_names),
         )
 
     def publish(

@@ -24,6 +24,8 @@ def require_readable(name: str, inputs: Any) -> None:
 
     A DataFrame is not checked. The error shows no entry, where numpy's own error would show a private one.
     """
+    if is_frame(inputs):
+        return
     type_name = type(inputs).__name__
     if np.ma.is_masked(inputs):
         rule = "an array without masked entries: .filled(…) says what they are"

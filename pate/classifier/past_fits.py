@@ -9,6 +9,8 @@ import heapq
 import math
 import secrets
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -150,6 +152,17 @@ class RememberedFit:
     def _fits_of_record(self, digest: bytes) -> PastFits:
         """Returns the earlier fits of a private record in this process, together with this fit."""
         return _FITS_BY_RECORD_DIGEST.get(digest, PastFits()).with_fit(self.price)
+
+
+@contextmanager
+def memory_unchanged() -> Iterator[None]:
+    """Forgets the fits of a `with` block at its end, as those of a search, whose number is secret."""
+    earlier_fits = dict(_FITS_BY_RECORD_DIGEST)
+    try:
+        yield
+    finally:
+        _FITS_BY_RECORD_DIGEST.clear()
+        _FITS_BY_RECORD_DIGEST.update(earlier_fits)
 
 
 def warn_of_past_fits(past_fits: PastFits) -> None:

@@ -57,9 +57,9 @@ class PricedFit:
         kept is the price, and digests of private records.
         """
         price = RememberedPrice(
-            epsilon=self.priced_release.epsilon,
+            epsilon=self.fit_price.epsilon,
             delta=self.fit_price.budget.delta,
-            event=self.priced_release.event,
+            event=self.fit_price.published_event,
             seed=self.fit_price.seed,
             unit=self.fit_price.unit,
             adjacency=self.priced_release.aggregator.adjacency,

@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -27,6 +28,9 @@ from pate.classifier.classifier import PATEClassifier
 from pate.classifier.fit_ledger import unit_of
 from pate.classifier.fit_warnings import ClassesFromLabels, GapsFromLabels, PublicGroups, SharedRows
 from pate.classifier.inputs import rows_of
+from pate.classifier.missing_labels import without_gaps
+from pate.classifier.past_fits import memory_unchanged
+from pate.classifier.samples import disjoint_group_ids
 from pate.classifier.tasks import LabelSets, OneClass
 from pate.errors import users_stack_level
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
@@ -91,6 +95,8 @@ class _SearchRecords:
             share_of_groups_scored: the share of the groups that is scored.
             rng: draws the groups that are scored.
         """
+        if isinstance(inputs, (list, tuple)):
+            inputs = np.asarray(inputs)
         group_ids = _group_ids(inputs, groups)
         row_is_scored = _draw_groups(group_ids, test_fraction=share_of_groups_scored, rng=rng)[
             group_ids
@@ -116,12 +122,19 @@ class _SearchRecords:
             groups=self.groups_to_fit,
         )
 
-    def fit_silently(self, classifier: PATEClassifier) -> list[warnings.WarningMessage]:
+    def fit_silently(
+        self, classifier: PATEClassifier, *, is_remembered: bool
+    ) -> list[warnings.WarningMessage]:
         """Fits a classifier to the records that are fitted, and returns the warnings of the fit.
 
         They are not shown, as their number would tell the secret number of fits.
+
+        Args:
+            classifier: the classifier.
+            is_remembered: whether later fits of this process count this one (`past_fits.py`). A search counts once.
         """
-        with warnings.catch_warnings(record=True) as caught_warnings:
+        memory = nullcontext() if is_remembered else memory_unchanged()
+        with memory, warnings.catch_warnings(record=True) as caught_warnings:
             warnings.simplefilter("always")
             classifier.fit(
                 self.inputs_to_fit,
@@ -220,10 +233,8 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             len(candidate_parameters),
             "two or more settings",
         )
-        adjacency = Adjacency.parse(self.estimator.adjacency)
-        if adjacency is not Adjacency.REPLACE_ONE:
-            rule = "replace_one, under which one group is replaced"
-            raise InvalidValue("adjacency", adjacency, rule=rule)
+        for parameters in candidate_parameters:
+            _require_replace_one(parameters.get("adjacency", self.estimator.adjacency))
         streams = (
             RandomStreams.from_secret()
             if self.random_state is None
@@ -244,13 +255,13 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         # 2. The charge, before anything is fitted.
         ledger = Ledger(
             path=self.ledger,
-            adjacency=adjacency,
+            adjacency=Adjacency.REPLACE_ONE,
             target_delta=self.target_delta,
             accountant=AutoAccountant,
             max_epsilon=self.max_total_epsilon,
             unit=unit_of(groups),
         )
-        ledger.charge(tuned_runs.event, adjacency=adjacency, description="PATESearch")
+        ledger.charge(tuned_runs.event, adjacency=Adjacency.REPLACE_ONE, description="PATESearch")
 
         # 3. The fits. Private: all but the best one, and how many there are.
         assert isinstance(tuned_runs.score_event, ScoresEvent)
@@ -265,8 +276,9 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             candidate = self._unfitted_classifier(candidate_parameters[choice], epsilon=fit_epsilon)
             candidate.random_state = None if self.random_state is None else seed
             candidate._tuned_runs = tuned_runs
-            caught_warnings = search_records.fit_silently(candidate)
-            if best_rank is None:  # the first fit, which every search has
+            is_first = best_rank is None  # every search has a first fit
+            caught_warnings = search_records.fit_silently(candidate, is_remembered=is_first)
+            if is_first:
                 for warning in caught_warnings:
                     if issubclass(warning.category, _PUBLIC_WARNINGS):
                         warnings.warn(
@@ -392,6 +404,13 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         return classifier
 
 
+def _require_replace_one(adjacency: str) -> None:
+    """Raises `InvalidValue` unless an adjacency is replace-one, for which a search is charged."""
+    if Adjacency.parse(adjacency) is not Adjacency.REPLACE_ONE:
+        rule = "replace_one, under which one group is replaced"
+        raise InvalidValue("adjacency", adjacency, rule=rule)
+
+
 def total_score(
     classifier: PATEClassifier, inputs: Any, labels: Any, *, group_ids: IntArray
 ) -> int:
@@ -437,7 +456,8 @@ def _prediction_scores(classifier: PATEClassifier, inputs: Any, *, true_labels: 
             [known_words.intersection(true_words) for true_words in true_labels]
         )
     is_predicted = np.asarray(predicted_labels) > 0
-    is_true = np.asarray(np.ma.filled(true_labels, 0)) > 0
+    labels_without_gaps, _ = without_gaps(true_labels)
+    is_true = np.asarray(labels_without_gaps) > 0
     num_common_by_record = (is_predicted & is_true).sum(axis=1)
     predicted_plus_true_by_record = is_predicted.sum(axis=1) + is_true.sum(axis=1)
     # F1 of a record without true and predicted labels is 1.
@@ -446,11 +466,14 @@ def _prediction_scores(classifier: PATEClassifier, inputs: Any, *, true_labels: 
 
 
 def _group_ids(inputs: Any, groups: Any) -> IntArray:
-    """Returns the id of each record's group, 0, 1, …, `[num_private]`; without groups, each record is one."""
+    """Returns the id of each record's group, 0, 1, …, `[num_private]`; without groups, each record is one.
+
+    Two names are one group if they are one in a fit. So a person with two spellings is not scored twice.
+    """
+    num_records = np.shape(inputs)[0]
     if groups is None:
-        return np.arange(np.shape(inputs)[0], dtype=np.int64)
-    group_ids: IntArray = np.unique(np.asarray(groups), return_inverse=True)[1]
-    return group_ids
+        return np.arange(num_records, dtype=np.int64)
+    return disjoint_group_ids("groups", groups, num_rows=num_records, other_groups_by_argument={})
 
 
 def _draw_groups(

@@ -199,6 +199,21 @@ def summary_of(drawn_release: Release, queries: Split | None = None) -> ReleaseS
     )
 
 
+def known_shares_by_label(
+    drawn_release: Release, *, label_names: Sequence[str]
+) -> dict[str, float]:
+    """Returns the released share of records for which each label is known, by the label's name; empty if there is none.
+
+    Args:
+        drawn_release: the release.
+        label_names: the name of each label.
+    """
+    if not isinstance(drawn_release, (CenteredRelease, RoundsRelease)):
+        return {}
+    shares = drawn_release.known_shares
+    return {} if shares is None else dict(zip(label_names, shares.tolist(), strict=True))
+
+
 def write_price(
     drawn_release: Release,
     release_charge: Charge,
@@ -234,11 +249,7 @@ def write_price(
         public_answers_digest: the SHA-256 of the public answers that votes are compared with; empty where there are
             none.
     """
-    known_share_of_label: Mapping[str, float] = {}
-    if isinstance(drawn_release, (CenteredRelease, RoundsRelease)):
-        shares = drawn_release.known_shares
-        if shares is not None:
-            known_share_of_label = dict(zip(label_names, shares.tolist(), strict=True))
+    known_share_of_label = known_shares_by_label(drawn_release, label_names=label_names)
     num_hits = drawn_release.num_hits if isinstance(drawn_release, ChargedRelease) else None
     vote_shape = release_charge.priced_release.shape
     shown_name = data_name if is_real else f"{data_name} (synthetic)"

@@ -174,3 +174,12 @@ def test_a_cell_that_is_no_text_is_refused_without_showing_it(odd_cell: object) 
     model = PATEClassifier(allow_useless=True)
     with refused_parameter("X", rule_words="words of whole characters"):
         model.fit(frame[:40], labels[:40], X_public=frame[40:])
+
+
+def test_a_column_may_have_the_name_of_an_attribute() -> None:
+    """A DataFrame with a column of the name dtype, which is also an attribute of arrays, is read as any other."""
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame({"dtype": rng.choice(["a", "b"], 900), "x": rng.normal(size=900)})
+    labels = np.stack([frame["dtype"] == "a", frame["x"] > 0], axis=1)
+    model = PATEClassifier(epsilon=8.0).fit(frame[:700], labels[:700], X_public=frame[700:])
+    assert (model.predict(frame[700:]) == labels[700:]).mean() > 0.7

@@ -107,10 +107,16 @@ def test_a_missing_class_is_refused() -> None:
     "ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease"
 )
 def test_cards_of_a_fit_say_that_labels_may_be_missing(tmp_path: Path, has_gaps: bool) -> None:
-    """Both cards of a published fit say that labels may be missing if some are, and otherwise do not mention it."""
+    """Both cards of a published fit say that labels may be missing if some are, and otherwise do not mention it.
+
+    The report of the fit is what `privacy.json` states, with the released shares of known labels.
+    """
     labels = np.ma.masked_invalid(LABELS_WITH_NAN[:1000]) if has_gaps else LABELS[:1000]
     model = PATEClassifier(epsilon=8.0, random_state=0)
-    model.fit(INPUTS[:1000], labels, X_public=INPUTS[1000:1100]).publish(tmp_path / "release")
+    model.fit(INPUTS[:1000], labels, X_public=INPUTS[1000:1100])
+    bundle = model.publish(tmp_path / "release")
+    assert bundle.privacy == model.report()
+    assert bool(bundle.privacy.known_shares) == has_gaps
     for name in ("README.md", "privacy_card.md"):
         text = (tmp_path / "release" / name).read_text()
         assert ("abels of private records may be missing" in text) == has_gaps

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
 import pate.accounting as pa
-from pate.classifier import ClassesFromLabels, PATEClassifier, PATESearch
-from pate.classifier.search import total_score
+from pate.aggregators import GNMax
+from pate.classifier import ClassesFromLabels, PATEClassifier, PATESearch, RepeatedRelease
+from pate.classifier.search import _group_ids, total_score
 from tests.refusals import refused_parameter
 
 # The settings that are compared by a search.
@@ -125,6 +127,58 @@ def test_a_grid_of_one_setting_is_refused() -> None:
         PATESearch(estimator=PATEClassifier(), param_grid={"n_queries": [60]}).fit(
             inputs, labels, X_public=public_inputs
         )
+
+
+def test_a_grid_with_another_adjacency_is_refused() -> None:
+    """A search is charged under replace-one, so no setting of its grid may release under add/remove."""
+    inputs, labels, public_inputs = labeled_records()
+    search = PATESearch(
+        estimator=PATEClassifier(estimator=DecisionTreeClassifier(max_depth=2), n_teachers=50),
+        param_grid={
+            "adjacency": ["add_remove"],
+            "aggregator": [GNMax(noise_std=5.0, adjacency=pa.Adjacency.ADD_REMOVE)],
+            "estimator__max_depth": [2, 3],
+        },
+    )
+    with refused_parameter("adjacency", value="add_remove"):
+        search.fit(inputs, labels, X_public=public_inputs)
+
+
+def test_spellings_of_a_person_are_one_group_of_a_search() -> None:
+    """Names that are one group in a fit are one group in the division of a search, and so in its scores."""
+    ids = _group_ids(np.zeros((6, 1)), ["Ann", "ann", "7", "7.0", " Bob", "Bob"])
+    assert ids.tolist() == [1, 1, 0, 0, 2, 2]
+
+
+@pytest.mark.slow
+def test_later_fits_count_a_search_as_one_fit() -> None:
+    """The warning of a later fit has the price of the search, and does not tell how many fits the search made."""
+    rng = np.random.default_rng(77)
+    inputs = rng.standard_normal((900, 4))
+    labels = inputs[:, :2] > 0
+    search = PATESearch(
+        estimator=PATEClassifier(),
+        param_grid=PARAM_GRID,
+        epsilon=6.0,
+        mean_fits=20.0,
+        random_state=0,
+    ).fit(inputs[:700].tolist(), labels[:700], X_public=inputs[700:])
+    assert search.epsilon_ > 5.0
+    with pytest.warns(RepeatedRelease, match="fit 2 of this process"):
+        PATEClassifier(epsilon=6.0).fit(inputs[:700], labels[:700], X_public=inputs[700:])
+
+
+def test_unknown_labels_are_scored_as_absent() -> None:
+    """Labels with None, as a fit accepts them, have the score of labels with 0 in its place."""
+    inputs, labels, public_inputs = labeled_records()
+    model = PATEClassifier(epsilon=6.0).fit(inputs, labels, X_public=public_inputs)
+    known = np.arange(60).reshape(30, 2) % 3 > 0
+    groups = np.arange(30)
+    labels_with_none = np.where(known, labels[:30].astype(object), None).tolist()
+    score = total_score(model, inputs=inputs[:30], labels=labels_with_none, group_ids=groups)
+    assert score == total_score(
+        model, inputs=inputs[:30], labels=labels[:30] & known, group_ids=groups
+    )
 
 
 @pytest.mark.parametrize("changed_group", [0, 5])
