@@ -73,9 +73,10 @@ def bit_pairs(bit_event: BitEvent) -> FloatArray:
 def _pairs_above_runs(threshold_event: events.ThresholdEvent) -> FloatArray:
     """Returns some thousands of pairs of log odds, `[2, num_runs]`, each of which dominates a run of consecutive pairs.
 
-    A pair has the log odds that the noisy integer reaches the threshold, for an integer and for the next one. Runs are
-    shorter near the threshold. Phi is log-concave, so log Phi(z + h) - log Phi(z) falls as z rises. So within a run the
-    first pair has the largest privacy loss of a 1, and the last pair has that of a 0 (docs/proofs/gaussian_votes.md).
+    The pairs of a run have the log odds that the noisy integer reaches the threshold, for an integer and for the next
+    one. Runs are shorter near the threshold. Phi is log-concave, so log Phi(z + h) - log Phi(z) falls as z rises. So
+    within a run the first pair has the largest privacy loss of a 1, and the last pair has that of a 0
+    (docs/proofs/gaussian_votes.md).
     """
     last_step = threshold_event.num_values - 1
     unit = _CENTER * threshold_event.noise_std

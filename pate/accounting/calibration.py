@@ -101,8 +101,8 @@ def calibrate(
 
     The noise is never too small. It is too large by at most a ten-thousandth, or else its epsilon is below the target
     by at most a ten-thousandth. Both figures are 0.3 percent where the event is a selection with its stability test,
-    which the accountant bounds together. The search first uses `RdpAccountant`, which is quick, and then continues with
-    `accountant` from the noise that was found.
+    which the accountant bounds together. If even tiny noise is enough, a tiny noise is returned. The search first uses
+    `RdpAccountant`, which is quick, and then continues with `accountant` from the noise that was found.
 
     Args:
         event_for: a function from the noise, > 0, to the event whose price is computed. The epsilon must not rise as
