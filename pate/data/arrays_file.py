@@ -175,8 +175,8 @@ class Arrays:
     ) -> tuple[str, ...]:
         """Returns the names of the labels.
 
-        They are those in the field `labels`; if it is empty, those of the first file with an array `label_names`; or
-        else label_0, label_1, ….
+        The names are those in the field `labels`; if the field is empty, those of the first file with an array
+        `label_names`; or else label_0, label_1, ….
 
         Args:
             arrays_by_split: the arrays of each split by name, by the split's name.

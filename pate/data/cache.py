@@ -97,8 +97,8 @@ class StampedFile:
         """Computes and writes the missing blocks.
 
         Args:
-            find_missing_blocks: returns the numbers of the missing blocks. It is called a second time under the lock,
-                when no other process writes.
+            find_missing_blocks: returns the numbers of the missing blocks; if there are some, it is called a second
+                time under the lock, when no other process writes.
             compute_blocks: computes the blocks with the given numbers, and yields some of them at a time.
             stage_name: the name of the stage that reports progress.
             open_stage: opens that stage.

@@ -72,16 +72,16 @@ class _Lists:
 
 @dataclass(frozen=True)
 class CelebA:
-    """A reader of the folder in which CelebA is distributed. It downloads nothing.
+    """A reader of the folder in which CelebA is distributed, which downloads nothing.
 
     The folder holds `list_attr_celeba` and `list_eval_partition`, as `.txt` (the authors' form) or as `.csv` (a common
-    copy). It also holds the photographs in `img_align_celeba/`, and `identity_CelebA` if persons are needed. The lists
-    may lie in the authors' folders `Anno` and `Eval`, the photographs in `Img`. The official training split becomes
-    private, the validation split public, and the test split the test set. A folder that `scripts/make_synth_faces.py`
-    wrote is read in the same way, and is called synthetic in the report.
+    copy), the photographs in `img_align_celeba/`, and `identity_CelebA` if persons are needed. The lists may lie in the
+    authors' folders `Anno` and `Eval`, the photographs in `Img`. The official training split becomes private, the
+    validation split public, and the test split the test set. A folder that `scripts/make_synth_faces.py` wrote is read
+    in the same way, and is called synthetic in the report.
 
-    Photographs are decoded once, at the size in use, into a cache of 3 * image_size**2 bytes each. They are read from
-    the cache as `Pixels`. The next run decodes only photographs that were replaced or added since. A record id is the
+    Photographs are decoded once, at the size in use, into a cache of 3 * image_size**2 bytes each, and read from the
+    cache as `Pixels`. The next run decodes only photographs that were replaced or added since. A record id is the
     row number in the attribute list, from 1. Public photographs are published under their names in that list. The file
     of a photograph may end in `.JPG` or `.png` where the list has `.jpg`.
 
@@ -251,8 +251,8 @@ class CelebA:
     def _cache_folder(self, celeba_folder: Path, file_names: Sequence[str]) -> Path:
         """Returns the path of the folder for the decoded photographs.
 
-        The folder lies in `cache`, or in `pate_cache` in the folder of the copy. Its name depends on `image_size`,
-        `crop` and the names of the photographs, so that other settings get another folder.
+        The folder lies in `cache`, or in `pate_cache` in the folder of the copy. The name of the folder depends on
+        `image_size`, `crop` and the names of the photographs, so that other settings get another folder.
         """
         parent = (
             celeba_folder / "pate_cache" if self.cache is None else Path(self.cache).expanduser()

@@ -1,6 +1,6 @@
 """The lists of CelebA: the attributes, the split and the person of each photograph.
 
-The authors distribute lists as text; others pass them on as CSV. Both forms are read.
+The authors distribute lists as text; others pass them on as CSV. This module reads lists of either form.
 """
 
 import csv

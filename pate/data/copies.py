@@ -219,7 +219,8 @@ def rounded(numbers: Float32Array) -> Float32Array:
 def _is_unlikely(num_agreeing: int, num_records: int, agreement_prob: float) -> bool:
     """Returns True if the probability that at least `num_agreeing` records agree by chance is below 1e-6.
 
-    The number of agreeing records is binomial. Its upper tail is the regularized incomplete beta function.
+    The number of agreeing records is binomial. The upper tail of a binomial distribution is the regularized incomplete
+    beta function.
 
     Args:
         num_agreeing: the number of records that agree.

@@ -78,8 +78,8 @@ class Dataset:
             in the order of the pool, as `record_ids` may count private records of the same source.
         private_cells: a digest of the private records before any preprocessing, by which a budget over several runs
             recognizes them. None for the digest of `private`. No epsilon covers it.
-        public_labeled: whether some labels of the public pool are known. False measures neither the release nor the
-            student. It is always False for a pool without any positive label.
+        public_labeled: whether some labels of the public pool are known; always False for a pool without any positive
+            label. False measures neither the release nor the student.
         notes: lines for the owner of the records on how they were read; not published.
         owners: the names of private records, as bytes, by the key "id", and those of their people by the key "group",
             as far as the source has them. By these names a ledger of several runs recognizes people in another table.
@@ -132,7 +132,7 @@ class Dataset:
     def privacy_unit(self) -> PrivacyUnit:
         """The unit of privacy: the private records that replace-one adjacency replaces together.
 
-        Its description depends on no record.
+        The description of the unit depends on no record.
         """
         unit = self.group_unit if self.shared is None else self.shared.unit
         return unit if self.budgets is None else unit.within_class
@@ -186,8 +186,8 @@ class Dataset:
     def digest(self) -> str:
         """Returns the SHA-256 digest of the data set in hexadecimal. No epsilon covers the digest.
 
-        It depends on the name, the names of the labels, the records of all splits in their order, which labels are
-        known, the budgets and the weights.
+        The digest depends on the name, the names of the labels, the records of all splits in their order, which labels
+        are known, the budgets and the weights.
         """
         hasher = hashlib.sha256(repr((self.name, self.label_names)).encode())
         for _, split in self._splits():

@@ -58,8 +58,8 @@ class DigitsGrid:
         num_private: the number of private composed images. Each pool has the same number, or one more.
         num_public: the number of public composed images.
         num_test: the number of composed images for test.
-        pool_size: the number of base digits that each private pool has at least, 4 to 1197. There are as many pools as
-            this allows, and the sizes of two pools differ by at most one.
+        pool_size: the number of base digits that each private pool has at least, 4 to 1197. The number of pools is the
+            largest that this allows, and the sizes of two pools differ by at most one.
         seed: the seed of the division of the base digits and of all compositions; part of the data, not of the noise.
 
     Source: scikit-learn's `load_digits`, from the UCI "Optical Recognition of Handwritten Digits" data.

@@ -65,7 +65,7 @@ class HuggingFace(TextReader):
         path: the folder that `save_to_disk` wrote, or the name of a data set on the hub.
         config: the configuration of a data set on the hub that has several.
         private: the name of the split of private records.
-        public: the name of the split of public records. Their labels may be missing, and only measure unless
+        public: the name of the split of public records, whose labels may be missing, and only measure unless
             `data.public_labels` is set.
         test: the name of the split of the test set.
         inputs: the columns that become inputs.

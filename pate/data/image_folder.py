@@ -390,7 +390,7 @@ def _names_of_picture(listed_name: str, path: Path, root: Path) -> tuple[str, st
 def _names_of_owners(owner_words: Sequence[str]) -> NDArray[np.str_]:
     """Returns the names by which a ledger recognizes owners, `[3 * num_words]`.
 
-    They are the words, then the `person_name` of each word, then these names in lower case.
+    The result has the words, then the `person_name` of each word, then these names in lower case.
     """
     person_names = [person_name(word) for word in owner_words]
     return np.array([*owner_words, *person_names, *(name.casefold() for name in person_names)])

@@ -134,7 +134,7 @@ class Partition:
         """Yields the text of `to_json` in parts, each with at most 16,384 numbers of one column.
 
         Raises:
-            InvalidValue: `verify` refuses the partition. It is called before the first part is yielded.
+            InvalidValue: `verify`, which is called before the first part is yielded, refuses the partition.
         """
         self.verify(split)
         columns = [split.record_ids, split.group_ids, self.teacher_of]

@@ -31,7 +31,7 @@ class Pixels:
     ((1, 3, 8, 8), 0.20000000298023224)
 
     Attributes:
-        levels: m pictures, uint8 `[m, channels, height, width]`, where 0 is black. It may be a `np.memmap`.
+        levels: m pictures, uint8 `[m, channels, height, width]`, where 0 is black; perhaps a `np.memmap`.
         rows: the row numbers of the n pictures in `levels`, in order, int64 `[n]`.
     """
 

@@ -45,7 +45,7 @@ class Preprocessing(ABC):
     def origin(self) -> Mapping[str, str | int | float | bool | None]:
         """The description of the public data on which the features of pictures or texts were fitted, with digests.
 
-        It is empty if nothing was fitted.
+        The mapping is empty if no such features were fitted.
         """
         return {}
 

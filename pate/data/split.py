@@ -114,7 +114,7 @@ class Split:
     def label_shares(self) -> FloatArray:
         """The share of records with each label, `[num_labels]`, among the records for which the label is known.
 
-        It is 0 for a label that is known for no record. No epsilon covers the shares of a private split.
+        The share is 0 for a label that is known for no record. No epsilon covers the shares of a private split.
         """
         if self.known is None:
             return np.asarray(self.labels.mean(axis=0))

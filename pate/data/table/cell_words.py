@@ -52,7 +52,7 @@ def column_cells(pandas_column: Any) -> Any:
 def _typed_cells(pandas_column: Any) -> Any:
     """Returns a column of pandas as `_cells_one_by_one` does, but much faster; None for types where this is impossible.
 
-    It converts numbers, bits, times without a zone and texts as a whole, without a Python object for each cell.
+    Numbers, bits, times without a zone and texts are converted as a whole, without a Python object for each cell.
     """
     pa = import_pyarrow()
     from pandas import StringDtype

@@ -275,7 +275,7 @@ def _parse(
     Args:
         cell_words: a pyarrow array of words.
         parse_all: converts all words at once, or raises `ArrowInvalid` if it cannot convert one.
-        parse_word: converts a single word, or raises `ValueError`. It is called for each distinct word if `parse_all`
+        parse_word: converts a single word, or raises `ValueError`; is called for each distinct word if `parse_all`
             fails.
     """
     pa = import_pyarrow()

@@ -57,7 +57,7 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True)
 class Column(ABC):
-    """A column of a table, as learned from the public file. It encodes the cells of any file as features.
+    """A column of a table, as learned from the public file, which encodes the cells of any file as features.
 
     Attributes:
         name: the name of the column.

@@ -353,8 +353,8 @@ def _remarks_on_words(
 ) -> Iterator[str]:
     """Yields at most one remark on a column of words.
 
-    There is one if at least half of the cells are numbers or dates, numbers with a unit, or words with a year, of which
-    at least three differ.
+    A remark is made if at least half of the cells are numbers or dates, numbers with a unit, or words with a year, of
+    which at least three differ.
 
     Args:
         count_per_word: the number of cells with each word.
@@ -453,7 +453,7 @@ def _remark_on_failing_cells(
 ) -> str:
     """Returns the remark that some cells, at most half, prevent a column from being read as numbers or dates.
 
-    It has counts, up to three of the words in these cells, and advice.
+    The remark has counts, up to three of the words in these cells, and advice.
 
     Args:
         reading: the way to read the other cells.

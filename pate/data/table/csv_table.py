@@ -1,7 +1,7 @@
 """Rows of a CSV file as pyarrow tables of words.
 
 This module reads the head of the file: the line of names, the separator, and the lines above. The library pyarrow reads
-the rows. The library pandas is not used, because it completes rows that have too few cells. It also invents names for
+the rows. The library pandas is not used, because it completes rows that have too few cells, and invents names for
 columns without a name or with the name of another column.
 """
 
@@ -38,7 +38,7 @@ class CsvHead(NamedTuple):
         column_names: the distinct names of the columns.
         separator: the character between two cells.
         num_lines_above: the number of lines above the line with the names: empty ones, and one such as sep=; for Excel.
-        num_unnamed: the number of columns without a name at the end of a row. Their cells must be empty.
+        num_unnamed: the number of columns without a name at the end of a row, whose cells must be empty.
     """
 
     column_names: list[str]

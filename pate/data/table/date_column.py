@@ -27,7 +27,7 @@ class DateColumn(NumberColumn):
     Attributes:
         order: the order of day, month and year, see `dates.ORDERS`; None if the public dates are unambiguous, as in
             ISO 8601.
-        absent: placeholder dates in ISO 8601, see `placeholder_dates`. They count as missing cells in all files.
+        absent: placeholder dates in ISO 8601, see `placeholder_dates`; they count as missing cells in all files.
     """
 
     order: str | None = None

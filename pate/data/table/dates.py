@@ -142,7 +142,7 @@ class WrittenDate:
     def orders(self) -> tuple[str, ...]:
         """The orders of day, month and year that the numbers of digits allow, such as dmy and mdy.
 
-        It is empty for a date that is unambiguous: the month is a word, or the year of four digits comes first.
+        The tuple is empty for a date that is unambiguous: the month is a word, or the year of four digits comes first.
         """
         if not self.mark or len(self._date_part("first")) == 4:
             return ()

@@ -35,8 +35,8 @@ def labels_with_columns(
         table_files: the files of all splits.
         word_for_yes: the word that means yes in labels of two arbitrary words; None for labels of 0 and 1, or yes and
             no.
-        reading_of_uncertain_cells: the words that call a label uncertain, and how cells with such words are read. These
-            words do not count as words for yes or no.
+        reading_of_uncertain_cells: the words that call a label uncertain, and how cells with such words are read. Words
+            for uncertain do not count as words for yes or no.
 
     Raises:
         InvalidValue: no column of a label has the word `word_for_yes`, or such a column has more than one other word.

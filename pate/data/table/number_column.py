@@ -134,9 +134,9 @@ class NumberColumn(Column):
     def encode(self, cells: Any, cell_notation: CellSpelling = USUAL) -> Encoded:
         """Returns numbers as features `[num_cells, 1]`, or `[num_cells, 2]` if public cells are missing.
 
-        The first feature is the scaled number. It is 0, its mean over all public cells, for a missing cell and for one
-        that is no number. The second feature is 1 for a missing cell. Numbers outside the range of the public cells are
-        counted as unknown.
+        The first feature is the scaled number. For a missing cell, and for one that is no number, the first feature is
+        0, which is the mean over the public cells that are not missing. The second feature is 1 for a missing cell.
+        Numbers outside the range of the public cells are counted as unknown.
         """
         number_of_cell = self.numbers(cells, cell_notation=cell_notation)
         missing = np.isnan(number_of_cell)

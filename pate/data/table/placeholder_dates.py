@@ -54,7 +54,7 @@ def is_at_years_end(day: float) -> bool:
 def _is_far(day: float, other_days: FloatArray) -> bool:
     """Returns True if a date is far from all other dates, by the rule of `placeholder_dates`.
 
-    Both are days since 1970; `other_days` are in ascending order, `[num_others]`.
+    All dates are days since 1970; `other_days` are in ascending order, `[num_others]`.
     """
     distance = float(np.abs(other_days - day).min())
     range_of_others = float(other_days[-1] - other_days[0])

@@ -298,8 +298,8 @@ class Rows:
     ) -> BoolArray | None:
         """Returns which labels of all rows are known, bool `[n, num_labels]`, for the attribute `known`.
 
-        It is None if all labels are known and no setting says what uncertain labels mean, or if the rows are public and
-        no label of any row is known. The latter also sets `labeled` to False.
+        The result is None if all labels are known and no setting says what uncertain labels mean, or if the rows are
+        public and no label of any row is known. In the second case, `labeled` is False afterwards.
 
         Args:
             known_of_batches: which labels of each batch are known, `[num_rows, num_labels]`; None if all are.

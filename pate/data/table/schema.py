@@ -48,8 +48,8 @@ _HEADING = """\
 class UnlikePublic(UserWarning):
     """A warning: records have cells unlike those of the public file.
 
-    They are words that are no category, texts without a known word, numbers beyond the public range, or missing cells
-    of a column without a feature for them.
+    Such cells are words that are no category, texts without a known word, numbers beyond the public range, and missing
+    cells of a column without a feature for them.
     """
 
 

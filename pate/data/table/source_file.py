@@ -137,7 +137,7 @@ class SourceFile:
     def encoding_refusal(self) -> InvalidValue:
         """Returns the error for a text that is not in the expected encoding, with advice.
 
-        It names mixed encodings, UTF-16 without a byte-order mark, or settings to try, as the bytes suggest.
+        The error names mixed encodings, UTF-16 without a byte-order mark, or settings to try, as the bytes suggest.
         """
         lines = count_lines_by_encoding(self.path, encoding=self.encoding)
         if lines.mostly_utf_8:

@@ -130,7 +130,7 @@ class OtherNotation(NamedTuple):
 
 @dataclass(frozen=True)
 class CellSpelling:
-    """The notation of numbers, dates and missing cells in a file of text. It is public and part of a schema.
+    """The notation of numbers, dates and missing cells in a file of text, which is public and part of a schema.
 
     pandas can read numbers with `decimal=` and `thousands=`, but removes every mark between digits, so that 1.2.3 would
     be 123. Here the mark of thousands must stand before groups of three digits, or of two before the last group as in

@@ -58,8 +58,8 @@ _MAX_LISTED_COLUMNS = 5
 class Table(TextReader):
     """A reader of CSV, JSON, Parquet, Feather or Arrow files: those of each split, or a table with a column of splits.
 
-    A folder or a pattern such as `data/part-*.parquet` may be named in place of a file. Its files are read in the order
-    of their names, as if they were one file. They must be of one kind and have the same columns.
+    A folder or a pattern such as `data/part-*.parquet` may be named in place of a file. The files in question are read
+    in the order of their names, as if they were one file; all must be of one kind and have the same columns.
 
     Every column becomes features, except labels, group, budget, id, split and dropped columns. A schema determines the
     features. The schema is learned from the public file alone and depends on no private cell. Numbers and dates are
@@ -72,9 +72,9 @@ class Table(TextReader):
 
     Attributes:
         private: the file of the private records.
-        public: the file of the public records. Its rows are shuffled, and the first of them are the queries. Their
-            labels only measure, unless `data.public_labels` is set. The file may lack all columns of labels, or all
-            their cells.
+        public: the file of the public records. The rows are shuffled, and the first of them are the queries. Labels of
+            public records only measure, unless `data.public_labels` is set; the file may lack all columns of labels,
+            or all their cells.
         test: the file of the test set.
         path: one file for all three splits, in place of the three files.
         split: the column in `path` that holds private, public or test.
@@ -252,15 +252,15 @@ class Table(TextReader):
     def public_schema(self) -> TableSchema:
         """Returns the schema that is learned from the public file.
 
-        Its columns are all columns except labels, group, id, budget and dropped ones. Columns of text become vectors.
+        The schema has all columns except labels, group, id, budget and dropped ones. Columns of text become vectors.
         """
         return self._with_text_vectors(self._source.public_reading.schema)
 
     def public_remarks(self) -> tuple[str, ...]:
         """Returns remarks for the owner on how the public columns are read.
 
-        They are on cells that may mean something else, on columns of two numbers alone, on numbers with a long tail,
-        and on a missing group.
+        The remarks are on cells that may mean something else, on columns of two numbers alone, on numbers with a long
+        tail, and on a missing group.
         """
         reading = self._source.public_reading
         numbers = [column for column in reading.schema.columns if isinstance(column, NumberColumn)]

@@ -139,8 +139,8 @@ def _remarks_on_content(
 ) -> list[str]:
     """Returns remarks for the owner of the data: on private texts, shared records and similar names.
 
-    They are about words that public texts lack, about records of several owners, and about similar names of records or
-    of owners.
+    The remarks are about words that public texts lack, about records of several owners, and about similar names of
+    records or of owners.
     """
     private_texts = encoded_rows_of_splits["private"].texts
     remarks: list[str] = []
@@ -287,7 +287,7 @@ class _IdsAndGroups(NamedTuple):
     Attributes:
         id_arrays_of_splits: for each split, the number of each row's record, `[num_rows]`.
         group_arrays_of_splits: for each split, the number of each row's group, `[num_rows]`. A group has all rows of an
-            owner, or with several kinds of owners all rows that shared owners link. It is one row if rows have no
+            owner, or with several kinds of owners all rows that shared owners link. A group is one row if rows have no
             owners, or if records have weights.
         records_of_several_owners: the rule for records of several owners; None if each record has at most one owner.
         remarks: remarks for the owner of the data on similar names of records or of owners.

@@ -155,8 +155,8 @@ class TableFile:
         """Returns the notation of the cells, which settings name in part.
 
         Args:
-            default_spelling: the notation of the other parts. Its mark between thousands is used only with its decimal
-                mark.
+            default_spelling: the notation of the other parts, whose mark between thousands is used only with the
+                decimal mark of this notation.
         """
         decimal = self.decimal
         if decimal is None:  # a mark between thousands is not the decimal mark

@@ -88,9 +88,9 @@ class TableSource:
 
     @cached_property
     def label_form(self) -> Labels:
-        """The reader of labels: which columns hold them, and how their cells are written.
+        """The reader of labels: which columns hold labels, and how their cells are written.
 
-        It may read all files, for the words of labels or the names in a column that lists labels.
+        This property may read all files, for the words of labels or the names in a column that lists labels.
         """
         settings = self._settings
         if settings.label_separator is None or not settings.labels:
@@ -111,8 +111,8 @@ class TableSource:
     def columns_without_features(self) -> set[str]:
         """The names of the columns that do not become features.
 
-        They are labels, group, budget, id and dropped columns, also those that the schema's file names as label, id or
-        dropped.
+        The set has labels, group, budget, id and dropped columns, also those that the schema's file names as label, id
+        or dropped.
         """
         columns = {*self.label_form.names, *self.label_form.label_columns}
         for role in ("drop", "group", "budget", "id"):
@@ -392,7 +392,7 @@ def _with_progress(
         numbered_batches: pairs of row numbers and a pyarrow table, in the order of the file.
         table_file: the file, whose size is the end of the stage.
         split_name: the split that is read, for the name of the stage.
-        has_texts: whether columns of text are encoded. Then batches are joined to larger ones.
+        has_texts: whether columns of text are encoded; if so, batches are joined to larger ones.
         open_stage: opens the stage that reports progress.
     """
     size_mb = table_file.num_bytes // MEGABYTE

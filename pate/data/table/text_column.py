@@ -53,7 +53,7 @@ class TextColumn(Column):
     def encode(self, cells: Any, cell_notation: CellSpelling = USUAL) -> Encoded:
         """Returns texts as vectors `[num_cells, dimension]` of length `weight`; `[num_cells, 0]` without a transform.
 
-        A text without a known word has the vector 0. It counts as unknown, unless it is missing.
+        A text without a known word has the vector 0, and counts as unknown unless it is missing.
         """
         encoded = super().encode(cells, cell_notation=cell_notation)
         if self.text_transform is None:

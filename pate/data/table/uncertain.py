@@ -30,7 +30,7 @@ _CERTAIN_WORDS = ("0", "1", "false", "no", "true", "yes")
 def label_word(word: str) -> str:
     """Returns the form in which words of a label's column are compared: 1 for 1.0, and yes for Yes.
 
-    It is the form of `canonical_word` with case folded.
+    The result is the `canonical_word` with case folded.
     """
     return canonical_word(word).casefold()
 

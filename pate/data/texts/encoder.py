@@ -229,7 +229,7 @@ def _sentence_transformer(folder: Path) -> Encode:
 def _read_encoder(pretrained_files: TextWeights) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Returns the files of an encoder as arrays of bytes, by name, and the settings of their use.
 
-    The arrays are stored in a published model. There are none if the encoder is too large, is spread over several
+    The arrays are stored in a published model. An encoder has no arrays if it is too large, is spread over several
     files, or is not an ONNX graph that this module can run.
 
     Raises:

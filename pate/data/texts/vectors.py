@@ -38,7 +38,7 @@ _FEW_TEXTS = 1000
 class TextVectors(FittedTransform):
     """A transform from a text to a vector of length 1, or to the vector 0 if all words of the text are unknown.
 
-    Formal guarantee: a vector is a function of its text, the public pool and public weights, bit for bit. It does not
+    Formal guarantee: a vector is a function of its text, the public pool and public weights, bit for bit, and does not
     depend on the other texts of the same call.
 
     Attributes:
