@@ -217,6 +217,8 @@ def exact_hit_prob(
     if not np.all(larger_probs <= exp_epsilon * smaller_probs * (1 + _SUM_TOLERANCE)):
         rule = "at least the largest log-ratio of the two distributions"
         raise InvalidValue("epsilon", epsilon, rule=rule)
+    if np.array_equal(smaller_probs, larger_probs):
+        return 1.0  # no access is needed; below, rounding could leave a tiny one
     # The common part p C contains at most (e^epsilon smaller - larger) / (e^epsilon - 1) of an outcome, because the
     # ratio of B_0 and B_1 is at most e^epsilon. For the largest q it contains that much of each outcome outside of the
     # target, and nothing of the target.

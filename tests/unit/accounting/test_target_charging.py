@@ -67,12 +67,19 @@ def test_the_hit_probabilities_of_targets_have_their_limits() -> None:
     """As epsilon falls to 0, the hit probability of each kind of target has its limit, such as 2/7 for `boundary`.
 
     For `between_thresholds` with thresholds that lie far apart, it is that of `not_prior`. `min_accesses` returns the
-    smallest number of accesses that is exceeded with probability at most 1e-7.
+    smallest number of accesses that is exceeded with probability at most 1e-7. `exact_hit_prob` is 1 for equal laws.
     """
     assert boundary_distribution(distributions=[1.0, 0.0]).tolist() == [1.0, 0.0, 0.0]
     assert (
         exact_hit_prob(
             first_law=[1.0, 0.0], second_law=[1.0, 0.0], in_target=[False, True], epsilon=0.1
+        )
+        == 1.0
+    )
+    # Rounding of the access probability would give 0 here.
+    assert (
+        exact_hit_prob(
+            first_law=[0.3, 0.7], second_law=[0.3, 0.7], in_target=[False, False], epsilon=0.5
         )
         == 1.0
     )
