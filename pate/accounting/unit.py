@@ -17,7 +17,7 @@ class PrivacyUnit:
     """A unit of privacy: the private records that a guarantee protects together.
 
     A price holds for one unit. Prices of different units have no sum: epsilon 3 for one visit and epsilon 3 for one
-    patient bound nothing for a patient with several visits. So a ledger only adds prices of equal units.
+    patient bound nothing for a patient with several visits. So a ledger refuses to add a price of another unit.
 
     Attributes:
         words: the unit as a noun phrase in English, such as `one row`.
