@@ -142,7 +142,7 @@ def pair_above_points(
     slopes = np.concatenate([np.diff(y) / edge_widths, tangents.slopes])
     line_x = np.concatenate([x[:-1], tangents.q_masses])
     line_offsets = np.concatenate([y[:-1], tangents.p_minus_q_masses]) - slopes * line_x
-    # Edges steeper than all tangents are dropped: fewer lines make a higher curve.
+    # Edges steeper, or less steep, than all tangents are dropped: fewer lines make a higher curve.
     is_needed = (slopes >= tangents.slopes[0]) & (slopes <= tangents.slopes[-1])
     # The least of the lines at every q in [0, 1]. By duality its lines are the corners of a hull of (slope, -offset).
     hull_slopes, hull_minus_offsets = _upper_hull(x=slopes[is_needed], y=-line_offsets[is_needed])

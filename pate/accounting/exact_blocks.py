@@ -43,7 +43,7 @@ Blocks of this size enlarge the bound little. The number has many divisors, so t
 # takes some milliseconds.
 _WORK = 4
 _WORK_OF_WINNER = 10
-# Steps are composed one by one where one of them has a loss of so many of its standard deviations.
+# Steps are composed one by one where one of them has a loss of more than so many of its standard deviations.
 _RARE_LOSS = 30.0
 # The relative rounding error of a hull between its corners, and of the sums of a profile.
 _BLOCK_ROUNDING = 1e-11

@@ -108,7 +108,7 @@ class Spent:
 
 
 def _sum_rounded_up(amount_before: float, added_amount: float, *, num_times: int) -> float:
-    """Returns amount_before + num_times * added_amount in floating point, rounded up where the sum is not exact."""
+    """Returns amount_before + num_times * added_amount in floating point, rounded up where it may not be exact."""
     product_rounded_up = added_amount * num_times
     if added_amount != 0 and num_times != 1:
         product_rounded_up = math.nextafter(product_rounded_up, math.inf)
@@ -379,9 +379,9 @@ class RenyiFilter(PrivacyFilter):
 def best_order(max_epsilon: float, target_delta: float) -> float:
     """Returns the order at which the most Gaussian releases fit under a cap; the order less 1 has four digits.
 
-    The Renyi divergence of a Gaussian release is proportional to the order a. The largest sum of divergences under the
-    cap is `max_epsilon` less the penalty of the conversion. So the best order has the largest
-    (max_epsilon - penalty(a)) / a.
+    The search converts at the whole of delta, without a part for failures. The Renyi divergence of a Gaussian release
+    is proportional to the order a. The largest sum of divergences under the cap is `max_epsilon` less the penalty of the
+    conversion. So the best order has the largest (max_epsilon - penalty(a)) / a.
     """
 
     def index_of_most_room(orders: np.ndarray) -> int:

@@ -43,7 +43,7 @@ _STRIDES = (2, 1)
 _FARTHEST_STEP = 24
 # The search is left out where its first epsilon is above this share of the epsilon of the Renyi accountant.
 _WORTH_SEARCHING = 0.99
-# A selection with a larger range costs as much with the joint law as without it.
+# A selection with this range or a larger one is priced without its joint law.
 _LARGEST_RANGE = 20.0
 # With smaller log odds the probability that a test passes would lose digits.
 _LOWEST_LOGIT = -700.0
