@@ -58,10 +58,10 @@ class StartSource(ABC):
     ) -> RoundVotes | None:
         """Returns the votes in rounds for a student that begins at this start; None if the teachers vote once.
 
-        Such a student uses more directions, as many as it would with `direction_ratio` times less noise. It uses at
-        least as many as the start has. A kernel is added if noise allows more than `kernel_from` times as many
-        directions as there are linear features. This number is multiplied by the same ratio, so a kernel is added in
-        the same cases as without a start.
+        Such a student uses as many directions as it would with `direction_ratio` times less noise, and at least
+        `least_directions`. A kernel is added if noise allows more than `kernel_from` times as many directions as there
+        are linear features. This number is multiplied by the same ratio, so a kernel is added in about the same cases
+        as without a start.
 
         Args:
             votes: the private votes.

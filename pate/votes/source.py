@@ -155,8 +155,8 @@ class CenterableVotes(VoteSource):
     def share_sums(self) -> ShareSums | FloatArray:
         """Returns the label shares, `[num_teachers, num_labels]`, or an object that computes sums of them.
 
-        `Prevalence.release` takes either. Only sums are available where the shares stay with their holders, or where
-        teachers have weights.
+        `Prevalence.release` takes either. Sums alone are available, for example, where the shares stay with their
+        holders, or where teachers have weights.
         """
 
     def span(

@@ -303,9 +303,10 @@ class CanonicalClasses:
         largest_last_rank: int,
         rng: np.random.Generator,
     ) -> int:
-        """Draws the last rank of a uniform set of k ranks with a given first rank that is not in the set; 0 for any.
+        """Draws the last rank of a uniform set of k ranks with a given first rank that is not in the set.
 
-        The last rank lies in smallest_last_rank..largest_last_rank.
+        The last rank lies in smallest_last_rank..largest_last_rank. These two are equal if the first rank that is not
+        in the set is 0, which stands for any.
         """
         if smallest_last_rank == largest_last_rank:
             return largest_last_rank
@@ -318,9 +319,8 @@ class CanonicalClasses:
             * 2.0**-52
             * (1 + float(np.abs(log_nums_of_sets_by_last_rank).max()))
         )
-        # Before the missing rank stand all ranks; 0 stands for any missing rank, with none before it.
-        num_before_missing = max(first_rank_not_in_set - 1, 0)
-        num_between = self.k - 1 - num_before_missing
+        # The set has all ranks before the missing one, and so many between the missing and the last one.
+        num_between = self.k - first_rank_not_in_set
         exact_sizes = [
             comb(last_rank - 1 - first_rank_not_in_set, num_between)
             for last_rank in range(smallest_last_rank, largest_last_rank + 1)
