@@ -157,8 +157,8 @@ def _largest_target_epsilon(
     """Returns the largest epsilon at which a release fits under the cap of an account, to 1%; 0 if none is found.
 
     The cap itself is tried first. Otherwise the search halves the interval of log epsilon between a thousandth of the
-    cap and the cap. At each epsilon the noise is solved for by the Renyi accountant, and the filter of the ledger
-    decides whether the release fits. The budget's accountant prices the result once.
+    cap and the cap. At each epsilon the noise is solved for by the Renyi accountant, and the ledger decides whether the
+    release fits. The budget's accountant prices the result once.
 
     Args:
         ledger: the account with its charges.

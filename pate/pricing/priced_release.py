@@ -25,7 +25,8 @@ from pate.votes.shape import VoteShape
 
 # The largest number of tries in the search for the noise of a mu.
 _MAX_TRIES = 8
-# Each try aims at a mu that is smaller by this factor, so that rounding does not end the search just above its goal.
+# Each try after the first aims at a mu that is smaller by this factor, so that rounding does not end the search just
+# above its goal.
 _MU_MARGIN = 1 - 1e-4
 
 
