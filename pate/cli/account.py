@@ -1,4 +1,4 @@
-"""pate-account: prices and plans a release without any data, and lists the charges of a ledger."""
+"""pate-account: prices and plans a release without any records, and lists the charges of a ledger."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -164,7 +164,7 @@ def _extras(
     Args:
         config: the composed configuration.
         priced_release: the priced release.
-        budget: the budget that the noise is solved for.
+        budget: the budget of the release; with an epsilon, noise is solved for it.
         suggested_sizes: the suggested numbers of teachers and queries; None where none were asked for.
         accountant_makers: makes each accountant, by its name.
     """
@@ -267,7 +267,7 @@ def _write_table(
     Args:
         table_file: the file.
         priced_release: the priced release.
-        budget: the budget that the noise is solved for.
+        budget: the budget of the release; with an epsilon, noise is solved for it.
     """
     aggregator = priced_release.aggregator
     if aggregator.stability_test(num_teachers=priced_release.shape.num_teachers) is None:
@@ -295,7 +295,7 @@ def _with_votes(
         quote_extras: the parts that do not depend on votes.
         config: the composed configuration.
         priced_release: the priced release.
-        budget: the budget that the noise is solved for.
+        budget: the budget of the release; with an epsilon, noise is solved for it.
     """
     from pate.votes.imported import ImportedVotes, read_sets
 

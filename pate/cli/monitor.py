@@ -30,8 +30,9 @@ _WATCHER_NAME = "stages"
 class ConsoleMonitor(Monitor):
     """A monitor that shows the progress of stages on standard error.
 
-    On a terminal each stage has a progress bar. Elsewhere a line is printed every 20 s. At the end of a stage a line
-    remains. If the monitor is pickled for another process, the copy is a `Monitor` that shows nothing.
+    On a terminal each stage has a progress bar. Elsewhere a line is printed every 20 s. At the end of a stage that took
+    `shown_after` seconds and raised no error, a line remains. If the monitor is pickled for another process, the copy
+    is a `Monitor` that shows nothing.
 
     Args:
         console: the console to print on; None for standard error.

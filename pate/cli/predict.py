@@ -141,8 +141,8 @@ def record_blocks(
 ) -> Iterator[PredictedBlock]:
     """Yields records, some at a time, in the form that the bundle's model accepts.
 
-    A record is named by its cell in the column `id_column`. Without such a column, a picture is named by its file, and
-    a row by its number from 1.
+    A row of a table is named by its cell in the column `id_column`, and without such a column by its number from 1. A
+    row of an array is named by its number from 1, and a picture by its file.
 
     Args:
         bundle: the bundle with the model.
@@ -150,11 +150,18 @@ def record_blocks(
         id_column: the column that names records; None if there is none.
 
     Raises:
-        InvalidValue: the model does not accept records of this kind.
+        InvalidValue: the model does not accept records of this kind, or arrays or pictures have an `id_column`.
     """
     input_form = bundle.form.preprocessing
     data_path = table_file.path
-    if data_path.suffix in (".npy", ".npz"):
+    is_array = data_path.suffix in (".npy", ".npz")
+    is_picture_model = isinstance(input_form, ImageForm) or (
+        isinstance(input_form, ExtractedForm) and input_form.image_form is not None
+    )
+    if id_column is not None and (is_array or is_picture_model):
+        rule = "none for arrays and pictures, which have no columns: rows are numbered, pictures named by file"
+        raise InvalidValue("id", id_column, rule=rule)
+    if is_array:
         array_inputs = bundle.inputs(_read_array(data_path))
         row_numbers = [str(number) for number in range(1, len(array_inputs) + 1)]
         yield PredictedBlock(record_names=row_numbers, inputs=array_inputs)

@@ -164,6 +164,7 @@ def leave(code: int) -> None:
     """Ends the process with an exit code after calling the `atexit` functions. A regular exit would take seconds.
 
     If these functions take longer than `_SECONDS_UNTIL_FORCED_END` seconds, the process ends without waiting for them.
+    If no thread can start to watch over that, they are not called.
     """
 
     def end_without_waiting() -> None:
@@ -240,8 +241,9 @@ def plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:
 def mend_streams() -> None:
     """Repairs the standard streams.
 
-    A closed stream is opened on /dev/null, because the next opened file would get its descriptor. An open stream writes
-    similar characters for those that its encoding, such as ASCII or Latin-1, lacks.
+    A closed stream is opened on /dev/null, because the next opened file would get its descriptor. Standard output and
+    standard error write similar characters for those that their encoding, such as ASCII or Latin-1, lacks. Standard
+    error also drops text that cannot be written, as to a closed terminal.
     """
     codecs.register_error(_PLAIN_LETTERS, plain_letters)
     # The logger prints no tracebacks where nobody reads its stream, as with `| head`.

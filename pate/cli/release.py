@@ -161,7 +161,7 @@ def plan_of(
 
     Args:
         config: the composed configuration.
-        excluded_settings: the names of settings that are left out of the plan.
+        excluded_settings: the names of settings that are left out of the plan's `settings` and the folder's name.
     """
     build_part = part_maker(config)
     settings = plain_settings(config, excluded_settings=excluded_settings)

@@ -151,8 +151,8 @@ def make_dataset_loader(
     Args:
         data_reader: the reader.
         monitor: shows the stages.
-        feature_recipe: the recipe; None leaves inputs unchanged. For data with texts, `NoFeatures` is replaced by
-            `Text`. `Kernel` leaves inputs unchanged, because the teachers compute the kernel.
+        feature_recipe: the recipe; None, `NoFeatures` and `Kernel`, whose kernel the teachers compute, leave inputs
+            unchanged. But for data with texts, `Text` takes the place of the latter two.
         output_dir: the folder of the run, beside which features are cached.
         check_dataset: is called before features of images are fitted, with a data set that has two features of 0 in
             place of each image; see `FeaturedData.check`. None checks nothing.

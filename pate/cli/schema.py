@@ -230,7 +230,7 @@ def _dealing_into_splits(config: DictConfig) -> Dealing | None:
 def _with_names_of_command(message: str) -> str:
     """Returns a message of `Table` with the names that its settings have in this command.
 
-    `data.public=` and `data.path=` become `data=`. Other settings lose the prefix `data.`.
+    `data.public` and `data.path` become `data`. Other settings lose the prefix `data.` where "=" follows the name.
     """
     message = re.sub(r"\bdata\.(public|path)\b", "data", message)
     return re.sub(r"\bdata\.(?!public|path)(\w+)(?==)", r"\1", message)

@@ -410,6 +410,22 @@ def test_labels_and_ids_are_no_formulas_in_predictions(release_folder: Path, cap
     assert [row[0] for row in rows] == ["'=1+1", "-7"]
 
 
+def test_a_column_of_ids_is_refused_beside_an_array(release_folder: Path) -> None:
+    """Rows of an array are numbered: a column of ids is refused, and no predictions are written under its name."""
+    np.save(release_folder.parent / "new.npy", np.zeros((2, 4), np.float32))
+    settings = {
+        "release": str(release_folder),
+        "data": str(release_folder.parent / "new.npy"),
+        "output": str(release_folder.parent / "p.csv"),
+        "id": "who",
+        "encoding": "utf-8",
+        "decimal": "point",
+    }
+    with refused_parameter("id", value="who"):
+        predict(config=OmegaConf.create(settings))
+    assert not (release_folder.parent / "p.csv").exists()
+
+
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
     """Installs a stand-in for the package huggingface_hub, with the interface that the upload uses."""
