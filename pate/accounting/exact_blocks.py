@@ -534,7 +534,7 @@ def are_composed_one_by_one(repeated_steps: Steps) -> bool:
 def work_of_step(step_pairs: DominatingPairs) -> int:
     """Returns the estimated time of one step (release), in quarters of the time of an ordinary step.
 
-    The time is 0 for a step with one fixed pair of distributions, because all such steps are one convolution.
+    The time is 0 for a step with one fixed pair of distributions, as all steps with that pair are composed at once.
     """
     if isinstance(step_pairs, FixedPair):
         return 0

@@ -380,8 +380,8 @@ def best_order(max_epsilon: float, target_delta: float) -> float:
     """Returns the order at which the most Gaussian releases fit under a cap; the order less 1 has four digits.
 
     The search converts at the whole of delta, without a part for failures. The Renyi divergence of a Gaussian release
-    is proportional to the order a. The largest sum of divergences under the cap is `max_epsilon` less the penalty of the
-    conversion. So the best order has the largest (max_epsilon - penalty(a)) / a.
+    is proportional to the order a. The largest sum of divergences under the cap is `max_epsilon` less the penalty of
+    the conversion. So the best order has the largest (max_epsilon - penalty(a)) / a.
     """
 
     def index_of_most_room(orders: np.ndarray) -> int:

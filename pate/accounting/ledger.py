@@ -1,4 +1,4 @@
-"""The ledger: a record of the charges on private data, each written to disk before its release is shown.
+"""The ledger: a record of the charges on private data, each stored before its release is shown.
 
 The ledger writes a charge and the bytes of its release in one transaction of the store (`pate.accounting.store`). A
 `RunningTotal` computes the total of all charges. `Caps` limit the charges with privacy filters
