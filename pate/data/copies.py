@@ -45,8 +45,7 @@ class Inputs:
         hashes: the hash of each input, uint64 `[n]`. Floats are first `rounded` to 16 significant bits. Hashes can be
             compared within one process only.
         group_of_record: the group of each record, from 0, `[n]`.
-        are_pictures: whether inputs are pictures, whose equality is taken for chance only as far as pictures of the
-            split are equal, see `chance_of_equal_input`.
+        are_pictures: whether inputs are pictures, to which `chance_of_equal_input` adds no repeated record.
     """
 
     hashes: NDArray[np.uint64]

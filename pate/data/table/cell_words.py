@@ -2,8 +2,9 @@
 
 The reading of a cell depends on that cell alone. The price of a release covers one private record, so one private cell
 must not change how the cells of other records are read. In pandas it could: a column of datetime.time and one empty
-text have no common type, one missing cell makes whole numbers floats, and categories are shared by all rows. Two cells
-that pandas holds for equal, such as 1, 1.0 and True, or an interval of whole numbers and of floats, have one reading.
+text have no common type, one missing cell makes whole numbers floats, and categories are shared by all rows. So
+numbers, moments, durations, lists and intervals that pandas holds for equal have one reading, such as 1, 1.0 and True,
+or an interval of whole numbers and one of floats.
 
 A column becomes float64 if all of its cells are numbers, and otherwise words. Numbers among words are written so that
 `as_numbers` reads the same numbers again.

@@ -9,7 +9,8 @@ from pate.array_types import FloatArray
 from pate.data.texts.blocks import map_blocks
 from pate.data.texts.reading import LONGEST_TEXT, plain_text, word_pattern
 
-# 1 + log(count) for counts from 1: a table, so that equal counts have equal bits wherever they stand in an array
+# 1 + log(count) for counts from 1: a table, so that equal counts have equal bits wherever they stand in an array.
+# Normalization may expand a text beyond `LONGEST_TEXT`, so larger counts are possible.
 _DAMPED_COUNTS: FloatArray = 1 + np.log(np.arange(1, LONGEST_TEXT + 2))
 
 
@@ -33,8 +34,11 @@ def count_words(texts: Sequence[str]) -> tuple[list[str], Any]:
 
 
 def damped(counts: FloatArray) -> FloatArray:
-    """Returns 1 + log(count) for each count >= 1, so that a word's tenth occurrence adds less than its first."""
-    return _DAMPED_COUNTS[counts.astype(np.int64) - 1]
+    """Returns 1 + log(count) for each count >= 1, so that a word's tenth occurrence adds less than its first.
+
+    Counts beyond 100,001 are taken for 100,001.
+    """
+    return _DAMPED_COUNTS[np.minimum(counts.astype(np.int64), len(_DAMPED_COUNTS)) - 1]
 
 
 def stack_blocks(

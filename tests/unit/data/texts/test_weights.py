@@ -13,6 +13,7 @@ import pytest
 
 from pate.data.texts import encoder
 from pate.data.texts.encoder import EncoderVectors
+from pate.data.texts.reading import LONGEST_TEXT, plain_text
 from pate.data.texts.vectors import TextVectors
 from pate.data.texts.weights import TextWeights
 from pate.data.texts.word_vectors import StaticVectors
@@ -135,6 +136,22 @@ def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
     assert vectors.piece_indices_of(word="baban") == []
     assert [words[piece] for piece in vectors.piece_indices_of(word="babar")] == ["ba", "##bar"]
     assert vectors.piece_indices_of(word="b\u00e1bar") == vectors.piece_indices_of(word="babar")
+
+
+def test_text_that_normalization_expands_beyond_the_counts_has_a_vector() -> None:
+    """A text of 100,000 letters U+FDFA, each of which becomes words with five lams, has a finite vector."""
+    letters = sorted(set(plain_text("\ufdfa")) - {" "})
+    num_letters = len(letters)
+    vectors = StaticVectors(
+        arrays={
+            "components": np.eye(num_letters, dtype=np.float16),
+            "weights": np.ones(num_letters),
+            "center": np.zeros(num_letters),
+        },
+        settings={"words": letters, "marks": ["", ""]},
+        origin={},
+    )
+    assert np.isfinite(vectors.vectors(["\ufdfa" * LONGEST_TEXT])).all()
 
 
 def test_words_with_capital_letters_are_found(tmp_path: Path) -> None:
