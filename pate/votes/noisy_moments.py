@@ -52,7 +52,7 @@ class NoisyMoments:
 
         Other people may differ. Their moments without noise are assumed to be b times the moments of these people, plus
         an independent remainder. The slope b is the regression of the earlier moments on these ones, corrected for the
-        noise of both. It has a prior around 1, which decides if the noise is large, and is cut to 0.01..2. The earlier
+        noise of these. It has a prior around 1, which decides if the noise is large, and is cut to 0.01..2. The earlier
         moments are divided by b, and the remainder is a part of their variance. People who have nothing in common with
         these have b near 0.01, and hardly count.
 
