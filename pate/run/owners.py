@@ -19,7 +19,11 @@ from pate.run.ledger_place import OtherLedger
 from pate.validation import InvalidValue
 
 Owners = Mapping[str, Set[bytes]]
-"""Ids and groups of private records as bytes, by kind (`id`, `group`). Names of two kinds are never compared."""
+"""The names of ids and groups of private records as bytes, by kind (`id`, `group`).
+
+One id or group may have several names, as in other spellings, and numbers of owners count each. Names of two kinds are
+never compared.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,8 @@ class ReleaseTerms(ReleaseSettings):
 
     Attributes:
         aggregator: turns votes into labels.
-        target_epsilon: the epsilon that noise is solved for; None leaves the noise of the aggregator as it is.
+        target_epsilon: the epsilon that noise is solved for; None leaves the noise of the aggregator as it is, unless
+            a subclass has another budget, such as `target_mu`.
         accountant: makes a new accountant, which computes prices.
         start: the folder of the earlier release that the student starts from; None for no start.
         new_account: true gives the records an account of their own, even if another account lists some of their owners.

@@ -141,8 +141,9 @@ class ReleasedStart(StartSource):
     def public_start(self, votes: RoundVotes) -> PublicStart:
         """Returns the start of the new rounds: the student that the earlier moments give, in the new features.
 
-        The moments are converted by a linear fit between new and earlier features on the public pool. The prevalence of
-        a label is the mean probability of the earlier student on this pool.
+        The moments are converted by a linear fit between new and earlier features on the first rows of the public pool,
+        those that have features in `votes`. The prevalence of a label is the mean probability of the earlier student on
+        these rows, kept away from 0 and 1 by `recipe.matched_floor`.
 
         Args:
             votes: the votes of the new release, of which the public features are read.

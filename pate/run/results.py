@@ -40,7 +40,7 @@ from pate.votes.source import CountableVotes, VoteSource
 _PACKAGES = ("numpy", "scipy", "torch", "scikit-learn", "hydra-core")
 # The price so far is computed after at most this many queries, for the curve of epsilon.
 _MAX_PRICED_POINTS = 24
-# The accountants that may stand behind the figure of the automatic accountant, by name.
+# The accountants that may take the place of one that compares several, by name.
 _ACCOUNTANT_CLASSES = {
     accountant.name: accountant
     for accountant in (RdpAccountant, PldAccountant, ExactAccountant, JointLawAccountant)

@@ -237,7 +237,9 @@ class ScoreDesign:
         group_of: IntArray,
         value_indices_by_column: Sequence[IntArray] = (),
     ) -> dict[str, FloatArray]:
-        """Returns the counts of G groups by block, `[G, size of the block]`, before any clip; all are >= 0.
+        """Returns the counts of G groups by block, `[G, size of the block]`, before their clips; all are >= 0.
+
+        The block "squares" has the products of the counts that the clip of "totals" has cut already.
 
         Args:
             counts_per_record: the counts of n records.
