@@ -1,4 +1,4 @@
-"""PATE as a scikit-learn estimator. `fit` has the numbered steps of `pate.run.train.train`, in memory.
+"""PATE as a scikit-learn estimator. `fit` has the steps 1 to 4 of `pate.run.train.train`, in memory.
 
 Here are the steps of a fit, what a fitted classifier predicts and publishes, and what scikit-learn asks of an
 estimator. The parts of the steps, in their order:
@@ -101,27 +101,28 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     samples are released through `aggregator`, and `student` is fitted to that release.
 
     The labels `y` are 0 and 1 for each label, `[n, L]`, or a set or list of words for each record, or one class per
-    record, `[n]`. Of one class per record, each class counts as a label, and the student predicts the most probable
-    class.
+    record, `[n]`. Of one class per record, each class counts as a label, and the student predicts one class.
 
     Formal guarantees:
         * What a fitted classifier holds is (`epsilon_`, `delta_`)-private for `adjacency_`: under replace-one, for the
-          replacement of one private record, or of one group of records if `groups` were passed. It holds no teacher, no
-          vote and no part. For test records it is (`score_epsilon`, `delta_`)-private; a person in both spends both.
+          replacement of one private record, or of one group of records if `groups` were passed; under add/remove, for
+          one teacher. It holds no teacher, no vote and no part. For test records it is (`score_epsilon`,
+          `delta_`)-private; a person in both spends both.
         * The price is fixed by the parameters and by the shapes of the data, and is charged before noise is drawn.
-        * Not covered: public inputs, the number of records, and the set of classes (a fit that reads them from y warns;
-          pass `classes` if they are not public), and whether labels may be missing. Nor is whatever was done to the
-          data before `fit`: scaling or feature selection fitted on private records is a release of its own. Inside
-          `estimator` it is covered: `make_pipeline(StandardScaler(), ...)`.
-        * Each fit is a release of its own. A search or a cross-validation makes many, whose prices add up, and its
-          scores on held-out private records are covered by no epsilon.
+        * Not covered: public inputs and labels, the number of records, the names of columns and labels, and whether
+          labels may be missing. Nor is the set of classes (a fit that reads them from y warns; pass `classes` if they
+          are not public). Nor is whatever was done to the data before `fit`: scaling or feature selection fitted on
+          private records is a release of its own. Inside `estimator` it is covered: `make_pipeline(StandardScaler(),
+          ...)`.
+        * Each fit is a release of its own. A search or a cross-validation of scikit-learn makes many, whose prices add
+          up, and its scores on held-out private records are covered by no epsilon.
 
     Edge cases:
-        * A release whose noise would hide the votes is refused, and the error has the epsilon that would work.
+        * A release whose noise would hide the votes is refused, and the error states what would work, if anything does.
         * With fewer than 200 private groups, centered votes are released at once, not in rounds.
         * Without an answered query the student predicts no label, or the first class.
         * A fit with `random_state` warns: its noise protects nobody who knows the seed.
-        * A fit that fails before its charge changes nothing.
+        * A fit that fails before its charge does not change the classifier. It may leave a new ledger without a charge.
         * If the student cannot be fitted, `release_`, `epsilon_` and the other figures of the price are those of the
           release that was paid for. The earlier student and its classes stay, and `publish` refuses.
 
@@ -142,14 +143,15 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             samples in any case.
         adjacency (str, default="replace_one"): "replace_one" or "add_remove"; that of `aggregator`, if there is one.
             "add_remove" needs estimators, as the number of private groups is used otherwise.
-        accountant (callable, default=None): makes an empty accountant; None for the least sound price, which is that of
-            `ExactAccountant` for `CenteredVotes` in rounds.
+        accountant (callable, default=None): makes an empty accountant. None for `ExactAccountant` without estimators,
+            and for `AutoAccountant` with them, and for the total of a ledger file.
         classes (array-like, default=None): all classes, or the words of all sets, public. None takes those that occur
-            in y, as public knowledge, and warns (`ClassesFromLabels`). A y of bits has the classes False and True.
+            in y, as public knowledge, and warns (`ClassesFromLabels`). A y of truth values `[n]` has the classes False
+            and True, and no classes are read from a y `[n, L]`; neither warns.
         public_fraction (float, default=None): share of X that is declared public, in (0, 1): the last rows, or with
-            `groups` all rows of the last groups by their first rows. Their inputs are not protected, their labels are
-            not read. The number of these rows is public, and the same however many rows a private group has. For tools
-            that call `fit(X, y)` and nothing else.
+            `groups` all rows of the last groups by their first rows. Their inputs are not protected, and nothing is
+            learned from their labels. The number of these rows is public, and the same however many rows a private
+            group has. For tools that call `fit(X, y)` and nothing else.
         ledger (path, default=None): a ledger file that every fit is charged to, including fits of clones and of other
             processes.
         max_total_epsilon (float, default=None): the greatest total epsilon of all fits in that ledger, kept in the
@@ -160,17 +162,18 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         score_epsilon (float, default=None): price of the student's scores on the private test records that `fit` gets,
             for their people alone; None for no scores.
         allow_useless (bool, default=False): true makes a release whose noise hides even unanimous votes, with a
-            warning. False refuses it before anything is fitted, and the error states what would work.
+            warning. False refuses it before anything is fitted, and the error states what would work, if anything does.
         verbose (int, default=0): 0 prints nothing; 1 a line for each stage of a fit; 2 and more also what joblib prints
             of the teachers.
 
     Attributes:
-        epsilon_ (float): price of this fit's release at `delta_`.
+        epsilon_ (float): price of this fit's release at `delta_`; for the best fit of a `PATESearch`, that of the
+            search.
         delta_ (float): `target_delta`.
         adjacency_ (Adjacency): the neighboring relation of data sets that the price is for.
         unit_ (str): the unit of privacy in words, that is, the records that are protected together: one row, or one
-            value of `groups` with all its rows, with the name of a DataFrame's column. The repr of a fitted classifier
-            has it, too.
+            value of `groups` with all its rows. The name of the column is added if `groups` has one. Under add/remove
+            the unit is one teacher. The repr of a fitted classifier has it, too.
         spent_epsilon_ (float): total of the ledger after this fit, if all prices were fixed beforehand; `epsilon_`
             without a ledger. If fits were chosen by looking at earlier ones, `max_total_epsilon` is the guarantee.
         release_ (Release): labels `[Q, L]`, answered `[Q]`, and the event that was charged.
@@ -232,13 +235,15 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         fit does, and what only a run of `pate-train` does, is listed in docs/how-to/use-the-classifier.md.
 
         A comment after "Private:" lists the objects of a step that hold private records, or results that no epsilon
-        covers. All of them end with this function.
+        covers. All of them end with this function. Keyed digests of private records stay in the memory of the process,
+        for the warning `RepeatedRelease`.
 
         Args:
             X: the private inputs, `[num_private, num_features]`, which are converted to float32. Of a sparse matrix, at
-                most the rows of one estimator are dense at a time; without estimators all rows are. A DataFrame is
-                passed to the estimators unchanged, so that a `ColumnTransformer` finds its columns, words and missing
-                cells. Without estimators, its columns become numbers by what the public rows tell of them.
+                most the rows of one estimator are dense at a time, or with `n_jobs` those of some; without estimators
+                all rows are. Estimators get a DataFrame as one, with the column types of its public rows, so that a
+                `ColumnTransformer` finds columns, words and missing cells. Without estimators, its columns become
+                numbers by what the public rows tell of them.
             y: the private labels: classes `[num_private]`, or 0 and 1 `[num_private, num_labels]`, or a set of words
                 for each record. Of several labels, NaN, None and masked entries are not known: nothing is learned from
                 them, and which ones they are is private. That there are any is public: a masked array says so, and of
@@ -252,10 +257,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 without groups warns (`UngroupedFit`).
             groups_public: the group of each public sample, `[num_public]`, or None. A group with many records has
                 longer votes. Without estimators, votes are clipped to a length that is usual for groups as large as
-                public groups; with None, for groups of one record.
+                public groups; with None, or fewer than 30 public groups, for groups of one record.
             y_public: labels of the first public samples, `[num_labeled, num_labels]` or in another form of y, taken as
                 public; NaN where they are unknown. The student begins with what they teach, unless the private
-                records disagree. Without estimators alone; words and classes need `classes`.
+                records disagree. Only without estimators and with `X_public`; words and classes need `classes`.
             X_test: the inputs of private test records, `[num_test, num_features]`, with `score_epsilon`. Their people
                 are others than those of X, and pay `score_epsilon` alone.
             y_test: the labels of the test records, private, in the form of y.
@@ -264,7 +269,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         Raises:
             InvalidValue: a parameter is out of range, there are fewer groups than teachers, or there are no public
-                samples. Nothing is spent then.
+                samples. Nothing is spent then. The error is also raised if the student cannot be fitted to the release.
+                It then says that the release is paid for.
         """
         fit_arguments = FitArguments(
             inputs=X,
@@ -340,7 +346,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             X: the inputs, `[num_samples, num_features]`.
 
         Raises:
-            NotFittedError: `fit` was not called.
+            NotFittedError: no student was fitted.
         """
         predicted_bits = self._student_output(X, method_name="predict")
         return self._task.decode(predicted_bits)
@@ -355,12 +361,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             X: the inputs, `[num_samples, num_features]`.
 
         Raises:
-            NotFittedError: `fit` was not called.
+            NotFittedError: no student was fitted.
         """
         return np.asarray(self._student_output(X, method_name="predict_proba"))
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Returns the accuracy: the share of samples for which all labels are predicted correctly.
+        """Returns the accuracy: the (weighted) share of samples for which all labels are predicted correctly.
 
         Args:
             X: the inputs, `[num_samples, num_features]`.
@@ -376,6 +382,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def report(self) -> PrivacyStatement:
         """Returns the price of the fit and the public facts of its release, as `publish` writes them to `privacy.json`.
+
+        The name of the data and the statement on classes are those of `publish` without arguments. Estimators, which
+        `publish` refuses, have a report, too.
 
         Raises:
             NotFittedError: `fit` has released nothing.
@@ -426,7 +435,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 columns, or for the two classes 0 and 1.
 
         Raises:
-            NotFittedError: `fit` was not called.
+            NotFittedError: no student was fitted.
             InvalidValue: the folder holds files; or the student is a scikit-learn estimator, which only a pickle holds;
                 or the last fit could not fit a student to its release. The same error is raised if the names of classes
                 were read from y, and `public_classes` is false.
@@ -472,9 +481,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             The address of the commit.
 
         Raises:
-            NotFittedError: `fit` was not called.
+            NotFittedError: no student was fitted.
             MissingPackage: huggingface_hub is not installed.
-            InvalidValue: the student is a scikit-learn estimator, which only a pickle holds.
+            InvalidValue: `publish` refuses the student or its classes.
         """
         require_extra("push_to_hub", "hub")
         with TemporaryDirectory() as folder:
@@ -608,8 +617,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _price_fit(self, fit_arguments: FitArguments) -> PricedFit:
         """Reads the arguments of a fit, prices its release and scores, and opens its ledger. Nothing is spent.
 
-        Of the private records, the prices depend on the number of groups alone. At the end the estimators are fitted to
-        public rows, as a test.
+        Of the private records, the prices depend on the numbers of groups and labels alone. At the end the estimators
+        of a DataFrame are fitted to public rows, as a test.
         """
         privacy_unit = unit_of(fit_arguments.groups)
         fit_inputs, fit_plan, priced_release = self._plan_and_price(fit_arguments)
@@ -644,8 +653,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             if priced_scores is not None:
                 scores_to_remember = priced_scores.fit_to_remember(self._seed)
                 warn_of_past_fits(scores_to_remember.dearest_fits())
-        # This fits the estimators to public rows with invented labels. So an estimator that cannot read the rows fails
-        # before anything is spent.
+        # This fits the estimators to public rows of a DataFrame with invented labels. So an estimator that cannot read
+        # the columns fails before anything is spent.
         fit_plan.rehearse()
         return priced_fit
 

@@ -1,8 +1,8 @@
 """The reading of the arguments of a fit, which become private records and public samples.
 
-`InputReader.read` checks the arguments of `PATEClassifier.fit` and returns `FitInputs`. Without estimators, a fit has
-one teacher for each private group. Such a fit encodes DataFrames as numbers, and reads labels of public samples and
-test records. A fit with estimators passes DataFrames to them.
+`InputReader.read` checks the arguments of `PATEClassifier.fit` and returns `FitInputs`. A fit without estimators
+encodes DataFrames as numbers, and reads labels of public samples and test records. A fit with estimators passes
+DataFrames to them, with the column types of the public samples.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class InputReader:
             them here, so that the classifier itself does not change before its release is paid.
         teacher_estimator: the unfitted estimator of the teachers.
         student_estimator: the unfitted estimator of the student.
-        votes_by_group: whether each private group votes by itself; False if estimators do.
+        votes_by_group: whether private groups vote by themselves, without estimators.
         classes: all classes, or all words of sets, public; None takes those that occur in the labels.
         public_fraction: the share of the private inputs that is declared public; None if `X_public` is passed.
     """
@@ -297,7 +297,8 @@ class InputReader:
     def _validate_public_inputs(self, fit_arguments: FitArguments, private_inputs: Any) -> Any:
         """Checks the public inputs as scikit-learn does, and returns them; None if a share of X is declared public.
 
-        A DataFrame is returned as it is, and other inputs become float32. Rows that are also private give a warning.
+        A DataFrame is returned as it is, and other inputs become float32. A warning is given if most rows are also
+        private.
 
         Args:
             fit_arguments: the arguments of the fit.
@@ -396,10 +397,11 @@ def _finite_rule(estimator: BaseEstimator) -> bool | str:
 def _fill_gaps(y: Any) -> tuple[Any, BoolArray | None]:
     """Returns labels with 0 where they are missing, and which ones are known, bool `[n, num_labels]`.
 
-    If no label is missing, the labels are unchanged, and the second result is None; see `without_gaps`.
+    If no label is missing and `y` is no masked array, the labels are unchanged, and the second result is None; see
+    `without_gaps`.
 
     Raises:
-        InvalidValue: a class is missing, or the labels are a tensor or a masked array that numpy cannot read.
+        InvalidValue: a class is missing or masked, or the labels are a tensor that numpy cannot read.
     """
     y_without_gaps, known_label_mask = without_gaps(y)
     is_tensor = hasattr(type(y_without_gaps), "requires_grad")

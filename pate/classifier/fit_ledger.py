@@ -47,7 +47,7 @@ def unit_of(groups: Any) -> PrivacyUnit:
 def check_ledger_parameters(
     ledger_path: str | os.PathLike[str] | None, *, max_total_epsilon: float | None
 ) -> None:
-    """Raises `InvalidValue` if `ledger_path` is no path, or if there is a cap and no ledger file.
+    """Raises `InvalidValue` if `ledger_path` is no path, or if a cap is not positive or has no ledger file.
 
     Args:
         ledger_path: the parameter `ledger` of a classifier; None for no file.
@@ -90,8 +90,8 @@ class LedgerSettings:
             score_price: the price of the scores of the fit; None for no scores.
 
         Raises:
-            InvalidValue: the ledger has no room for the fit, or has charges of runs, or an earlier fit in it had this
-                seed.
+            InvalidValue: the ledger has no room for the fit, or has charges of runs or other settings, or an earlier
+                fit in it had this seed.
         """
         adjacency = priced_release.aggregator.adjacency
         is_new_file = self.ledger_path is not None and not os.path.lexists(self.ledger_path)

@@ -1,8 +1,9 @@
 """The plan of a fit: which teachers vote, through which aggregator, and which student learns.
 
 `PATEClassifier.fit` has the same steps for all plans. A plan prices its release before a teacher learns or votes, and
-then returns the votes of its teachers. `EnsemblePlan` has scikit-learn estimators for teachers. `GroupVotesPlan` has
-one teacher for each private group, as `pate-train experiment=centered_votes` has.
+then returns the votes of its teachers. `EnsemblePlan` has scikit-learn estimators for teachers. The teachers of
+`GroupVotesPlan` need no training, as those of `pate-train experiment=centered_votes`: by default there is one for each
+private group.
 """
 
 from abc import ABC, abstractmethod
@@ -97,7 +98,7 @@ class FitPlan(ABC):
         return None
 
     def remarks(self) -> Iterator[str]:
-        """Yields remarks for the owner of the records on how the private inputs were read; most plans have none."""
+        """Yields remarks for the owner of the records on how the private inputs were read; here none."""
         yield from ()
 
     def publication(

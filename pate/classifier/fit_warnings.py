@@ -7,9 +7,9 @@ class DoubtfulPlan(UserWarning):
     """A warning of a fit that is allowed but is probably not what you want.
 
     Reasons in the plan are a large epsilon or delta, noise that often hides what most teachers agree on, and few
-    records for each teacher. Reasons in the data are public columns with very different standard deviations, and
-    columns in which no private cell is known. The last reason is a student that predicts the same labels for all public
-    samples.
+    records for each teacher. Reasons in the data are a public column with a far larger standard deviation than others,
+    and columns in which no private cell is known. The last reason is a student that predicts the same labels for all
+    queries.
     """
 
 
@@ -34,7 +34,7 @@ class ClassesFromLabels(UserWarning):
     TEXT: ClassVar[str] = (
         "classes=None: the set of {what} was read from the private y and counts as public, though a single record may "
         "show that one of them exists; classes=[...] names all of them, and a fit then reads none. "
-        "publish asks for public_classes=True"
+        "publish asks for public_classes=True, unless they are 0 and 1"
     )
 
 
@@ -48,11 +48,11 @@ class GapsFromLabels(UserWarning):
 
 
 class RepeatedRelease(UserWarning):
-    """A warning that an earlier fit made a release of the same private records."""
+    """A warning that an earlier fit of this process made a release of some of the same private records."""
 
 
 class PublicGroups(UserWarning):
-    """A warning that `public_fraction` declares a group public that has no row in that share of the last rows."""
+    """A warning that `public_fraction` makes a group public of which no row is in that share of the rows, the last."""
 
 
 class SharedRows(UserWarning):

@@ -1,8 +1,9 @@
 """DataFrames of any columns as inputs of numbers, by a schema that is fitted to public rows alone.
 
-The schema is that of `data=table`: numbers and dates are clipped to the public range and standardized, words are
-one-hot encoded, and a missing cell has a feature of its own. A column is free text if its 50 most frequent public words
-make up less than half of its public cells. Free text becomes tf-idf vectors of the public texts.
+The schema is that of `data=table`: numbers and dates are clipped to the public range and standardized, and words are
+one-hot encoded. If public cells of such a column are missing, a feature marks missing cells. A column is free text if
+its 50 most frequent public words make up less than half of its public cells. Free text becomes tf-idf vectors of the
+words in public texts.
 """
 
 from __future__ import annotations

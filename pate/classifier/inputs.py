@@ -1,6 +1,7 @@
 """The inputs of fits and predictions: arrays, sparse matrices and DataFrames.
 
-A DataFrame is not converted, so that a `ColumnTransformer` finds its columns. This module does not import pandas.
+A DataFrame stays a DataFrame, so that a `ColumnTransformer` finds its columns. This module imports pandas only for the
+digests of a DataFrame's rows.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ def require_order_of_rows(name: str, row_values: Any, inputs: Any, *, rows_name:
     """Raises `InvalidValue` if two pandas objects have the same index labels in another order.
 
     Entries are taken by position. With the labels in another order, values would belong to other records, and other
-    persons would be protected. Objects whose labels differ altogether, or that have no index, are taken by position.
+    persons would be protected. Objects of which one has labels that the other lacks, or that have no index, are taken
+    by position.
 
     Args:
         name: the name of the parameter that holds the values.
@@ -356,7 +358,7 @@ def _with_type(column: Any, public_type: Any) -> Any:
     if public_type.kind == "O":
         return converted.where(~is_missing, np.nan)
     if public_type.kind in "biu":
-        # Of these types numpy has no missing value, cuts fractions off, and takes each text for True.
+        # Of these types numpy has no missing value, cuts fractions off, and takes a text for True.
         is_lost = converted.isna() != is_missing
         is_changed = (converted != column) & ~is_missing
         if bool((is_lost | is_changed).any()):

@@ -69,6 +69,8 @@ def _rows_as_array(y: Any) -> NDArray[Any] | None:
 def require_labels(y: Any, *, name: str = "y") -> None:
     """Raises `InvalidValue` if a label is missing: None, NaN, NaT or pandas.NA.
 
+    NaN in an array of floats is not found here, as later checks refuse it.
+
     Args:
         y: the labels, a DataFrame, a Series, an array or a list.
         name: the name of the parameter that holds the labels.

@@ -21,8 +21,8 @@ from pate.classifier.fit_warnings import RepeatedRelease
 from pate.classifier.inputs import rows_as_bytes
 from pate.errors import users_stack_level
 
-# The most records of a fit that are remembered, those with the smallest digests. So two fits that have records in
-# common remember some of the same records.
+# The most records of a fit that are remembered, those with the smallest digests. So two fits that have most records in
+# common remember many of the same records.
 _MAX_REMEMBERED = 1000
 
 
@@ -166,7 +166,7 @@ def memory_unchanged() -> Iterator[None]:
 
 
 def warn_of_past_fits(past_fits: PastFits) -> None:
-    """Warns if a record was fitted before in this process.
+    """Warns if a record was fitted before in this process; all fits of a `PATESearch` count as one.
 
     Args:
         past_fits: the fits of the record, the present fit included.

@@ -22,13 +22,13 @@ class PricedFit:
     """A fit whose release has a price and an open ledger. All later steps share these objects.
 
     Attributes:
-        fit_inputs: the data of the fit. Private: its `data_pools` are the private records and the public samples.
-        fit_plan: the plan of the fit. Private, for the same `data_pools`.
+        fit_inputs: the data of the fit. Private: it has the private records and the test records.
+        fit_plan: the plan of the fit. Private, for the same records.
         fit_price: the price of the release.
         priced_scores: the priced scores on test records; None for no scores. Private: it has the test records.
         streams: the random numbers of the fit.
         ledger_settings: the settings of the ledger.
-        ledger: the ledger, which has room for the fit. Nothing is charged yet.
+        ledger: the ledger, which has room for the fit. Step 1 charges nothing.
     """
 
     fit_inputs: FitInputs

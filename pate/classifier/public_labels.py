@@ -50,7 +50,7 @@ def read_labels(name: str, y: Any, label_task: Task) -> GapLabels:
         label_task: the kind of labels of the fit.
 
     Raises:
-        InvalidValue: the labels have another form than the private ones.
+        InvalidValue: the labels have another form than the private ones, or are none of their words or classes.
     """
     require_samples(name, y)
     y_without_gaps, known_label_mask = without_gaps(as_series_if_one_column(y))

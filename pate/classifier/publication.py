@@ -117,7 +117,7 @@ class FitFacts:
 
 @dataclass(frozen=True, eq=False, kw_only=True)  # compared by identity, as its parts are
 class Publication:
-    """All that a fit may publish under its epsilon.
+    """All that a fit may publish; its epsilon covers it, but for public facts and for scores, which have a price too.
 
     Attributes:
         release: the drawn release.

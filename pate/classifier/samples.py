@@ -24,7 +24,7 @@ from pate.validation import (
     require_probability,
 )
 
-# Whole numbers from here on are rounded if they are stored as floats.
+# Whole numbers from here on may be rounded if they are stored as floats.
 _FIRST_ROUNDED = 2**53
 # The types of missing values of pandas.
 _MISSING_TYPES = ("NAType", "NaTType")
@@ -42,8 +42,8 @@ class Pools:
         private_group_ids: the id of each private record's group, `[num_private]`. Records of one group stay with one
             teacher.
         public_inputs: the public inputs: float32 `[num_public, num_features]`, or a sparse matrix, or a DataFrame.
-        public_group_ids: the id of each public sample's group, `[num_public]`, public. Votes are clipped to a length
-            that is usual for groups as large as these.
+        public_group_ids: the id of each public sample's group, `[num_public]`, public. Without estimators, votes are
+            clipped to a length that is usual for groups as large as these.
         known_label_mask: which labels of the private records are known, `[num_private, num_labels]`, private; None if
             the labels have no gaps.
     """
@@ -199,7 +199,7 @@ def disjoint_group_ids(
             their parameters.
 
     Raises:
-        InvalidValue: a group is also in another part of the data.
+        InvalidValue: a group is also in another part of the data, or a group cannot be read; see `_numbered_groups`.
     """
     group_names = _group_names(name, groups, num_rows=num_rows)
     group_ids = _numbered_groups(group_names, name=name)
@@ -230,7 +230,8 @@ def _numbered_groups(group_names: NDArray[Any], name: str = "groups") -> IntArra
         name: the name of the parameter that holds the groups.
 
     Raises:
-        InvalidValue: a group is missing (None, NaN, NaT or pandas.NA), or its name has no visible character.
+        InvalidValue: a group is missing (None, NaN, NaT or pandas.NA), or its name stands for a missing value (such as
+            "NA" or "null") or has no visible character.
     """
     is_missing = np.zeros(len(group_names), np.bool_)
     if group_names.dtype.kind == "O":

@@ -44,7 +44,7 @@ from pate.validation import InvalidValue, require, require_probability
 # ruff: noqa: N803 -- X is what scikit-learn calls it
 # The number of steps that the score of one group is counted in.
 _SCORE_STEPS = 2**20
-# Warnings about public facts, which are alike in all fits; other warnings of fits are not shown.
+# Warnings about the data, which are alike in all fits; those of the first fit are shown, and no other warnings of fits.
 _PUBLIC_WARNINGS = (ClassesFromLabels, GapsFromLabels, PublicGroups, SharedRows)
 # The epsilon of the score of one fit, as a share of the epsilon of the fit.
 _SCORE_EPSILON_PER_FIT_EPSILON = 0.3
@@ -172,10 +172,11 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
     Edge cases: parameters that change the price of a fit are refused, unless all prices are Gaussian. The score of a
     record is 1 for the right class, and of several labels their F1; the score of a group is the mean over its records.
+    A fit that fails ends the search, whose price stays spent.
 
     Args:
         estimator (PATEClassifier): the classifier, cloned for each fit. Its `epsilon`, `target_delta`, `ledger`,
-            `max_total_epsilon` and `random_state` are not used.
+            `max_total_epsilon`, `random_state` and `verbose` are not used, and its `score_epsilon` has to be None.
         param_grid (dict or list of dicts): lists of values for parameters, as in `GridSearchCV`.
         epsilon (float, default=8.0): the price of the whole search.
         target_delta (float, default=1e-6): delta of the price.
@@ -223,7 +224,8 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             groups: the group of each record, `[num_private]`; None if each record is a group.
 
         Raises:
-            InvalidValue: the parameters have different prices, or the ledger has no room. Nothing is spent then.
+            InvalidValue: the parameters have different prices, or the ledger has no room. Nothing is spent then. The
+                error is also raised if a fit fails after the charge.
         """
         require_probability("test_fraction", self.test_fraction)
         candidate_parameters = list(ParameterGrid(self.param_grid))
@@ -481,7 +483,7 @@ def _draw_groups(
 ) -> BoolArray:
     """Draws groups that are set apart; returns True for each of them, bool `[num_groups]`.
 
-    At least one group is set apart, and at least one is not.
+    At least one group is set apart, and at least one is not; `InvalidValue` is raised if there is only one.
 
     Args:
         group_ids: the id of each record's group, 0, 1, …, `[num_private]`.
@@ -489,6 +491,7 @@ def _draw_groups(
         rng: the generator that draws.
     """
     num_groups = int(group_ids.max()) + 1
+    require(num_groups > 1, "groups", num_groups, "at least 2, of which one is scored")
     num_scored = min(max(round(test_fraction * num_groups), 1), num_groups - 1)
     is_scored = np.zeros(num_groups, dtype=np.bool_)
     is_scored[rng.permutation(num_groups)[:num_scored]] = True

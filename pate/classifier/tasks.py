@@ -108,14 +108,15 @@ class LabelSets(Task):
 
     @classmethod
     def from_labels(cls, y: Any, classes: Any) -> LabelSets | None:
-        """Returns the task for `y`; None unless `y` is a list of sets, lists or tuples of words, not all empty.
+        """Returns the task for `y`; None unless its entries are sets, lists or tuples of words, not all empty.
 
         Args:
             y: the labels as the user passes them.
             classes: all words; None takes those that occur in `y`.
 
         Raises:
-            InvalidValue: a set holds other values than words, or only some entries of `y` are sets of words.
+            InvalidValue: a set holds other values than words, or only some entries of `y` are sets of words; or
+                `classes` is a text.
         """
         if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
             return None
@@ -172,7 +173,7 @@ def _holds_words(label_set: Any) -> bool:
 
 
 class OneClass(Task):
-    """A task in which each sample has one class, and each teacher votes for one; `classes` are ascending."""
+    """A task in which each sample has one class; an estimator votes for one. `classes` are ascending."""
 
     def __init__(self, class_names: NDArray[Any]) -> None:
         self.classes = class_names
@@ -242,7 +243,7 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, BoolArray]:
 
     Raises:
         InvalidValue: the labels are of several kinds, have another form, or are not among the classes; or there are
-            fewer than two classes.
+            fewer than two classes; or `classes` are passed for labels with columns.
     """
     if y.dtype.kind == "O":
         y = _typed(y)

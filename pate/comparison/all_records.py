@@ -1,4 +1,4 @@
-"""The upper reference (ceiling) of a comparison: a model that is trained on all private records without privacy."""
+"""The method without privacy: a model that is trained on all private records, as the ceiling of a comparison is."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from pate.validation import InvalidValue
 class AllRecords(Method):
     """A method without privacy, which trains the best of a few models on all private records and their labels.
 
-    The models are those of `pate.run.ceiling.ceiling_recipes`. The score of the best one is the ceiling of the
-    comparison. Tables show the model in one row without an epsilon.
+    The models are those of `pate.run.ceiling.ceiling_recipes`, as of the ceiling that `all_records` of a comparison
+    trains. Tables show the model in one row without an epsilon.
     """
 
     is_private: ClassVar[bool] = False
@@ -24,7 +24,7 @@ class AllRecords(Method):
     adjacency: str = "replace_one"
 
     def identity(self, bench: Bench) -> list[Any]:
-        """Returns the recipes of the models as texts. All are trained, and the best model is kept."""
+        """Returns the recipes of the models as texts. The best of them is trained on all private records."""
         return bench.ceiling(reference_name=self.name).identity
 
     def at(

@@ -33,7 +33,7 @@ class Bench:
         num_queries: the number of queries Q, which are the first Q samples of the public pool.
         engine: trains the teachers.
         student_recipe: the recipe for students without privacy, such as the student of the true labels.
-        ensemble_seed: the seed of partitions and teachers.
+        ensemble_seed: the seed of partitions, teachers and models without privacy.
         folder: the folder of the comparison.
     """
 
@@ -155,7 +155,8 @@ class Bench:
     def all_records_model(self, seed: int) -> Trained:
         """Returns the best of a few models, trained on all private records and their true labels without privacy.
 
-        Part of the records choose the best kind of model, which is then trained on all; see `train_on_all_records`.
+        Part of the records choose the best kind of model, which is then trained on all. With many inputs the first kind
+        is taken; see `train_on_all_records`.
         """
         student_seed = RandomStreams(seed).seed("student")
         return Trained(

@@ -130,7 +130,7 @@ class Frontier:
         dataset: the name of the data set.
         real: False for synthetic data.
         num_test: the number of test samples.
-        unit: the unit of privacy in words; empty if the adjacencies of methods differ.
+        unit: the unit of privacy in words; empty if the adjacencies of methods differ, or none has one.
     """
 
     runs: tuple[Run, ...]

@@ -33,9 +33,9 @@ class ComparisonPlan:
         all_records: whether to train a model on all private records, the ceiling of the comparison.
         num_queries: the number of queries Q, which are the first Q samples of the public pool.
         target_delta: the delta of all epsilons, in (0, 1).
-        epsilons: the epsilons of the budgets, each > 0, ascending.
+        epsilons: the epsilons of the budgets, each > 0 and no two equal.
         seeds: the seeds of noise and students, the same for all methods and epsilons.
-        ensemble_seed: the seed of partitions and teachers.
+        ensemble_seed: the seed of partitions, teachers and models without privacy.
         accountant: returns an empty accountant; can be pickled.
         metric: the metric of the frontier and of its goals.
         shares: the goals. A share s, in (0, 1], stands for the score floor + s (ceiling - floor).

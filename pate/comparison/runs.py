@@ -21,7 +21,7 @@ METRIC_KEYS = tuple(METRIC_NAMES)
 class Run:
     """A row of comparison.csv: the scores of a trained model, or the reason why a method was not trained.
 
-    The scores are those of the student on the test split, and None if there is no student.
+    The scores are those of the model on the test split, and None if there is no model.
 
     Attributes:
         aggregator: the name of the method, or of a baseline.
@@ -31,17 +31,17 @@ class Run:
         accountant: the name of the accountant; None for a baseline.
         seed: the seed of noise and student; None for a baseline, or if nothing was run.
         num_queries: the number of queries, refused ones included.
-        num_answered: the number of answered queries; None if nothing was asked.
+        num_answered: the number of answered queries; None if nothing was asked, as by a method without queries.
         label_accuracy: the share of correct bits in the answers, which no epsilon covers; None without answers.
         accuracy: the accuracy.
         balanced_accuracy: the balanced accuracy.
         micro_f1: the micro-averaged F1.
         macro_f1: the macro-averaged F1.
         mean_average_precision: the mean average precision.
-        priced_epsilon: the price of the release, at most `epsilon`; None if nothing was run.
+        priced_epsilon: the price of the method, at most `epsilon`; None for a baseline, or if nothing was run.
         teacher: the kind of teachers; None for a method without teachers.
         num_teachers: the number of teachers; None for a method without teachers.
-        student: the kind of student.
+        student: the kind of student, or of the model without teachers; None for a constant.
         note: the reason why there is no result; empty if there is one.
         intervals: the ends `(low, high)` of each metric over resampled test sets, by metric. The file has them in the
             columns METRIC_low and METRIC_high.

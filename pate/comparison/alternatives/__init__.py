@@ -2,9 +2,9 @@
 
 Gradient descent (`DpGradientDescent`) sums the clipped gradients of all groups in every step. DP-FC
 (`DpFeatureCovariance`) scales few such sums by the inverse covariance of the features. Least squares
-(`DpLeastSquares`) solve for a linear model from one noisy sum. DP-SGD (`DpSgd`) sums the clipped gradients of a Poisson
-sample of the groups. Opacus clips and adds its gradients, this package samples groups and adds noise. The noise of all
-is calibrated to the budget of the comparison.
+(`DpLeastSquares`) solve for a linear model from one noisy sum and a covariance. DP-SGD (`DpSgd`) sums the clipped
+gradients of a Poisson sample of the groups. Opacus clips and adds its gradients, this package samples groups and adds
+noise. The noise of all is calibrated to the budget of the comparison. `AllRecords` has no privacy.
 """
 
 from pate.comparison.all_records import AllRecords

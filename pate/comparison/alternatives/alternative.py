@@ -1,4 +1,4 @@
-"""The base class of methods that train a model on private records by noisy gradients, without teachers."""
+"""The base class of methods that train a model on private records by noisy sums over groups, without teachers."""
 
 import math
 from abc import abstractmethod
@@ -76,7 +76,7 @@ class TrainingData:
 
 @dataclass(frozen=True, kw_only=True)
 class Alternative(Method):
-    """The base class of methods that train a model on private records by noisy gradients, without teachers.
+    """The base class of methods that train a model on private records by noisy sums over groups, without teachers.
 
     Formal guarantees:
         * The unit of privacy is the group, as for the teachers of PATE. Neighboring data sets differ in all records of
@@ -171,7 +171,7 @@ class Alternative(Method):
 
     @abstractmethod
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
-        """Returns the price of the whole training, which releases the prevalence and then every noisy gradient.
+        """Returns the price of the whole training, which releases the prevalence and then all other noisy sums.
 
         Args:
             noise_multiplier: the noise multiplier of the method. It is that of the whole training as one Gaussian

@@ -24,8 +24,8 @@ def clipped_sums(
 
     Each record's gradient of the loss is a vector over all parameters of the network, and is clipped before the sum.
 
-    The hooks of Opacus are removed from the network at the end of the `with` block, and its parameters then need no
-    gradients.
+    The hooks of Opacus are removed from the network if the `with` block ends without an error, and its parameters then
+    need no gradients.
 
     Args:
         network: the network whose parameters are trained.

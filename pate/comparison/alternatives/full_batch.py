@@ -26,7 +26,7 @@ class Multipliers:
 
     @classmethod
     def of_training(cls, noise_multiplier: float) -> Self:
-        """Returns the noise multipliers for the prevalence and for the steps, which together cost the whole training's.
+        """Returns the noise multipliers for the prevalence and for the steps, which together cost the whole training.
 
         Args:
             noise_multiplier: the noise multiplier of the whole training.

@@ -9,14 +9,14 @@ import scipy
 
 from pate.array_types import BoolArray, FloatArray, IntArray
 
-# The most entries of products of features and residuals that are in memory at once.
+# The most entries of products of features and residuals that are in memory at once, unless one group has more.
 _BLOCK_ENTRIES = 2**22
 # The largest size of a small group. The length of the gradient of a small group is computed from inner products of its
 # records, without the gradient itself.
 FEW_RECORDS = 8
 # The gradient of a small group counts as at least as long as the sum of its records' lengths divided by this number.
 MAX_CANCELLATION = 8.0
-# The largest number of records in one matrix product.
+# The largest number of records over which one matrix product sums.
 ROWS_AT_ONCE = 4096
 
 

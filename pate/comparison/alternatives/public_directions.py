@@ -33,8 +33,8 @@ class PublicDirections:
         center: the mean of the inputs, `[d]`.
         directions: orthonormal directions in falling order of variance, at most 256, `[d, k]`.
         variances: the variance of the inputs along each direction, > 0, `[k]`.
-        has_height: whether these are all directions along which the inputs vary. If so, features have one more entry
-            that is constant, the height.
+        has_height: whether these are all directions along which the inputs vary. If so, features have one more entry,
+            the height, which is 1 for each input before the features are scaled to length 1.
     """
 
     center: FloatArray

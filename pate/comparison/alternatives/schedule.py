@@ -15,7 +15,8 @@ from pate.votes.learning_times import LearningTimes
 _RIDGES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
 _MIN_STEPS = 10
 _MAX_STEPS = 100
-# The largest share of what a direction still lacks that one step may learn, so that steps are stable.
+# The largest share of what a direction still lacks that one step may learn, so that steps are stable. More than the
+# largest number of steps is not taken for it; a step may then learn up to all that the fastest direction lacks.
 _MAX_SHARE_PER_STEP = 0.5
 
 
@@ -65,7 +66,7 @@ class Schedule:
                 proportion to their standard deviations.
             signal_is_concentrated: whether to assume the best case: all signal lies along the widest direction.
 
-        Source: docs/when-to-take-what.md.
+        Source: docs/how-centered-votes-work.md for the learning times.
         """
         relative_signal_variances = public_feature_map.standard_deviations
         if signal_is_concentrated:

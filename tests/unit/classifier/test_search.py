@@ -114,6 +114,14 @@ def test_a_share_of_all_groups_is_refused() -> None:
         fitted_search(test_fraction=1.0)
 
 
+def test_one_group_is_refused() -> None:
+    """A search over one group, under two spellings, is refused, as it could not be both fitted and scored."""
+    inputs, labels, public_inputs = labeled_records()
+    search = PATESearch(estimator=PATEClassifier(), param_grid=PARAM_GRID)
+    with refused_parameter("groups", value=1):
+        search.fit(inputs, labels, X_public=public_inputs, groups=["Ann", "ann"] * 350)
+
+
 def test_a_mean_of_one_fit_is_refused() -> None:
     """A search with an expected number of 1 fit is refused, as the number has to be above 1."""
     with refused_parameter("mean", value=1.0):
