@@ -53,16 +53,18 @@ class ConvexVotes(MomentVotes):
 
     In every round a teacher fits weights W to the residuals y - p(x) by `convex_fit`, with the penalty Λ |W|^2 / 2.
     Before that, each label's residuals are multiplied by `label_scale`. Its vote is Λ W, multiplied by a factor that
-    undoes the shrinkage by the penalty along an average direction. At the minimum Λ W is the sum of the clipped
-    gradients of its groups. Replacing one group moves it by at most two clips, for any number of groups of the teacher.
+    undoes the shrinkage by the penalty along an average direction. At the minimum Λ W is the sum of the negative
+    gradients of its groups, each of limited length. Replacing one group moves the vote by at most two clips, for any
+    number of groups of the teacher.
 
     The price covers a group, so in `RoundVotes` each group counts as a teacher: `num_teachers` is the number of groups.
     Only the first `most_records_of_group` records of a group are read, a number that does not depend on records.
     Training takes a publicly bounded number of steps for any records. So no vote can fail after the release has been
     charged.
 
-    Raises `InvalidValue` if a teacher has too many groups: then rounding could move a vote by more than the margin in
-    the clip, or training could take too long. The check reads public numbers alone.
+    Raises `InvalidValue` if a teacher has too many groups, the student too many weights, or if the penalty is too
+    small: then rounding could move a vote by more than the margin in the clip, or training could take too long. The
+    checks read public numbers alone.
 
     Attributes:
         learner_of_group: `[num_groups]`, the index of the teacher of each group.

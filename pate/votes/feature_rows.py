@@ -131,8 +131,9 @@ def feature_blocks(public_pca: PublicPCA, *, record_inputs: Float32Array) -> Ite
 def whole_features(public_pca: PublicPCA, record_inputs: Float32Array) -> Features:
     """Returns the features of inputs in steps of 2**-14, int16 `[num_rows, num_features]`.
 
-    Entries are rounded towards 0, so that no row becomes longer than 1. Rows of zeros are appended while features are
-    computed. So a record is never among the last numbers of an array, which some processors compute in another way.
+    Entries are rounded towards 0, so that no row becomes longer than 1. While features are computed, rows of zeros are
+    appended up to a multiple of 64 rows. So no record is among the numbers that are left over at the end of an array,
+    which some processors compute in another way.
 
     Args:
         public_pca: the directions of the public pool, along which features are computed.

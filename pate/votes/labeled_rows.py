@@ -117,8 +117,8 @@ class LogisticFit:
     def posterior_variances(self) -> FloatArray:
         """Returns the posterior variance of each weight by Laplace's approximation, `[num_features, num_labels]`.
 
-        In place of p (1 - p) of each row, the label's mean over all rows is used. So one decomposition of the features
-        serves all labels.
+        In place of p (1 - p) of each row, its mean over all rows is used, with 0 where the label is unknown. So one
+        decomposition of the features serves all labels.
         """
         labeled_features = self.labeled_features
         probabilities = expit(labeled_features.features @ self.weights + self.constants)

@@ -86,7 +86,8 @@ class PublicStudent:
             features: `[num_rows, num_features]`, whole numbers of steps of 2**-14.
             labels: `[num_rows, num_labels]`, bool, or int8 if they have gaps.
         """
-        # Rows of zeros are appended, as some processors compute the last numbers of an array in another way.
+        # Rows of zeros are appended up to a multiple of `_VECTOR_ROWS`, as some processors compute the numbers that are
+        # left over at the end of an array in another way.
         num_rows, num_labels = labels.shape
         num_padded_rows = num_rows + -num_rows % _VECTOR_ROWS
         probabilities = np.empty((num_padded_rows, num_labels), dtype=np.float32)

@@ -47,9 +47,7 @@ class NoisyWhole(Parameters):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = (
-            self.noise
-        )  # raises `InvalidValue` if `epsilon` needs a rate of noise that is too small or too large
+        _ = self.noise  # raises `InvalidValue` for an `epsilon` whose rate is out of range
 
     @property
     def sensitivity(self) -> int:

@@ -12,8 +12,8 @@ def priced_session_event(
     Args:
         target_set: the target of each call; a call whose outcome lies in the target is a hit.
         max_hits_of_record: the most hits of the session that one record can affect, >= 1.
-        failure_prob: the probability that more accesses are made than the price counts, in (0, 1). A call either
-            accesses the private data or costs nothing.
+        failure_prob: a bound on the probability that more accesses are made than the price counts, in (0, 1). A call
+            either accesses the private data or costs nothing.
 
     Source: Cohen & Lyu 2023; docs/proofs/target_charging.md.
     """

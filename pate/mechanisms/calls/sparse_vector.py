@@ -30,8 +30,8 @@ class SparseVector(NoisyWhole):
     """A mechanism that counts, with noise, the items whose bit is 1, and releases counts that reach a threshold.
 
     An item is a teacher or a record, and has one bit in each query. The noisy count is the sum of the bits plus
-    discrete Laplace noise. If a sum is released, every item whose bit is 1 has a hit. An item with `item_hits` hits
-    no longer counts in later sums. The hits of items are private. The number of queries is unlimited.
+    discrete Laplace noise. If a sum is released, every item that counts in it with a bit of 1 has a hit. An item with
+    `item_hits` hits no longer counts in later sums. The hits of items are private. The number of queries is unlimited.
 
     Formal guarantee, for all releases together, except with probability `failure_prob`: a query is free for an item
     whose bit is 0. For an item whose bit is 1 it is a call of target charging (`pate.accounting.target_charging`) with
@@ -42,8 +42,8 @@ class SparseVector(NoisyWhole):
     Attributes:
         epsilon: pure DP of one noisy sum, not of the release.
         item_hits: the number of hits after which an item no longer counts, >= 1; tau in the paper.
-        failure_prob: the probability, in (0, 1), of more accesses (`pate.accounting.target_charging`) to an item than
-            the price counts.
+        failure_prob: a bound on the probability, in (0, 1), of more accesses (`pate.accounting.target_charging`) to an
+            item than the price counts.
 
     Source: Cohen & Lyu 2023; Kaplan, Mansour & Stemmer 2021; docs/proofs/sparse_vector.md.
 

@@ -41,7 +41,7 @@ class SweepTopK(NoisyWhole):
     Attributes:
         epsilon: pure DP of one noisy count, not of the release.
         k: the number of indices, >= 1.
-        failure_prob: the probability that more accesses are made than the price counts, in (0, 1).
+        failure_prob: a bound on the probability that more accesses are made than the price counts, in (0, 1).
 
     Source: Cohen & Lyu 2023; docs/proofs/threshold_calls.md.
 
