@@ -120,7 +120,7 @@ class SubsetPeeling(Parameters):
             rng: draws the noise.
 
         Raises:
-            InvalidValue: the counts are invalid, or `size` exceeds the subset.
+            InvalidValue: the counts are invalid, or `size` is negative or exceeds the subset.
         """
         require_generator(rng)
         checked_counts = require_counts(counts, min_num_counts=1)
