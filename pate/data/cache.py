@@ -125,7 +125,7 @@ class StampedFile:
                     stack.callback(os.close, file_descriptors[-1])
                 array_descriptor, stamps_descriptor = file_descriptors
                 if os.fstat(array_descriptor).st_size != self._num_bytes:
-                    # The file is new or was cut short, so its stamps are not valid.
+                    # The file is new or has another size, so its stamps are not valid.
                     os.ftruncate(stamps_descriptor, 0)
                 os.ftruncate(array_descriptor, self._num_bytes)
                 os.ftruncate(stamps_descriptor, _STAMP_BYTES * self._num_blocks)

@@ -123,7 +123,8 @@ class CelebA:
         """Reads the lists, decodes the photographs that the cache lacks, and returns the data set.
 
         Raises:
-            InvalidValue: a required list or photograph is missing or damaged.
+            InvalidValue: a required list is missing or damaged, a photograph is damaged, a split has no photograph, or
+                there are gaps and the field `missing` is "error".
             OSError: the disk is full. Photographs that were already decoded stay in the cache.
         """
         celeba_lists = self._read_lists(self._folder())

@@ -130,7 +130,7 @@ class Dataset:
 
     @property
     def privacy_unit(self) -> PrivacyUnit:
-        """The unit of privacy: the private records that replace-one adjacency replaces together.
+        """The unit of privacy: the private records that a guarantee protects together.
 
         The description of the unit depends on no record.
         """

@@ -62,8 +62,8 @@ class Column(ABC):
     Attributes:
         name: the name of the column.
         has_missing: whether cells of the column are missing in the public file. If so, a feature marks missing cells.
-            If not, a missing cell of another file is encoded as the mean, or as a category that the public file does
-            not have.
+            If not, a missing cell of another file is encoded as the mean, as a category that the public file does not
+            have, or as an empty text.
     """
 
     name: str

@@ -52,7 +52,8 @@ def fit_column(name: str, cells: Any, *, is_code: bool, cell_notation: CellSpell
         cell_notation: the notation of the public file.
 
     Raises:
-        InvalidValue: the cells are numbers in another notation, or dates whose order of day and month is ambiguous.
+        InvalidValue: the cells are numbers in another notation, or dates of which the order of day and month, or the
+            century, is ambiguous.
     """
     numbers = as_numbers(cells, cell_notation=cell_notation)
     if np.isnan(numbers).all():

@@ -53,8 +53,8 @@ _MIN_DATES = 3
 # The first and the last day that a whole number such as 20250131 may mean.
 _FIRST_DAY = 19000101
 _LAST_DAY = 21001231
-# A date may stand for a missing one if it has at least this share of all cells, and more than so many times the mean
-# number of cells, missing ones included, for each of the column's dates.
+# A date may stand for a missing one if it has at least this share of all cells, and more than so many times the number
+# of all cells divided by that of the column's different dates.
 _MIN_PLACEHOLDER_SHARE = 0.02
 _MIN_PLACEHOLDER_RATIO = 5
 
@@ -71,7 +71,7 @@ def remarks_on_columns(
     Args:
         table: the public pyarrow table, without columns of free text.
         schema: the schema, which contains all columns of the table.
-        code_columns: the columns whose numbers are treated as words.
+        code_columns: the columns whose numbers or dates are treated as words.
         owner_columns_in_words: the columns that name the owner of a row, as text; None if settings name none.
     """
     values = with_missing(table, cell_notation=schema.spelling)
@@ -142,8 +142,8 @@ def _remark_on_order(date_texts: Any, date_order: str, first_year: int | None) -
 def _may_be_placeholder(day: float, count_of_day: Counter[float], num_cells: int) -> bool:
     """Returns True if a day is at the beginning or end of a year, and far more frequent than others in its column.
 
-    Far more frequent means in at least 10 cells, in at least 2% of all cells, and in over 5 times as many as there are
-    cells for each different day. All cells include missing ones.
+    Far more frequent means in at least 10 cells, in at least 2% of all cells, and in more cells than 5 * `num_cells`
+    divided by the number of different days.
 
     Args:
         day: the day, as days since 1970.

@@ -50,8 +50,8 @@ class ReadLabels(NamedTuple):
     Attributes:
         bits: the labels, bool `[n, num_labels]`; False where a label is not known.
         known: whether each label is known, bool `[n, num_labels]`; False where its cell is missing or wrong, or is an
-            uncertain one that a setting reads as missing. If one cell lists all labels of a row, an empty cell lists
-            none, and all of them are known.
+            uncertain one that a setting reads as missing. If one cell lists all labels of a row, an empty or null cell
+            lists none, and all of them are known.
         wrong: whether the cell of each label cannot be read, bool `[n, num_labels]`. If one cell lists all labels of a
             row, all of them are wrong together.
         num_unknown: the number of cells that list some name which no label has; 0 if each label has a column.
@@ -68,9 +68,10 @@ class Labels:
     """A reader of labels from a table.
 
     Each label has a column of 0 and 1, of yes and no, or of two given words. A label is unknown where its cell is
-    missing. Or one column lists all labels of a record, such as flu;cough, and an empty cell lists none; all labels of
-    a record are unknown where the cell is a word that a setting lists as missing. The names of the labels come from
-    public knowledge: from a setting or from the public file.
+    missing. Or one column lists all labels of a record, such as flu;cough. There, a cell that is null in the table
+    lists no label, such as an empty cell or NA in a CSV file. For another word that a setting lists as missing, all
+    labels of the record are unknown. The names of the labels come from public knowledge: from a setting or from the
+    public file.
 
     Attributes:
         names: the names of the labels.

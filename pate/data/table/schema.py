@@ -89,7 +89,8 @@ class TableSchema(Preprocessing):
             spelling: the notation of the table's cells.
 
         Raises:
-            InvalidValue: cells are numbers in another notation, or dates whose order of day and month is ambiguous.
+            InvalidValue: cells are numbers in another notation, or dates of which the order of day and month, or the
+                century, is ambiguous.
         """
         values = with_missing(
             table=_without_columns(table, column_names=text_columns), cell_notation=spelling
@@ -486,12 +487,12 @@ class TableSchema(Preprocessing):
         return cls(columns=columns, spelling=spelling)
 
     def save(self, folder: Path | str) -> None:
-        """Writes the vectors of each column of text into a file of its own in a folder, and nothing else."""
+        """Writes the transform of each column of text into a file of its own in a folder, and nothing else."""
         for text_transform in self.texts.values():
             text_transform.save(path=Path(folder, text_transform.file))
 
     def write(self, path: Path | str, settings: TableSettings | None = None) -> None:
-        """Writes the schema as YAML, and the vectors of texts into files in the same folder.
+        """Writes the schema as YAML, and the transforms of texts into files in the same folder.
 
         Args:
             path: the file.
@@ -510,7 +511,7 @@ class TableSchema(Preprocessing):
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Reads the YAML file that `write` wrote, with the files of vectors in the same folder."""
+        """Reads the YAML file that `write` wrote, with the files of transforms in the same folder."""
         setting_name = f"data.schema={path}"
         schema_content = _read_schema_file(Path(path), setting_name=setting_name)
         return cls.read(schema_content, name=setting_name, folder=Path(path).parent)

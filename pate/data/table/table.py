@@ -63,9 +63,9 @@ class Table(TextReader):
 
     Every column becomes features, except labels, group, budget, id, split and dropped columns. A schema determines the
     features. The schema is learned from the public file alone and depends on no private cell. Numbers and dates are
-    clipped to the public range and standardized; numbers with a long tail are first transformed by a power. Words are
-    one-hot encoded, with one more category for unknown words. Missing cells have a feature of their own if public cells
-    are missing.
+    clipped to the public range and standardized; those with a long tail are then transformed by a power, and
+    standardized again. Words are one-hot encoded, with one more category for unknown words. Missing cells have a
+    feature of their own if public cells are missing.
 
     Settings that exclude each other are an `InvalidValue`. An error of `load` names the column, the split and the
     number of wrong cells, but shows no cell.
@@ -108,7 +108,9 @@ class Table(TextReader):
             negative; None makes such cells errors. A value also declares that labels may have gaps, which is public,
             whatever the rows hold. None finds out from the rows whether labels have gaps.
         uncertain_words: words that mean the same as -1, ? and uncertain, such as maybe.
-        label_separator: the mark between labels where a column lists all labels of a record, such as flu;cough.
+        label_separator: the mark between labels where a column lists all labels of a record, such as flu;cough. An
+            empty cell or NA lists none there, even if `missing` has NA. For another word in `missing`, all labels of
+            the record are unknown.
         name: the name of the data set, in the report and on the card.
         seed: the seed of the public rows' order; part of the data, not of the noise.
     """

@@ -38,7 +38,8 @@ def damped(counts: FloatArray) -> FloatArray:
 
     Counts beyond 100,001 are taken for 100,001.
     """
-    return _DAMPED_COUNTS[np.minimum(counts.astype(np.int64), len(_DAMPED_COUNTS)) - 1]
+    entries = np.minimum(counts.astype(np.int64), len(_DAMPED_COUNTS)) - 1
+    return np.asarray(_DAMPED_COUNTS[entries])
 
 
 def stack_blocks(

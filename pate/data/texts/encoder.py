@@ -74,8 +74,8 @@ class EncoderVectors(TextVectors):
             dimension: the largest number of directions.
 
         Raises:
-            InvalidValue: the files are no encoder, fewer than two texts are not empty, or all of these have the same
-                vector.
+            InvalidValue: the files are no encoder, fewer than two of the used texts are not empty, or all of these have
+                the same vector.
             MissingPackage: the package that runs the encoder is not installed.
         """
         sample = evenly_spaced(items=texts, max_items=_MAX_FITTED_TEXTS)
@@ -127,7 +127,8 @@ class EncoderVectors(TextVectors):
             self._require_encoder()
         if components.ndim != 2 or center.shape != components.shape[:1]:
             return False
-        # Vectors and directions have length 1 except for rounding. With longer ones products would not be exact.
+        # Except for rounding, directions have length 1, and the center of vectors of length 1 has at most that length.
+        # With longer ones products would not be exact.
         squared_length_per_direction = np.square(components).sum(axis=0)
         have_lengths = bool(np.all(squared_length_per_direction < 1.01)) and bool(
             center @ center < 1.01

@@ -257,7 +257,7 @@ def read_vectors(vectors_path: Path) -> WordVectors:
     """Reads word vectors from a text file of GloVe or word2vec, or from `model.safetensors` and `tokenizer.json`.
 
     Args:
-        vectors_path: the text file, or the folder with both files.
+        vectors_path: the text file, the folder with the other two files, or the path of a file in safetensors.
 
     Raises:
         InvalidValue: the file or folder holds no word vectors.
