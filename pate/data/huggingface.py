@@ -56,10 +56,9 @@ class HuggingFace(TextReader):
 
     Inputs are one column of pictures, or one column of lists of numbers (such as embeddings), or any number of columns
     of numbers, dates, words and texts. The last become features as in `Table`, and the public split alone determines
-    how.
-    Labels are columns of 0 and 1, or one column of lists. A list holds the classes that apply (`List(ClassLabel)`), or
-    a 0 or 1 for each label. A missing cell or a missing item of the second kind of list is an unknown label; a missing
-    list means that all labels of its record are unknown.
+    how. Labels are columns of 0 and 1, or one column of lists. A list holds the classes that apply
+    (`List(ClassLabel)`), or a 0 or 1 for each label. A missing cell or a missing item of the second kind of list is an
+    unknown label; a missing list means that all labels of its record are unknown.
 
     Attributes:
         path: the folder that `save_to_disk` wrote, or the name of a data set on the hub.
@@ -74,7 +73,7 @@ class HuggingFace(TextReader):
         date_order: the order of day, month and year in dates of numbers if the public split is ambiguous, as for
             `Table`.
         first_year: the earliest year that two digits of dates can mean; None if a year of two digits is an error.
-        labels: the columns that are labels.
+        labels: the columns that are labels, or the one column of lists.
         missing: words that mean a missing cell, as for `Table`.
         uncertain: what -1, ? and uncertain mean as a label: missing, positive or negative, as for `Table`.
         uncertain_words: words that mean the same as -1, ? and uncertain, such as maybe.
