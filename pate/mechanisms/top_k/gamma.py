@@ -57,11 +57,7 @@ class GammaTopK(PureTopK):
         )
 
     def distribution_of(self, counts: IntArray) -> Distribution:
-        """Returns the probability of each sequence of k indices for one histogram `[d]`.
-
-        The quadrature is exact to the last digits for up to 32 counts. Its error grows with the number of counts that
-        are tied or close, to about 2e-6 for 100 of them.
-        """
+        """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         counts_in_scales = utilities_of(counts, noise_scale=self.noise_scale)
         gamma_shape = len(counts) + 1.0
         smallest_radius = float(gammaincinv(gamma_shape, _TAIL_PROB))

@@ -20,7 +20,7 @@ from pate.mechanisms import (
 )
 from pate.mechanisms.noise import maxima
 from pate.mechanisms.noise.drawn_noise import draw_largest
-from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES
 from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.testing import Claim, verify
 from pate.validation import InvalidValue
@@ -223,6 +223,20 @@ def test_equal_values_are_equally_likely(noise: str, num_candidates: int) -> Non
     probabilities = ARGMAX_DISTRIBUTIONS[noise](equal_values)
     assert probabilities.shape == (1, num_candidates)
     np.testing.assert_allclose(probabilities, desired=1 / num_candidates, rtol=1e-9)
+
+
+@pytest.mark.parametrize("num_values", [2, 32, 33, 100, 300])
+def test_uniform_noise_of_many_tied_values_in_closed_form(num_values: int) -> None:
+    """Uniform noise on [-1, 1] is added to n - 1 tied values and to one that is 0.3 larger.
+
+    The larger one lies above 1 with probability .15, and then wins for sure. It lies below 1 and wins with the integral
+    of ((x + 1) / 2)^(n - 1) / 2 from -.7 to 1, which is (1 - .15^n) / n.
+    """
+    values = np.zeros(num_values)
+    values[0] = 0.3
+    distribution = ordered_distribution(values, k=1, unit_noise=KINDS["uniform"])
+    win_below_1 = (1 - 0.15**num_values) / num_values
+    assert distribution[(0,)] == pytest.approx(0.15 + win_below_1, rel=1e-12)
 
 
 def test_two_candidates_in_closed_form() -> None:
