@@ -207,16 +207,24 @@ class Accountant(ABC):
     def remaining_delta(self, target_delta: float) -> float:
         """Returns `target_delta` less the failure probabilities of all composed events, a number > 0.
 
-        Raises `InvalidValue` where the difference is not above 0.
+        Raises `InvalidValue` unless `target_delta` is in (0, 1) and above these failure probabilities together.
         """
-        remaining_delta = require_probability("target_delta", target_delta) - self.failure_prob
-        if remaining_delta <= 0:
-            rule = (
-                f"a sum over all queries below target_delta, and {self.failure_prob:.3g} in all "
-                f"uses up target_delta={target_delta}"
-            )
-            raise InvalidValue("failure_prob", rule=rule)
-        return remaining_delta
+        return delta_after_failures(target_delta, failure_prob=self.failure_prob)
+
+
+def delta_after_failures(target_delta: float, *, failure_prob: float) -> float:
+    """Returns `target_delta` less a failure probability, a number > 0.
+
+    Raises `InvalidValue` unless `target_delta` is in (0, 1) and above the failure probability.
+    """
+    remaining_delta = require_probability("target_delta", target_delta) - failure_prob
+    if remaining_delta <= 0:
+        rule = (
+            f"a sum over all queries below target_delta, and {failure_prob:.3g} in all "
+            f"uses up target_delta={target_delta}"
+        )
+        raise InvalidValue("failure_prob", rule=rule)
+    return remaining_delta
 
 
 def require_maker(accountant: Any) -> Callable[[], Accountant]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting.accountant import delta_after_failures
 from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
 from pate.accounting.events import BitEvent, BoundedRangeEvent
@@ -79,12 +80,9 @@ class DataDependentCost:
     def epsilon(self, target_delta: float) -> DataDependentEpsilon:
         """Returns the data-dependent epsilon at a delta that includes the failure probability; it is private too.
 
-        Raises `InvalidValue` unless `failure_prob` < `target_delta` < 1 + `failure_prob`.
+        Raises `InvalidValue` unless `target_delta` is in (0, 1) and above `failure_prob`.
         """
-        remaining_delta = target_delta - self.failure_prob
-        if not 0 < remaining_delta < 1:
-            rule = f"more than {self.failure_prob}, below 1"
-            raise InvalidValue("target_delta", target_delta, rule=rule)
+        remaining_delta = delta_after_failures(target_delta, failure_prob=self.failure_prob)
         epsilons = rdp_to_epsilons(self.orders, self.rdp, target_delta=remaining_delta)
         return DataDependentEpsilon(value=float(epsilons.min()), delta=target_delta)
 

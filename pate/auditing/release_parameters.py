@@ -8,7 +8,7 @@ from pate.aggregators import Aggregator
 from pate.pricing.priced_release import with_fields
 from pate.validation import require_non_negative
 
-# The parameters of a release whose own parameters are not known.
+# The parameters of a release whose own parameters are not known. `ClippedVotes` keeps its own threshold, a half.
 ASSUMED: dict[str, float] = {
     "noise_std": 50.0,
     "screening_std": 50.0,
@@ -78,10 +78,6 @@ class ReleaseParameters:
         ]
         for name in noiseless_names:
             changed_values[name] = 1.0
-        if "screening_std" not in own_names:
-            # Without a screening, the threshold has no part in a claim. It moves the price of `ClippedVotes` a little,
-            # by its fraction of a vote.
-            own_names.pop("threshold_share", None)
         parameters: dict[str, float] = {}
         for name, own_name in own_names.items():
             value = self.known.get(name, getattr(aggregator, own_name))
@@ -100,8 +96,7 @@ class KnownRelease:
 
     Attributes:
         aggregator: the aggregator.
-        all_parameters: the parameters of the aggregator, known or not, by the names of `ReleaseParameters`; without the
-            threshold if nothing is screened.
+        all_parameters: the parameters of the aggregator, known or not, by the names of `ReleaseParameters`.
         is_noiseless: whether a noise of the release is 0; the aggregator then has noise of 1 in its place.
     """
 

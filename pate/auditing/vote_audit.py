@@ -124,7 +124,8 @@ def audit_votes(
         aggregator: the aggregator of the first finding, with its own values of all parameters that are not known; None
             for the most usual aggregator of votes of this layout.
         accountant: a function without arguments that returns an empty accountant, which computes the prices.
-        given_only: whether to leave out findings with an assumed parameter, except the first finding.
+        given_only: whether to leave out findings with an assumed parameter, except the first finding. A threshold may
+            be assumed where nothing is screened, as it hardly moves the price there.
         data_dependent: whether to add the data-dependent epsilon of each release, if a theorem bounds it.
 
     Raises:
@@ -156,7 +157,10 @@ def audit_votes(
             make_accountant=make_accountant,
             data_dependent=data_dependent,
         )
-        if not (given_only and finding_of_aggregator.assumed and findings):
+        assumed = set(finding_of_aggregator.assumed)
+        if "screening_std" not in finding_of_aggregator.parameters:
+            assumed.discard("threshold_share")
+        if not (given_only and assumed and findings):
             findings.append(finding_of_aggregator)
     return VoteAudit(
         findings=tuple(findings),

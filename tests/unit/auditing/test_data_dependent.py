@@ -326,6 +326,31 @@ def test_impossible_costs_are_refused(name: str, make: Callable[[], object]) -> 
     assert caught.value.name == name
 
 
+@pytest.mark.parametrize("target_delta", [0.0, 1.0, 1.005, -1e-5, math.nan])
+def test_a_delta_beyond_0_to_1_is_refused(target_delta: float) -> None:
+    """A cost with a failure probability refuses deltas outside of (0, 1), as accountants do."""
+    cost = cost_at_order_2(rdp=0.1, failure_prob=0.01)
+    with refused_parameter("target_delta", value=target_delta, rule_words="a number in (0"):
+        cost.epsilon(target_delta)
+
+
+@pytest.mark.parametrize("target_delta", [0.005, 0.01])
+def test_a_delta_that_failures_use_up_is_refused_as_by_accountants(target_delta: float) -> None:
+    """If the failure probability is `target_delta` or more, the error of a cost is that of an accountant."""
+    accountant = pa.RdpAccountant().compose(
+        pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=1.0), failure_prob=0.01)
+    )
+    messages = []
+    for get_epsilon in (
+        cost_at_order_2(rdp=0.1, failure_prob=0.01).epsilon,
+        accountant.get_epsilon,
+    ):
+        with refused_parameter("failure_prob") as caught:
+            get_epsilon(target_delta)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
 @pytest.mark.parametrize("bad", ENDS)
 def test_utilities_that_are_not_finite_are_refused(bad: float) -> None:
     """`log_odds_of_best_candidate` refuses nan and infinite utilities by their position."""

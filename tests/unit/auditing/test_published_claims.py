@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -280,8 +281,9 @@ def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
 def test_given_only_leaves_out_releases_with_assumed_parameters() -> None:
     """With `given_only`, the findings are those whose parameters are all known, or the audited aggregator alone.
 
-    If no parameter is known, Gaussian votes with an assumed noise std are the only finding. Without `given_only`,
-    each finding names the parameters that were assumed.
+    Clipped votes are left out only if their noise std or clip is not known, whatever their threshold. If no parameter
+    is known, Gaussian votes with an assumed noise std are the only finding. Without `given_only`, each finding names
+    the parameters that were assumed.
     """
 
     def assumed_parameters(
@@ -301,10 +303,10 @@ def test_given_only_leaves_out_releases_with_assumed_parameters() -> None:
     stable = StableTopK(selection_scale=39.0, test_std=60.0)
     assert assumed_parameters() == {"gaussian_votes": ("noise_std",)}
     assert assumed_parameters(parameters=noise_only) == {"gaussian_votes": (), "powerset_gnmax": ()}
-    assert set(assumed_parameters(parameters=noise_and_clip)) == {
-        "gaussian_votes",
-        "clipped_votes",
-        "powerset_gnmax",
+    assert assumed_parameters(parameters=noise_and_clip) == {
+        "gaussian_votes": (),
+        "clipped_votes": ("threshold_share",),
+        "powerset_gnmax": (),
     }
     assert list(assumed_parameters(aggregator=stable)) == ["stable_top_k"]
     both = assumed_parameters(parameters=both_noises)
@@ -336,6 +338,22 @@ def test_known_parameters_replace_those_of_an_aggregator() -> None:
     assert not known_release.is_noiseless
     assert parameters.known == {"noise_std": 40.0, "vote_clip": 3, "max_size": 4}
     assert parameters.assumed == {"screening_std": 50.0, "threshold_share": 0.6}
+
+
+def test_the_threshold_of_clipped_votes_is_listed() -> None:
+    """An audit lists the threshold of clipped votes, whose price depends on it, given or assumed."""
+    noise_and_clip = ReleaseParameters(noise_std=3.0, vote_clip=3)
+    given = replace(noise_and_clip, threshold_share=0.5003)
+    assumed_finding, given_finding = (
+        findings_of(votes=IMPORTED_TEACHER_VOTES, parameters=parameters)["clipped_votes"]
+        for parameters in (noise_and_clip, given)
+    )
+    listed = {"noise_std": 3.0, "vote_clip": 3}
+    assert assumed_finding.parameters == listed | {"threshold_share": 0.5}
+    assert assumed_finding.assumed == ("threshold_share",)
+    assert given_finding.parameters == listed | {"threshold_share": 0.5003}
+    assert given_finding.assumed == ()
+    assert given_finding.epsilon["replace_one"] != assumed_finding.epsilon["replace_one"]
 
 
 def test_known_noise_takes_the_names_of_a_stable_aggregator() -> None:
