@@ -73,7 +73,7 @@ def command_of(
     Args:
         task: the function of the composed configuration that the command runs.
         command: the name of the command.
-        begin: is called before the command line is read; None calls nothing.
+        begin: is called before the settings on the command line are read; None calls nothing.
         finish: is called after the task, or after all tasks of a sweep, if none has failed; None calls nothing.
     """
     return partial(run_app, task, command=command, begin=begin, finish=finish)
@@ -91,7 +91,8 @@ def run_app(
     `command_of` explains the arguments. With `--version` the version is printed and no task is run.
 
     * A user's mistake prints one line; the exit code is 2.
-    * A full disk or memory, an unreadable file, or lost worker processes print one line; the exit code is 1.
+    * A full disk or memory, an unreadable file, lost worker processes, or a launcher without its Slurm cluster print
+      one line; the exit code is 1.
     * Ctrl-C, SIGTERM and SIGHUP print one line; the exit codes are 130, 143 and 129.
     * If the reader of the output has closed the pipe, as in `| head`, the command ends silently with exit code 141.
     * Any other error is our own bug and prints a traceback.

@@ -1,4 +1,4 @@
-"""pate-predict: applies a published model to new records, and writes a probability for each label."""
+"""pate-predict: applies a published model to new records, and writes each label as 0 or 1 and as a probability."""
 
 from pate.array_types import Float32Array
 from pate.extras import require_extra

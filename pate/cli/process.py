@@ -125,7 +125,7 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def _start_thread(target: Callable[..., None], *arguments: Any) -> bool:
-    """Starts a thread that calls `target(*arguments)`; returns False if the system has no thread left.
+    """Starts a thread that calls `target(*arguments)`; returns False if the system lacks threads or memory.
 
     The command continues without the thread.
     """

@@ -151,7 +151,8 @@ class CommonCeiling:
     """The model whose score counts as 100% in the column `reached` of a sweep's table, the same for all runs.
 
     Attributes:
-        name: the name of the model, a key of `MODEL_NAMES`; None if no run has a value in that column.
+        name: the name of the model, a key of `MODEL_NAMES`; "unnamed" if only an older version has written values; None
+            if no run has a value in that column.
         ceilings_of_other_runs: the ceilings of other runs, whose cells stay empty.
     """
 
@@ -254,7 +255,7 @@ class SweepSummary:
 
     @cached_property
     def noise_is_shared(self) -> bool:
-        """Whether one of the releases drew its noise from the seed of another release, of this sweep or earlier."""
+        """Whether one of the releases drew its noise from the seed of another release, of this sweep or another run."""
         return self.noise_is_shared_within or any(
             release.shares_noise_in_ledger for release in self.releases_of_sweep
         )

@@ -262,14 +262,14 @@ def _centered_votes_remedy(
 ) -> Remedy | None:
     """Returns the advice to release centered votes of all private groups at the same epsilon, as settings.
 
-    Returns None if no noise is solved for.
+    Returns None if no noise is solved for, or if it is solved for `target_mu`.
 
     Settings on the command line that would override those of `experiment=centered_votes` are named, so that the user
     takes them away.
 
     Args:
         arguments: the arguments of the command line.
-        target_epsilon: the epsilon of the run; None if it has none, as its noise is given.
+        target_epsilon: the epsilon that the run's noise is solved for; None if it has none.
     """
     if target_epsilon is None:
         return None

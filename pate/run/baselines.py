@@ -1,7 +1,8 @@
 """The models that a report compares the student with.
 
 One model learns from the majority of the teachers' votes without noise, one from the true labels of the queries, and
-one from all private records. If the student of rounds began at public data, this start is one more model.
+one from all private records. If the student of rounds began at public data or at an earlier release, this start is one
+more model.
 """
 
 import hashlib
@@ -81,7 +82,8 @@ def train_baselines(
     student if the run has a seed. It also has that seed if its recipe is not of this package, and so not shared.
 
     Args:
-        student_trainer: the trainer of the student, which also trains these models with the same recipe.
+        student_trainer: the trainer of the student, which also trains these models. Their recipe is that of the
+            student, except for the model of all private records (`ceiling_recipes`).
         dataset: the data set, whose private records one of the models learns from.
         queries: the public samples that teachers voted on, with their true labels if these are known.
         majority_labels: the queries, labeled by the majority of the votes without noise.

@@ -1,8 +1,8 @@
 """The charge of a run: its account in a ledger, the keys of its draws, and the total price of the draws.
 
 A *draw* is one sample of the release's noise. A *ledger* is a file with an *account* for each set of private records
-(`pate.accounting.ledger`). The *usual* ledger of a folder of runs is `ledger.db` in that folder
-(`pate.run.ledger_place`).
+(`pate.accounting.ledger`). The *usual* ledger of a folder of runs is `ledger.db` in that folder, or a file there whose
+name has its adjacency and delta (`pate.run.ledger_place`).
 
 A run calls `RunCharge.open`, `begin`, `record`, `publish` and `require_paid`, in this order. `LedgerRecord.commit`
 makes the charge: it stores the first drawn part and its price in the ledger, in one transaction.
@@ -444,7 +444,7 @@ class RunCharge:
             )
 
     def _transfer_scores(self, score_price: ScorePrice) -> None:
-        """Copies the noisy sums of this run's scores, and their charge, from an earlier ledger into the present one."""
+        """Copies the noisy sums of this run's scores and their charge from an earlier ledger, if it has them."""
         score_charge = self.score_charge(score_price=score_price)
         for earlier_ledger_file in earlier_ledgers(
             self.run_folder, ledger_identity=self._ledger.identity

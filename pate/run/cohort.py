@@ -119,7 +119,7 @@ class LabelHolders:
 
 @dataclass(frozen=True, kw_only=True, eq=False)  # == of arrays is an array
 class Cohort:
-    """A group of holders whose teachers' votes are released together, with the facts that are published about them.
+    """A group of holders whose teachers' votes are released together, with public facts and a digest of the votes.
 
     Attributes:
         dataset_name: the public name of the data; a ledger has an account for each such name.

@@ -277,13 +277,14 @@ class RunFolder(EnsembleFolder):
         ).strip()
 
     def write_manifests(self, report_json: str) -> None:
-        """Writes the public manifest of `release/`, then the manifest of the run, and at last `report.json`.
+        """Writes the public manifest of `release/`, and then the manifest of the run.
 
-        All other files must have been written before. As `report.json` is written last, its presence proves that the
-        run is complete. The manifest of the run also lists the digest of the public manifest.
+        All files but `report.json` must have been written before. The caller writes that file afterwards, as the last
+        one, so its presence proves that the run is complete. The manifest of the run lists its digest already, and
+        that of the public manifest.
 
         Args:
-            report_json: the text of `report.json`.
+            report_json: the text that `report.json` will have.
         """
         published_file_names = _file_names(folder=self.release)
         Manifest.from_files(

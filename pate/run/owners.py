@@ -1,7 +1,7 @@
 """The owners of private records, whom a ledger remembers to recognize the same people in another table of records.
 
 A ledger has an account for each table of private records, and adds up prices within one account only. A person with
-records in two tables loses privacy in both accounts, but no total shows the sum. Therefore each account lists its
+records in two tables loses privacy in both accounts, but no account shows the sum. Therefore each account lists its
 owners. If a new table has owners that another account lists, the run is refused, unless `new_account` is set. A warning
 replaces the refusal if the user has not chosen the ledger, there is no cap, and the run starts from no earlier release.
 """

@@ -73,7 +73,7 @@ class EpsilonOnVotes(Protocol):
             answered: true for each answered query, `[num_queries]`; None if all queries were answered.
 
         Raises:
-            UnknownCost: no theorem bounds the cost of this aggregator.
+            UnknownCost: no theorem bounds the cost of this aggregator on such votes.
         """
 
 
@@ -365,7 +365,8 @@ def _working_centered_votes(
 ) -> Remedy | None:
     """Returns the settings for centered votes of all private groups, which may take the place of a refused plan.
 
-    The result is None if they do not suit the plan and the data set, or if their release would be useless, too.
+    The result is None if the plan names no such settings, if they do not suit the plan and the data set, or if their
+    release would be useless, too.
 
     Args:
         plan: the plan that may be refused.

@@ -108,7 +108,7 @@ def few_records_doubts(num_records: int, num_teachers: int, remedy: str) -> Iter
     Args:
         num_records: the number of private records.
         num_teachers: the number of teachers.
-        remedy: advice that the doubt ends with.
+        remedy: advice at the end of the doubt about few records.
     """
     records = num_records / num_teachers
     if num_teachers == 1:

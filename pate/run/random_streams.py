@@ -62,7 +62,7 @@ class RandomStreams:
                 file is made if it does not exist. The noise is not computed from this secret, since a release is read
                 back and not drawn again.
             seed: the number that all streams are computed from; the noise gives no privacy against people who know it.
-                None draws a secret.
+                None takes the secret of the file.
 
         Raises:
             InvalidValue: another user can read the secret's file, or the file holds something else.
@@ -83,7 +83,7 @@ class RandomStreams:
         )
 
     def generator(self, purpose: str) -> np.random.Generator:
-        """Returns a new generator at the beginning of the stream for a purpose.
+        """Returns a new generator at the beginning of the stream for a purpose; of new numbers for noise that is fresh.
 
         Args:
             purpose: "partition", "teachers", "noise" (of the release), "student", "scores" (their noise), or "tuning"

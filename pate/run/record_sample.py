@@ -1,8 +1,8 @@
 """The sample of private records that the baselines of a report are computed from, where there are many records.
 
-A *baseline* is a model that the student is compared with. Two baselines read the private records once more: the student
-of the votes without noise, and the model of all private records. On many records each would take as long as the
-release, and a sample tells nearly the same. No epsilon covers a baseline.
+A *baseline* is a model that the student is compared with. Two baselines may read the private records once more: the
+model of all private records, and the student of the votes without noise, if the teachers need no training. On many
+records each would take as long as the release, and a sample tells nearly the same. No epsilon covers a baseline.
 """
 
 import numpy as np

@@ -198,7 +198,8 @@ class ScoreEstimates:
     def _noise_and_sampling_covariance(self) -> FloatArray:
         """The covariance of the noisy numbers of hits and errors, `[2, 2]`.
 
-        It is the sum of two parts: that of noise and clip, and that of the draw of the test records.
+        It is the sum of two parts: that of noise and clip, and that of the draw of the test records. The second part is
+        `_sampling_covariance`, or that of independent labels times `_variance_inflation` if micro-F1 varies more by it.
         """
         noise_covariance = np.eye(2) * self._variance_of_hits_and_errors
         covariance_if_independent = (
@@ -306,7 +307,8 @@ class ScoreEstimates:
         """Returns macro-F1 or the mean average precision, with its 95% interval.
 
         The score is its value on public records, plus the mean influence of the test records, plus a second-order term.
-        The influence of a record is how much one more such record moves the score, to first order (`Influences`).
+        The influence of a record is how much one more such record moves the score, to first order, times the number of
+        records (`Influences`).
 
         Args:
             block_name: "macro_f1" or "average_precision", the block of the sums of influences on the score.

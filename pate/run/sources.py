@@ -30,14 +30,14 @@ _RULE = "the sizes and times of the files that a run read"
 
 @dataclass(frozen=True)
 class Sources:
-    """The files and folders that a run's settings name, and for each setting a digest of their sizes and times.
+    """The files and folders that a run's settings name, and for each setting a digest of names, sizes and times.
 
     The digest changes whenever a file changes. It may also change without a change of data, for example after a copy.
 
     Attributes:
         path_of_setting: the path that each setting names, by the name of the setting; only paths that exist.
-        stamp_of_setting: the digest of the sizes and times of all files of the path, in hexadecimal, by the name of the
-            setting.
+        stamp_of_setting: the digest of the names, sizes and times of all files of the path, in hexadecimal, by the name
+            of the setting.
     """
 
     path_of_setting: Mapping[str, str]

@@ -166,7 +166,7 @@ def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
 
     Prices under two adjacencies, or for two units, cannot be added. Releases of earlier versions of pate name no unit
     and are in no total. The delta of a total is the largest delta of its releases, or the sum of their deltas if their
-    failure probabilities exceed the largest delta.
+    failure probabilities sum to the largest delta or more.
 
     If one ledger counts all releases of the data set, the total is at most the total of that ledger, which every run
     prints: a bound on all releases bounds some of them.

@@ -90,8 +90,8 @@ def tune(
 
     Args:
         plans: the plans of the runs that compete, at least two. Of runs with equal scores, that of the earlier plan
-            wins. The plans differ in settings that the price of a release does not depend on. `target_epsilon` and
-            `score_epsilon` are those of the whole tuning.
+            wins. The plans differ in settings that neither change the price of a release nor the people whom it
+            protects. `target_epsilon` and `score_epsilon` are those of the whole tuning.
         output_dir: the folder of the tuned release; it may not exist yet.
         distribution: the distribution of the number of runs.
         monitor: shows the progress, which does not tell the number of runs; None shows nothing.
@@ -144,8 +144,8 @@ class _Tuning:
         first_plan: the first plan as the user gave it. Its ledger, cap and delta are those of the tuned release.
         datasets: the data set of each plan. Private.
         priced_release: the tuned release, with the price of publishing the best run.
-        score_price: the price of the scores of one run, which the people in the test records pay.
-        score_event: the price of comparing the scores of all runs.
+        score_price: the price of the scores of one run.
+        score_event: the price of comparing the scores of all runs, which the people in the test records pay.
         run_count_distribution: the distribution of the number of runs.
     """
 
