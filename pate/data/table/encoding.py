@@ -24,7 +24,7 @@ _SIGN_IN_WORD = re.compile(
 )
 # The number of bytes that are read at once.
 _BLOCK_BYTES = 2**20
-# The marks of UTF-32 come first, because they begin with those of UTF-16.
+# The marks of UTF-32 come first, because one of them begins with a mark of UTF-16.
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),

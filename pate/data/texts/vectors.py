@@ -36,7 +36,7 @@ _FEW_TEXTS = 1000
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
 class TextVectors(FittedTransform):
-    """A transform from a text to a vector of length 1, or to the vector 0 if all words of the text are unknown.
+    """A transform from a text to a vector of length 1, or to the vector 0 if the text has no known word or is empty.
 
     Formal guarantee: a vector is a function of its text, the public pool and public weights, bit for bit, and does not
     depend on the other texts of the same call.
