@@ -119,7 +119,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     Edge cases:
         * A release whose noise would hide the votes is refused, and the error states what would work, if anything does.
-        * With fewer than 200 private groups, centered votes are released at once, not in rounds.
+        * With fewer than 200 teachers (by default the private groups), centered votes are released at once.
         * Without an answered query the student predicts no label, or the first class.
         * A fit with `random_state` warns: its noise protects nobody who knows the seed.
         * A fit that fails before its charge does not change the classifier. It may leave a new ledger without a charge.
@@ -319,8 +319,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ) -> PricedRelease:
         """Returns the aggregator with its noise, and the price, of a fit with the same arguments; nothing is fitted.
 
-        The price depends on shapes alone. That of scores is left out, as other people pay it. Whether a ledger has room
-        is not checked.
+        Of the data, only shapes change the price. That of scores is left out, as other people pay it. Whether a ledger
+        has room is not checked.
 
         Raises:
             InvalidValue: the fit would be refused.
@@ -431,8 +431,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 and `arrays` after any other fit.
             public_classes: True states that the names of all classes are public, if `classes` is None and they were
                 read from y. The cards and `privacy.json` repeat the statement. Without it, such a fit is refused, as
-                a single record may show that a class exists. No statement is needed for labels that are bits or
-                columns, or for the two classes 0 and 1.
+                a single record may show that a class exists. No statement is needed for labels that are truth values
+                or columns, or for the two classes 0 and 1.
 
         Raises:
             NotFittedError: no student was fitted.

@@ -100,12 +100,7 @@ class LedgerSettings:
             memory_ledger = self._ledger_in(ledger_path=None, adjacency=adjacency)
             _require_room(memory_ledger, priced_release, score_price=score_price)
         ledger = self._open_file(adjacency)
-        if any(entry.data for entry in ledger.entries):
-            rule = "a ledger of fits alone: one of runs keeps the records of each run apart, and folds share records"
-            raise InvalidValue("ledger", self.ledger_path, rule=rule)
-        if ledger.is_seed_used(readable_seed_name(self.seed)):
-            rule = "None or another number: an earlier fit in this ledger drew its noise from this seed"
-            raise InvalidValue("random_state", self.seed, rule=rule)
+        require_ledger_of_fits(ledger, ledger_path=self.ledger_path, seed=self.seed)
         _require_room(ledger, priced_release, score_price=score_price)
         return ledger
 
@@ -153,6 +148,24 @@ class LedgerSettings:
             max_epsilon=self.max_epsilon,
             unit=self.unit,
         )
+
+
+def require_ledger_of_fits(
+    ledger: Ledger, *, ledger_path: str | os.PathLike[str] | None, seed: int | None
+) -> None:
+    """Raises `InvalidValue` if a ledger has charges of runs, or if an earlier fit in it had the same seed.
+
+    Args:
+        ledger: the open ledger.
+        ledger_path: the file of the ledger, for the error.
+        seed: the seed of the noise; None for noise from the operating system.
+    """
+    if any(entry.data for entry in ledger.entries):
+        rule = "a ledger of fits alone: one of runs keeps the records of each run apart, and folds share records"
+        raise InvalidValue("ledger", ledger_path, rule=rule)
+    if ledger.is_seed_used(readable_seed_name(seed)):
+        rule = "None or another number: an earlier fit in this ledger drew its noise from this seed"
+        raise InvalidValue("random_state", seed, rule=rule)
 
 
 def _require_room(

@@ -54,7 +54,7 @@ class PricedFit:
         """The fit in the form that `RememberedFit.remember` keeps for this process once the fit is charged.
 
         A later fit without a ledger then warns that its records were fitted before, and adds the prices up. What is
-        kept is the price, and digests of private records.
+        kept is the price, of a fit in a search that of the search, and digests of private records.
         """
         price = RememberedPrice(
             epsilon=self.fit_price.epsilon,

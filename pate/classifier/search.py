@@ -1,6 +1,7 @@
 """The search for parameters of a `PATEClassifier` at one price: the best of a secret number of fits."""
 
 import os
+import uuid
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -23,9 +24,12 @@ from pate.accounting import (
     TruncatedNegativeBinomial,
     calibrate,
 )
+from pate.accounting.ledger_entry import ChargeNote
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.classifier.classifier import PATEClassifier
-from pate.classifier.fit_ledger import unit_of
+from pate.classifier.fit_inputs import FitArguments
+from pate.classifier.fit_ledger import require_ledger_of_fits, unit_of
+from pate.classifier.fit_streams import streams_of
 from pate.classifier.fit_warnings import ClassesFromLabels, GapsFromLabels, PublicGroups, SharedRows
 from pate.classifier.inputs import rows_of
 from pate.classifier.missing_labels import without_gaps
@@ -36,7 +40,7 @@ from pate.errors import users_stack_level
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.pricing import PricedRelease
 from pate.pricing.tuned_price import epsilon_of_one_run
-from pate.run.random_streams import RandomStreams
+from pate.run.random_streams import readable_seed_name
 from pate.run.tuned_runs import TunedRuns
 from pate.run.tuning import dominating_event
 from pate.validation import InvalidValue, require, require_probability
@@ -97,6 +101,8 @@ class _SearchRecords:
         """
         if isinstance(inputs, (list, tuple)):
             inputs = np.asarray(inputs)
+        if isinstance(labels, (list, tuple)) and LabelSets.from_labels(labels, None) is None:
+            labels = np.asarray(labels)  # one type, wherever each record falls
         group_ids = _group_ids(inputs, groups)
         row_is_scored = _draw_groups(group_ids, test_fraction=share_of_groups_scored, rng=rng)[
             group_ids
@@ -182,9 +188,10 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         target_delta (float, default=1e-6): delta of the price.
         mean_fits (float, default=5.0): the expected number of fits, above 1.
         test_fraction (float, default=0.2): the share of the groups that fits are scored on, in (0, 1).
-        ledger (path, default=None): a ledger file that the search is charged to.
+        ledger (path, default=None): a ledger file of fits that the search is charged to.
         max_total_epsilon (float, default=None): the greatest total epsilon of all charges in that ledger.
-        random_state (int, default=None): a seed, or None for noise and choices from the operating system.
+        random_state (int, default=None): a seed, which warns (`SeededNoise`), or None for noise and choices from the
+            operating system.
 
     Attributes:
         best_estimator_ (PATEClassifier): the best fit. Its `epsilon_` is the price of the search, and `publish` states
@@ -224,8 +231,9 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             groups: the group of each record, `[num_private]`; None if each record is a group.
 
         Raises:
-            InvalidValue: the parameters have different prices, or the ledger has no room. Nothing is spent then. The
-                error is also raised if a fit fails after the charge.
+            InvalidValue: the parameters have different prices, or the ledger has no room or has charges of runs, or an
+                earlier fit in it had this seed. Nothing is spent then. The error is also raised if a fit fails after
+                the charge.
         """
         require_probability("test_fraction", self.test_fraction)
         candidate_parameters = list(ParameterGrid(self.param_grid))
@@ -237,11 +245,8 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         )
         for parameters in candidate_parameters:
             _require_replace_one(parameters.get("adjacency", self.estimator.adjacency))
-        streams = (
-            RandomStreams.from_secret()
-            if self.random_state is None
-            else RandomStreams(self.random_state)
-        )
+        streams = streams_of(self.random_state)
+        self._require_readable(X, y, candidate_parameters[0], public_inputs=X_public, groups=groups)
         search_records = _SearchRecords.divided(
             X,
             y,
@@ -263,7 +268,17 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             max_epsilon=self.max_total_epsilon,
             unit=unit_of(groups),
         )
-        ledger.charge(tuned_runs.event, adjacency=Adjacency.REPLACE_ONE, description="PATESearch")
+        require_ledger_of_fits(ledger, ledger_path=self.ledger, seed=self.random_state)
+        charge_note = ChargeNote(
+            description="PATESearch", seed_name=readable_seed_name(self.random_state)
+        )
+        ledger.commit(
+            uuid.uuid4().hex,
+            event=tuned_runs.event,
+            content=b"",
+            charge_note=charge_note,
+            adjacency=Adjacency.REPLACE_ONE,
+        )
 
         # 3. The fits. Private: all but the best one, and how many there are.
         assert isinstance(tuned_runs.score_event, ScoresEvent)
@@ -319,6 +334,41 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         """Returns the accuracy of the best fit, as `PATEClassifier.score`. No epsilon covers it."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.score(X, y)
+
+    def _require_readable(
+        self,
+        inputs: Any,
+        labels: Any,
+        parameters: Mapping[str, Any],
+        *,
+        public_inputs: Any,
+        groups: Any,
+    ) -> None:
+        """Raises `InvalidValue` if a fit to all private records would refuse them.
+
+        Each fit reads the records that it learns from alone. A label that only a scored record has could otherwise
+        change the scores of others.
+
+        Args:
+            inputs: the private inputs.
+            labels: the private labels.
+            parameters: the parameters of the candidate that reads them.
+            public_inputs: the public inputs.
+            groups: the group of each private record; None if each record is a group.
+        """
+        classifier = self._unfitted_classifier(parameters, epsilon=self.epsilon)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the first fit warns
+            classifier._make_reader().read(
+                FitArguments(
+                    inputs=inputs,
+                    labels=labels,
+                    public_inputs=public_inputs,
+                    groups=groups,
+                    public_groups=None,
+                    public_labels=None,
+                )
+            )
 
     def _price_runs(
         self, candidate_parameters: Sequence[Mapping[str, Any]], search_records: _SearchRecords
@@ -448,7 +498,8 @@ def _prediction_scores(classifier: PATEClassifier, inputs: Any, *, true_labels: 
     label_task = classifier._task
     predicted_labels = classifier.predict(inputs)
     if isinstance(label_task, OneClass):
-        is_right = np.asarray(predicted_labels) == np.asarray(true_labels)
+        true_classes = np.asarray(true_labels).ravel()  # a fit also accepts `[num_records, 1]`
+        is_right = np.asarray(predicted_labels) == true_classes
         return np.asarray(is_right, np.float64)
     if isinstance(label_task, LabelSets):
         predicted_labels = label_task.encode(predicted_labels)

@@ -59,7 +59,8 @@ def compare(
         monitor: receives the progress; None for no reports.
 
     Raises:
-        InvalidValue: the plan does not fit the data, or the folder has other contents; nothing is trained.
+        InvalidValue: the plan does not fit the data, or the folder has other contents; nothing is trained then. The
+            error is also raised if a model without privacy cannot handle the data.
     """
     comparison_folder = ComparisonFolder(Path(output_dir))
     monitor = monitor or Monitor()

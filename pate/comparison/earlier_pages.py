@@ -27,7 +27,7 @@ def keep_earlier_pages(comparison_folder: Path, comparison_runs: Sequence[Run]) 
     if not os.path.lexists(comparison_folder / "comparison.csv"):
         return ""
     new_rows = {_row_key(comparison_run) for comparison_run in comparison_runs}
-    # An earlier row without a result, and so without a seed, is shown by each new row of the same method and epsilon.
+    # An earlier row without a result, whose key has no seed, is shown by each new row of the same method and epsilon.
     new_rows |= {(*row[:-1], None) for row in new_rows}
     try:
         earlier_rows = {

@@ -28,7 +28,7 @@ class FeatureAxes:
 
     Attributes:
         axes: the axes, `[D, D]`, orthonormal; each column is an axis.
-        variances: the mean square of the features along each axis, `[D]`, > 0.
+        variances: the mean square of the features along each axis, raised to a smallest one, `[D]`, > 0.
     """
 
     axes: FloatArray

@@ -122,6 +122,37 @@ def test_one_group_is_refused() -> None:
         search.fit(inputs, labels, X_public=public_inputs, groups=["Ann", "ann"] * 350)
 
 
+@pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise")
+def test_a_label_that_one_record_alone_has_is_refused_wherever_it_falls() -> None:
+    """A label that is none of the stated classes is refused before the charge, also if its record would be scored."""
+    inputs, labels, public_inputs = labeled_records()
+    class_names: list[object] = labels[:, 0].astype(int).tolist()
+    class_names[5] = "other"
+    for seed in range(8):
+        search = PATESearch(
+            estimator=PATEClassifier(classes=[0, 1]), param_grid=PARAM_GRID, random_state=seed
+        )
+        with refused_parameter("y[0]", rule_words="one of the classes"):
+            search.fit(inputs, class_names, X_public=public_inputs)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise")
+def test_a_seed_that_the_ledger_knows_is_refused(tmp_path: Path) -> None:
+    """A second search with the seed of the first is refused by their ledger, as both would have the same noise."""
+    inputs, labels, public_inputs = labeled_records()
+    search = PATESearch(
+        estimator=PATEClassifier(),
+        param_grid=PARAM_GRID,
+        random_state=5,
+        mean_fits=1.5,
+        ledger=tmp_path / "ledger.db",
+    ).fit(inputs, labels, X_public=public_inputs)
+    with refused_parameter("random_state", value=5):
+        search.fit(inputs, ~labels, X_public=public_inputs)
+    assert len(pa.Ledger.stored(tmp_path / "ledger.db").entries) == 1
+
+
 def test_a_mean_of_one_fit_is_refused() -> None:
     """A search with an expected number of 1 fit is refused, as the number has to be above 1."""
     with refused_parameter("mean", value=1.0):
@@ -159,6 +190,7 @@ def test_spellings_of_a_person_are_one_group_of_a_search() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise")
 def test_later_fits_count_a_search_as_one_fit() -> None:
     """The warning of a later fit has the price of the search, and does not tell how many fits the search made."""
     rng = np.random.default_rng(77)
@@ -187,6 +219,16 @@ def test_unknown_labels_are_scored_as_absent() -> None:
     assert score == total_score(
         model, inputs=inputs[:30], labels=labels[:30] & known, group_ids=groups
     )
+
+
+def test_classes_in_a_column_are_scored_one_by_one() -> None:
+    """Classes `[n, 1]`, which a fit accepts, have the score of classes `[n]`."""
+    inputs, labels, public_inputs = labeled_records()
+    classes = labels[:, 0]
+    model = PATEClassifier(epsilon=6.0).fit(inputs, classes, X_public=public_inputs)
+    groups = np.arange(30)
+    score = total_score(model, inputs=inputs[:30], labels=classes[:30, None], group_ids=groups)
+    assert score == total_score(model, inputs=inputs[:30], labels=classes[:30], group_ids=groups)
 
 
 @pytest.mark.parametrize("changed_group", [0, 5])
