@@ -333,20 +333,25 @@ class Results:
         return f"experiment=centered_votes would do far better at this price: {reason}."
 
     def _epsilon_after_query(self, total_epsilon: float) -> FloatArray:
-        """Returns upper bounds on the price of the first q queries of one draw for each q, `[num_queries]`.
+        """Returns upper bounds on the price of the first q queries for each q, `[num_queries]`.
 
-        An aggregator that pays in advance has the total price for each q. Otherwise the price is computed after at most
-        24 of the queries. Between two of these, the bound is the price after the later one. If the budget's accountant
-        takes the least price of several accountants, only the one that gave the price of one draw is used. The result
-        is still an upper bound, and is computed faster. The last bound is at least the total price. Earlier bounds
-        leave out what other draws, and the other runs of a tuning, add to that.
+        If all is paid in advance, the bound is the total price for each q: so for some aggregators, after an earlier
+        draw of all queries, and for the best run of a tuning. Otherwise the price is computed after at most 24 of the
+        queries. Between two of these, the bound is the price after the later one. If the budget's accountant takes the
+        least price of several accountants, only the one that gave the total price is used. The result is still an upper
+        bound, and is computed faster.
 
         Args:
             total_epsilon: the price of all queries, all draws and a tuning together.
         """
         aggregator = self.priced_release.aggregator
         num_queries = self.release.num_queries
-        if aggregator.pays_in_advance:
+        is_paid_in_advance = (
+            aggregator.pays_in_advance
+            or self.run_charge.num_draws > 1
+            or self.run_charge.tuned is not None
+        )
+        if is_paid_in_advance:
             return np.full(num_queries, total_epsilon)
         num_points = min(_MAX_PRICED_POINTS, num_queries)
         query_counts = np.unique(np.linspace(1, num_queries, num_points).round().astype(int))
@@ -360,7 +365,7 @@ class Results:
             for num_priced in query_counts.tolist()
         ]
         epsilon_after_count = [budget.epsilon_of(aggregator.event(shape)) for shape in vote_shapes]
-        # The curve ends no lower than the price of the report, which may be larger, as that of a whole tuning is.
+        # The curve ends no lower than the price of the report.
         epsilon_after_count[-1] = max(epsilon_after_count[-1], total_epsilon)
         index_of_next_count = np.searchsorted(query_counts, np.arange(1, num_queries + 1))
         return np.array(epsilon_after_count)[index_of_next_count]

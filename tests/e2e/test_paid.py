@@ -25,6 +25,7 @@ from pate.aggregators import (
     ReleaseRecord,
 )
 from pate.models import KernelTeacher, LowRankStudent
+from pate.report.tensorboard import RunWriter
 from pate.run.folder import RunFolder
 from pate.run.ledger_place import LedgerPlace
 from pate.run.plan import Plan
@@ -343,10 +344,13 @@ def test_a_committed_release_is_written_again_for_free(
     )
 
 
-def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
+def test_a_redrawn_release_costs_two_draws(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A run that lost its release and has `redraw=true` draws another one, for the price of two draws.
 
-    The ledger has two charges. If it is replaced with the ledger of one charge, the run is refused.
+    The ledger has two charges. If it is replaced with the ledger of one charge, the run is refused. The first draw has
+    paid for all queries, so the curve of epsilon begins at no less than its price.
     """
     run_name, finished_folder, epsilon = run
     folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
@@ -362,7 +366,16 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
         "the noise is fresh"
     )
     assert any("redraw=true" in line for line in (*first_monitor.lines, *second_monitor.lines))
-    report = train(plan_without_redraw, output_dir=folder)
+    curves: list[np.ndarray] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            RunWriter,
+            "write_queries",
+            lambda _, is_answered, epsilon_after_query: curves.append(epsilon_after_query),
+        )
+        report = train(plan_without_redraw, output_dir=folder)
+    [epsilon_after_query] = curves
+    assert epsilon_after_query.min() >= epsilon
     if run_name == "labels":
         event = plan.aggregator.event_for(
             num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
