@@ -1,4 +1,4 @@
-"""Flower's simulation, as tests need it: quiet, and without telemetry."""
+"""Flower's simulation, as tests and benchmarks need it: quiet, and without telemetry."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Four holders who know 20 of the 40 labels of WordNet-40 each: one release of the union, four models, and the whole.
 
-`python -m federated_benchmarks.label_sets --epsilon 1 --seeds 3` prints average precision and micro-F1 on the test
-records. All releases are centered votes in rounds, with a kernel teacher for each private record:
+`python -m federated_benchmarks.label_sets --epsilon 1 --seeds 3` prints average precision, also by the number of
+holders who know a label, and micro-F1 on the test records. All releases are centered votes in rounds, with a kernel
+teacher for each private group:
 
 - `union`: all holders release together, and a label gets votes from the holders who know it;
 - `read as no`: the same, where a label that a holder does not know is read as one that its records do not have;
@@ -86,7 +87,7 @@ def label_sets(num_labels: int, rng: np.random.Generator) -> Bits:
     labels = rng.permutation(num_labels)
     order = np.argsort(-counts, kind="stable")
     for label, count in zip(labels, counts[order], strict=True):
-        # those with the most room left, in random order
+        # those with the most room left, ties in random order
         room = LABELS_EACH - sets.sum(axis=1) + rng.random(HOLDERS)
         sets[np.argsort(-room)[:count], label] = True
     assert (sets.sum(axis=1) == LABELS_EACH).all()
@@ -242,7 +243,7 @@ def measured(dataset: Dataset, epsilon: float, seed: int) -> Mapping[str, list[f
 
 
 def main() -> None:
-    """Prints the mean of the figures over some seeds."""
+    """Prints the mean and the standard deviation of the figures over some seeds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, default=3)

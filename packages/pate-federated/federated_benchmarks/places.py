@@ -1,8 +1,8 @@
 """A benchmark of votes from many places, in bytes and seconds: `python -m federated_benchmarks.places`.
 
 It writes the vote files of a few holders, and reads them as often as there are holders. The measured steps are opening,
-checking, reading and adding the files; their time does not depend on the votes. A formula for the time is fitted to all
-sizes but the largest, and tested on the largest.
+reading and adding the votes of the files; their time does not depend on the votes. A formula for the time is fitted to
+all sizes but the largest, and with `--largest` tested on the largest.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Cost:
     queries: int  # Q
     labels: int  # L
     file_bytes: int  # of one holder's file
-    add_s: float  # seconds of a processor to open, check, read and add all files
+    add_s: float  # seconds of a processor to open, read and add all files
     count_s: float  # seconds to make counts of the sums
     # seconds that the same files take where votes are unpacked, measured on some of them
     plain_s: float
@@ -132,7 +132,10 @@ def measured(holders: int, queries: int, labels: int, folder: Path) -> Cost:
 
 
 def tree(folder: Path, console: Console) -> None:
-    """Measures sums in two levels: a hundred regions add up a hundred files each, and the server their sums."""
+    """Measures sums in two levels: a region adds up a hundred files, and the server the sums of a hundred regions.
+
+    The sum of one region is measured, and its copies stand for the sums of the others.
+    """
     queries = 10_000
     labels = 1_000
     fan_in = 100

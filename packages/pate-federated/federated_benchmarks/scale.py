@@ -28,7 +28,7 @@ RECORDS = 50
 
 
 def dataset(seed: int, queries: int) -> Dataset:
-    """Returns a made-up data set of one holder, or the public samples of all holders."""
+    """Returns a made-up data set, for a holder's private records or for the public samples of all holders."""
     rng = np.random.default_rng(seed)
     inputs = rng.standard_normal((RECORDS + queries + 1, 16)).astype(np.float32)
     labels = inputs @ np.random.default_rng(0).standard_normal((16, LABELS)) > 0.5

@@ -135,7 +135,7 @@ def main() -> None:
 
 
 def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
-    """Returns the scores of twenty rounds over Flower, and of the same rounds in one process."""
+    """Returns the time of twenty rounds over Flower, and whether the same rounds in one process give the same bytes."""
     dataset = WordNet40().load()
     aggregator = CenteredVotes(noise_multiplier=1.0)
     student = LowRankStudent()

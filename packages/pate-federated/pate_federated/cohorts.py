@@ -24,7 +24,7 @@ def cohort_of_heads(
 ) -> Cohort:
     """Returns the cohort of the holders whose votes have these heads (`VoteManifest`, what a holder says of its votes).
 
-    Settings in which heads differ are left out. If they differ in the unit of privacy, it is one teacher.
+    Settings in which heads differ are left out. If heads lack the unit of privacy, or differ in it, it is one teacher.
 
     Args:
         vote_heads: the head of each holder's votes.

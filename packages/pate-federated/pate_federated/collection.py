@@ -203,8 +203,8 @@ def collect(
     """Checks every answer, and writes the valid votes of each holder to a file.
 
     Votes are valid by the rules of `valid_answers`, if they are complete, answer this request, come from the roll's
-    number of teachers, and obey the request's clip. A teacher's vote on a label of a query is 0 or 1, whatever a holder
-    sends. So a holder moves a release by no more than its own teachers could.
+    number of teachers, and obey the request's clip. A teacher's vote on a label of a query is 0 or 1, or a confidence
+    in [0, 1], whatever a holder sends. So a holder moves a release by no more than its own teachers could.
 
     Args:
         roll: the expected holders.

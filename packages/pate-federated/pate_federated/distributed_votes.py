@@ -35,16 +35,17 @@ class DistributedVotes(base.Aggregator):
     """Releases, for each label, whether count + noise > threshold_share * num_teachers, with noise that holders draw.
 
     Every holder adds a share of discrete Gaussian noise to the counts of its own teachers (`contribution`). By secure
-    aggregation the server reads the sum alone, and `release_of` computes the labels from the sum. `aggregate` draws
-    noise of the same variance in one place, for plans and comparisons. Every query is answered. Source: Kairouz, Liu &
+    aggregation the server reads the sum alone, and `release_of` computes the labels from the sum. `aggregate` draws the
+    noise of all holders at one place, for plans and comparisons. Every query is answered. Source: Kairouz, Liu &
     Steinke 2021; docs/proofs/distributed_noise.md.
 
     Formal guarantees:
         * The price covers all noisy counts, which the server reads: s**2 / (2 v) zCDP with s**2 = Q min(2 max_votes,
           L) under replace-one and Q min(max_votes, L) under add/remove, outside a failure of negligible probability.
         * v is the variance of `num_holders - max_dropouts - max_colluders` shares. The price holds if up to
-          `max_dropouts` holders are absent, and if up to `max_colluders` others disclose their shares to the server.
-          Without secure aggregation the price does not hold: the server reads each holder's counts with one share.
+          `max_dropouts` holders are absent, and if up to `max_colluders` others disclose their shares to the server. It
+          covers the records of holders that do not disclose theirs. Without secure aggregation it does not hold: the
+          server reads each holder's counts with one share.
         * A teacher of an absent holder counts as a teacher that votes for no label. Under replace-one the price covers
           this change of its votes. num_teachers and num_holders are the declared numbers.
 
@@ -128,7 +129,8 @@ class DistributedVotes(base.Aggregator):
             num_contributions: the number of contributions in the sum.
 
         Raises:
-            InvalidValue: there are fewer contributions than the price counts on, or more than `num_holders`.
+            InvalidValue: there are fewer than `num_holders - max_dropouts` contributions, or more than `num_holders`;
+                or the sum is no matrix of whole numbers.
         """
         least = self.num_holders - self.max_dropouts
         rule = f"{least} to {self.num_holders}, as num_holders and max_dropouts say"

@@ -276,10 +276,11 @@ def secure_holder_app(
 
     The masks are those of `flwr.client.mod.secaggplus_mod`. This is Flower's older workflow; its message API has no
     secure sums. The app answers the four stages of a sum if the message has the agreed terms, and exactly the fields of
-    its stage. It refuses all other messages. In rounds the app also answers the opening question.
+    its stage, and in rounds the opening question. It refuses all other messages.
 
-    Formal guarantee: the holder's numbers leave this app only in a masked vector. Each key masks one vector. The sum of
-    a question is opened for one set of holders, of at least `SumTerms.threshold` among those that share their keys.
+    Formal guarantee: the holder's numbers leave this app only in a masked vector. Each key masks one vector. The sum
+    for a request or question is opened for one set of holders, of at least `SumTerms.threshold` among those that share
+    their keys.
     docs/threat-model.md describes attacks by a server that invents keys, or sends holders different questions.
 
     Args:
@@ -320,7 +321,8 @@ def _answer_stage(
 ) -> Message:
     """Returns a holder's answer to one stage of a secure sum, after checking message, masks and holders in the sum.
 
-    A refusal raises `InvalidValue`. It names the class of an exception alone; the reason goes to the holder's log.
+    Raises `InvalidValue` for a refusal. If the message breaks the terms, the error names the field. Any other error
+    names the class of an exception alone; the reason goes to the holder's log.
 
     Args:
         message: the message of the server.
@@ -404,7 +406,8 @@ def require_stage(terms: SumTerms, *, message: Message, node_id: int) -> str:
         node_id: the number of the holder's node.
 
     Raises:
-        InvalidValue: the message has other terms, lacks a field of its stage, or has a field of another stage.
+        InvalidValue: the message is of another type or for another node, has other terms, lacks a field of its stage,
+            has a field of another stage, or names too few or too many holders, or one twice.
     """
     message_type = message.metadata.message_type
     receiver_id = message.metadata.dst_node_id

@@ -88,8 +88,8 @@ class GatheredVotes(TeacherVotes):
     """The votes in vote files and sums of different holders, on the same queries.
 
     Holders and their teachers are sorted by the holders' names, whatever the names of the files. If a file holds a sum,
-    only counts are available. Whether files fit together depends on their heads alone, so that an error discloses
-    nothing about votes.
+    only counts are available. Whether files fit together depends on their heads and on the public names of queries and
+    labels alone, so that an error discloses nothing about votes.
 
     Holders may have different labels, which are public: the labels here are the union of all. A teacher does not vote
     on a label that its holder lacks, or that none of its records knows. Source: docs/proofs/label_gaps.md.
@@ -168,7 +168,7 @@ class GatheredVotes(TeacherVotes):
         return digest.hexdigest()
 
     def _vote_files(self) -> list[VoteFile]:
-        """Returns `files`, all of which are vote files; raises `InvalidValue` if one of them holds a sum."""
+        """Returns `holders_files`, all of which are vote files; raises `InvalidValue` if one of them holds a sum."""
         vote_files = [file for file in self.holders_files if isinstance(file, VoteFile)]
         if len(vote_files) < len(self.holders_files):
             rule = "one that reads counts, as sums do not say what one teacher votes for; or the vote files themselves"
@@ -330,7 +330,7 @@ class GatheredVotes(TeacherVotes):
             max_votes: the largest number of votes of a teacher on a query; None for all.
 
         Raises:
-            InvalidValue: a file holds a sum of votes that were cast without this limit or a smaller one.
+            InvalidValue: a file holds a sum, and its votes were cast with a larger limit or with none.
         """
         if max_votes is not None and self._are_sums:
             clip = self.heads[0].vote_clip

@@ -32,12 +32,14 @@ from pate_federated.vote_casting import HolderPlan, HolderShare, cast_vote_file,
 
 
 def plan_for_request(plan: HolderPlan, *, request: Request, folder: Path) -> HolderPlan:
-    """Returns a copy of a holder's plan with the queries and the form of votes of a request; all else is unchanged.
+    """Returns a copy of a holder's plan with the queries and the form of votes of a request, also in its settings.
+
+    All else is unchanged.
 
     Args:
         plan: the holder's plan.
         request: the queries and the form of the votes.
-        folder: the holder's folder, to which the queries are written.
+        folder: the folder that the queries are written to.
     """
     settings = {
         **plan.settings,
@@ -82,11 +84,12 @@ def answer_request(
     Args:
         plan: the holder's plan: its name, records and teachers.
         request: the queries and the form of the votes.
-        folder: the holder's folder, of mode 0700. Each request has its own folder there, for teachers and votes.
+        folder: the holder's folder, of mode 0700. Each set of queries has its own folder there, for teachers and votes.
         monitor: displays the progress; None for no display.
 
     Raises:
-        InvalidValue: the records or teachers cannot answer the request, or the plan cannot be carried out.
+        InvalidValue: the records or teachers cannot answer the request, the plan cannot be carried out, or the queries
+            were answered in another form of votes.
     """
     vote_path = votes_path(request, holder_folder=folder)
     folder_of_request = vote_path.parent
@@ -109,17 +112,17 @@ _RULE = "teachers that answer in rounds, such as kernel, linear or mlp, on rows 
 def answer_question(
     plan: HolderPlan, question: Question, folder: Path | str, monitor: Monitor | None = None
 ) -> bytes:
-    """Returns the bytes of a holder's answer to a question: the sum over its teachers, each clipped first.
+    """Returns the bytes of a holder's answer to a question: the sum over its teachers, empty for an opening.
 
     The same question gives the same bytes, also after an interruption.
 
-    Formal guarantee: a teacher adds a part no longer than `question.reach` to the sum, for any records, since the
-    holder clips the part itself.
+    Formal guarantee: a teacher adds a part no longer than `question.reach` to the sum, for any records. The holder
+    itself clips shares and votes. To the numbers of teachers by length, a teacher adds at most 1.
 
     Args:
         plan: the holder's plan: its name, records and teachers.
         question: the question. The holder takes from it the samples and what to sum, and nothing else of the plan.
-        folder: the folder of teachers and answers, of mode 0700. Each opening has its own folder there.
+        folder: the folder of teachers and answers, of mode 0700. Each set of samples has its own folder there.
         monitor: displays the progress; None for no display.
 
     Raises:
@@ -145,7 +148,8 @@ def answer_question(
 def opening_of(question: Question, holder_folder: Path) -> Request:
     """Returns the request with the samples of a release in rounds, from the opening that this holder received.
 
-    The opening is the first question of the release. If `question` is an opening, it is stored in the folder first.
+    The opening is the first question of the release. If `question` is an opening, it is stored in the folder first,
+    unless one about these samples is there.
 
     Raises `InvalidValue` if the holder has received no such opening.
     """

@@ -24,10 +24,11 @@ _DOWN = 1 - 2.0**-46
 class NoiseShares(Parameters):
     """Shares of discrete Gaussian noise; any `num_counted` together have at least the standard deviation `noise_std`.
 
-    Formal guarantee: let one change move D counts by at most s votes in l2, and let at least `num_counted` shares be
-    added to each count. Then the noisy counts are (s**2 / (2 variance))-zCDP, except with probability
-    `failure_prob(D)`. This holds against anybody who knows the noisy counts and up to `max_colluders` of the shares.
-    One vote is divided into `steps` steps, so that a share has a large variance in steps.
+    Formal guarantee: let one change move D counts by at most s votes in l2, and let at least
+    `num_holders - max_dropouts` holders add their share to each count. Then the noisy counts are
+    (s**2 / (2 variance))-zCDP, except with probability `failure_prob(D)`. This holds against anybody who knows the
+    noisy counts, even if up to `max_colluders` of these holders disclose their share or add none. One vote is divided
+    into `steps` steps, so that a share has a large variance in steps.
     Source: Kairouz, Liu & Steinke 2021; docs/proofs/distributed_noise.md.
 
     >>> shares = NoiseShares(noise_std=50.0, num_holders=40, max_dropouts=4, max_colluders=4)
@@ -83,7 +84,7 @@ class NoiseShares(Parameters):
             shape: the shape of the noise.
             rng: the source of the noise.
         """
-        # The sum of k shares and one draw of k times the variance differ by `failure_prob` at most
+        # The law of a sum of k shares is nearly that of one draw of k times the variance
         # (docs/proofs/distributed_noise.md). So as many shares as possible are drawn as one.
         shares_at_once = LARGEST_VARIANCE // self.share.variance
         num_full_draws, num_shares_left = divmod(self.num_holders, shares_at_once)

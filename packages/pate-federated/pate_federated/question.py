@@ -186,7 +186,7 @@ def valid_answers(
 ) -> tuple[dict[str, T], dict[str, str]]:
     """Returns the valid answers of the holders on a roll, and the reason for each other holder.
 
-    An answer is valid if its holder is on the roll and has answered once, and if `read_answer` accepts the bytes. Two
+    An answer is valid if its holder is on the roll and sent votes once, and if `read_answer` accepts the bytes. Two
     answers of one holder are both refused, since only one of them can be genuine.
 
     Args:
@@ -351,10 +351,10 @@ _HEAD = {
     "asked": ArrayForm(dtype_kinds="U", shape=()),
     "num_labels": ArrayForm(dtype_kinds="i", shape=()),
 }
-# The array that a question about labels with gaps has.
+# The array that a question about shares has if labels have gaps.
 _GAPS = "have_gaps"
-# The smallest and the largest clip, as multiples of the length of the longest vote. A longer clip would round all votes
-# to 0, and a shorter one would leave nothing of them.
+# The smallest and the largest clip, as multiples of the length of the longest vote. A far longer clip would round all
+# votes to 0, and a far shorter one would leave nothing of them.
 _MIN_CLIP_RATIO = 1e-12
 _MAX_CLIP_RATIO = 1e3
 # The largest entry of the pool's center, as a multiple of the largest input.
@@ -364,8 +364,8 @@ _SIZE = (1e-50, 1e12)
 # The bounds of other numbers.
 _ANY = (-1e12, 1e12)
 # The arrays of each kind: a letter for the size of each axis, and the bounds of the entries. Beyond these bounds a
-# server could make all holders but one answer a constant. L counts labels; E is L, or 2 L if labels have gaps; D is k,
-# a constant and a height.
+# server could make all holders but one answer a constant. L counts labels; E is L, or 2 L if labels have gaps; d counts
+# inputs and k directions; D is k + 1, for a constant, or k + 2, for a height too.
 _QUESTION_STATES: Mapping[str, Mapping[str, tuple[str, tuple[float, float]]]] = {
     OPENING: {},
     LENGTHS: {},
@@ -396,8 +396,8 @@ class Question:
             shares is in [0, 1], `clip` and `label_scale` in [1e-50, 1e12], `records_per_teacher` in [1, 1e12],
             `variances` in [0, 1e30], and all others in [-1e12, 1e12].
         opening: the public samples on which trained teachers give confidences, in the first question alone; else None.
-        have_gaps: whether labels of records may be unknown at some holder. Every holder then adds known shares to the
-            label shares of its teachers. Only questions about shares say so.
+        have_gaps: whether labels of records may be unknown at some holder. Every holder then appends known shares to
+            the label shares of its teachers. Only questions about shares say so.
     """
 
     kind: str
@@ -522,7 +522,7 @@ class Question:
             raise InvalidValue("sum", rule=rule)
 
     def require_part_of(self, opening: Request) -> None:
-        """Raises `InvalidValue` if the question has other labels than an opening, or a center unlike its samples.
+        """Raises `InvalidValue` if the number of labels is not that of an opening, or a center is unlike its samples.
 
         Args:
             opening: the first request of the release in rounds, which has the samples and labels of all its questions.
@@ -652,7 +652,7 @@ class SumAnswer:
     def from_bytes(cls, answer_bytes: bytes, question: Question) -> Self:
         """Returns the answer in some bytes; raises `InvalidValue` if it is damaged or no answer to the question.
 
-        Whose answer it is, `require_head` checks.
+        The name of the holder and its number of teachers are not checked.
 
         Args:
             answer_bytes: the bytes.

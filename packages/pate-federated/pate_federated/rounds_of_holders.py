@@ -61,15 +61,16 @@ class RoundsOfHolders:
     """The server's release of centered votes in rounds, for any transport of the messages.
 
     Rule: the opening question makes each holder train its teachers. Each later question asks the holders for one sum:
-    three sums for the prevalence, and then one sum for each round. A question depends on public values and on earlier
-    releases. The ledger is charged for the prevalence before its first sum, and for all rounds together before the
-    noise of the first round is drawn.
+    three sums for the prevalence, if it is released, and then one sum for each round. A question depends on public
+    values and on earlier releases. The ledger is charged for the prevalence before its first sum, and for all rounds
+    together before the noise of the first round is drawn.
 
     Attributes:
         plan: the plan of the release, with `CenteredVotes` in rounds.
         roll: the expected holders.
-        pool: float32 `[num_public, num_inputs]`, public samples. Trained teachers are asked about the first 2,048; the
-            student learns from all of them.
+        pool: float32 `[num_public, num_inputs]`, public samples. Trained teachers are asked about the first 2,048. The
+            directions of the rounds are those of all samples; the first 20,000, or all queries if those are more, stand
+            for the pool in the rounds.
         record_ids: `[num_public]`, the public names of the samples.
         label_names: the name of each label.
         num_queries: the number of samples that get labels, which are the first ones; None for all.

@@ -65,7 +65,7 @@ class VoteSettings(Targets):
         default=None,
     )
     cast: str = setting(
-        "bits, or confidences (32 times the bytes), which centered_votes reads; clipped_votes chooses each teacher's "
+        "bits, or confidences (33 times the bytes), which centered_votes reads; clipped_votes chooses each teacher's "
         "surest votes by them",
         default="bits",
     )

@@ -176,7 +176,9 @@ def _require_as_released(published_folder: Path, *, digest_of_file: Mapping[str,
 def _require_asked(
     queries: Queries, *, num_queries: int, terms: Terms, public_names: PublicNames
 ) -> None:
-    """Raises `InvalidValue` unless the first samples and the names of the labels are those of a release.
+    """Raises `InvalidValue` unless the first samples are those of a release.
+
+    If the release has a digest of its queries, names of labels that come with the samples must include the release's.
 
     Args:
         queries: the public samples.

@@ -140,7 +140,7 @@ class SumTerms:
 
     @property
     def threshold(self) -> int:
-        """The number of shares that reconstruct a holder's key: two thirds of `shares`, or n - d."""
+        """The number of shares that reconstruct a holder's key: two thirds of `shares`, rounded up, or n - d."""
         if self.shares is None:
             return self.fewest_holders
         return math.ceil(2 * self.shares / 3)

@@ -69,7 +69,7 @@ class VoteManifest:
     vote_clip: int | None = None
     dataset: str = "votes"  # the public name of the data set
     real: bool = True  # False for synthetic records
-    # the origin of features of pictures, see `Preprocessing.origin`; public
+    # the origin of features of pictures or texts, see `Preprocessing.origin`; public
     features: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
     # the public settings of teachers and features, as YAML by group
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -152,7 +152,7 @@ class HoldersFile:
 
     @property
     def manifest(self) -> VoteManifest:
-        """The first head of the file; all its heads have the same queries and labels."""
+        """The first head of the file; all its heads have the same queries and the same number of labels."""
         return self.heads[0]
 
     def labels_of(self, head: VoteManifest) -> tuple[str, ...]:
