@@ -1,7 +1,7 @@
 """The arguments of a command line: settings by name, and what follows from them for a composed configuration.
 
-A `~` at the beginning of a path is expanded, and a command line that sets noise must state how to use it. Four
-neighboring modules read the same arguments:
+A `~` at the beginning of a path is expanded, and a command line that sets noise must state how to use it. Other modules
+of this folder read the same arguments:
 
 * `default_choices` makes the choices that are left open.
 * `quoting` writes arguments as Hydra parses them.
@@ -39,9 +39,9 @@ def given_settings(arguments: Iterable[str]) -> dict[str, str]:
 
 
 def allowed_modules(arguments: Iterable[str]) -> tuple[str, ...]:
-    """Returns the modules in the setting `allowed_targets`, which may only be set on the command line.
+    """Returns the modules in the setting `allowed_targets` of a command line.
 
-    The result is empty if the setting is missing, or is no list that Hydra can parse.
+    The result is empty if the command line does not have the setting, or if its value is no list that Hydra can parse.
     """
     list_text = given_settings(arguments=arguments).get("allowed_targets", "[]")
     try:
@@ -58,7 +58,7 @@ def is_sweep(arguments: Sequence[str]) -> bool:
 
     It asks by `-m`, `--multirun`, a short form of it, or `hydra.mode=MULTIRUN`.
     """
-    shortened = [_MULTIRUN[:length] for length in range(len("--mu"), len(_MULTIRUN) + 1)]
+    shortened = [_MULTIRUN[:length] for length in range(len("--m"), len(_MULTIRUN) + 1)]
     options = ("-m", *shortened)
     return any(
         argument in options or argument.lstrip("+") == "hydra.mode=MULTIRUN"

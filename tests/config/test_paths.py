@@ -99,7 +99,7 @@ def test_non_literal_paths_are_unchanged() -> None:
     assert quote_argument("data=arrays,table") == "data=arrays,table"  # for which Hydra wants -m
     assert quote_argument("data.private=a.csv,b.csv", in_sweep=True) == "data.private=a.csv,b.csv"
     assert not is_sweep(["-x", "seed=1", "--cfg", "job"])
-    assert all(is_sweep([word]) for word in ("-m", "--multirun", "--multi", "hydra.mode=MULTIRUN"))
+    assert all(is_sweep([word]) for word in ("-m", "--multirun", "--m", "hydra.mode=MULTIRUN"))
 
 
 def test_refusal_of_a_value_suggests_quotes() -> None:
