@@ -1,7 +1,7 @@
 """Arrays in files: .npy and .npz files that are written and read without pickle.
 
-An array is either read completely and compared with its checksum, or mapped. A mapped array stays on the disk and takes
-no memory.
+Each array is compared with its checksum, and is then in memory or mapped. A mapped array stays on the disk; only the
+pages of it that were read take memory.
 """
 
 import io
@@ -51,7 +51,7 @@ _KIND_NAMES = {"b": "bits", "i": "integers", "u": "unsigned integers", "f": "flo
 
 
 def write_arrays(path: Path | str, **arrays: NDArray[Any]) -> None:
-    """Writes arrays as an .npz file without pickle; equal arrays give equal bytes."""
+    """Writes arrays as an .npz file without pickle; equal arrays in C order give equal bytes."""
     with atomic_write(path) as file:
         pack_arrays(file, arrays)
 
@@ -71,7 +71,10 @@ def pack_arrays(open_file: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> Non
 
 
 def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Returns the bytes of an .npz file with named arrays, without pickle; equal arrays give equal bytes."""
+    """Returns the bytes of an .npz file with named arrays, without pickle.
+
+    Equal arrays in C order give equal bytes.
+    """
     open_file = io.BytesIO()
     pack_arrays(open_file, arrays)
     return open_file.getvalue()
@@ -129,7 +132,7 @@ def read_arrays(
 
     Args:
         path: the file.
-        forms: the arrays that the file must have, by name; None accepts all arrays.
+        forms: the arrays that the file must have, by name; None accepts all arrays of numbers and truth values.
         remedy: advice in the error if the file is damaged.
         max_unpacked_bytes: the most bytes of all arrays after decompression; None refuses compressed arrays.
         optional_forms: arrays that the file may have in addition, by name.
@@ -137,7 +140,7 @@ def read_arrays(
             once to check their checksum. None maps no array.
 
     Raises:
-        DamagedFile: the file is missing or no archive; or an array is missing, unknown or of another form.
+        DamagedFile: the file is missing, damaged or no archive; or an array is missing, unknown or of another form.
         PermissionError: this user may not read the file.
     """
     all_forms = {**(forms or {}), **(optional_forms or {})}
@@ -196,7 +199,7 @@ def read_array(
     """Reads one array in numpy's format from an open file.
 
     Args:
-        open_file: the file, at the beginning of the array's header.
+        open_file: the file, which holds nothing else, at its beginning.
         num_bytes: the number of bytes of header and data together.
         dtype_kinds: numpy's letters of the allowed dtypes.
 
@@ -226,7 +229,7 @@ def read_header(
     """Reads the header of an array; afterwards the position in the file is the beginning of the array's data.
 
     Args:
-        open_file: the file, at the beginning of the array's header.
+        open_file: the file, which holds nothing else, at its beginning.
         num_bytes: the number of bytes of header and data together.
         dtype_kinds: numpy's letters of the allowed dtypes.
 
@@ -236,14 +239,20 @@ def read_header(
     Raises one of `UNREADABLE` (the errors of zipfile and numpy) for another dtype, or for a header that does not agree
     with `num_bytes`.
     """
-    format_version = np.lib.format.read_magic(open_file)
     header_readers = {
         (1, 0): np.lib.format.read_array_header_1_0,
         (2, 0): np.lib.format.read_array_header_2_0,
     }
-    if format_version not in header_readers:
+    try:
+        format_version = np.lib.format.read_magic(open_file)
+        header_reader = header_readers.get(format_version)
+        header = None if header_reader is None else header_reader(open_file)
+    except _HEADER_ERRORS:
+        # numpy's messages quote the bytes of the header.
+        raise ValueError("a header that numpy cannot read") from None
+    if header is None:
         raise ValueError(f"format version {format_version}")
-    array_shape, fortran_order, dtype = header_readers[format_version](open_file)
+    array_shape, fortran_order, dtype = header
     if dtype.kind not in dtype_kinds:
         raise ValueError(f"dtype {str(dtype)[:40]} where numbers are expected")
     num_entries = math.prod(array_shape)

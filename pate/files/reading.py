@@ -1,7 +1,7 @@
 """Readers of files, which refuse a damaged file with a clear error.
 
 For any damage, the reader of a file raises a `DamagedFile` with a message of one line. The message states what was
-expected, what was found and what helps, but never quotes the content of the file.
+expected, what was found and what helps. It quotes no value of the file, but may name its arrays, types and shapes.
 """
 
 import errno
@@ -37,12 +37,12 @@ class DamagedFile(InvalidValue):
 
 
 def damaged(path: Path | str, rule: str, finding: str, remedy: str) -> DamagedFile:
-    """Returns the error for a damaged file; it does not quote the content of the file.
+    """Returns the error for a damaged file.
 
     Args:
         path: the file.
         rule: a description of the expected file.
-        finding: a description of what was found instead.
+        finding: a description of what was found instead, which must quote no value of the file.
         remedy: advice.
     """
     return DamagedFile(
@@ -108,7 +108,7 @@ def read_text(path: Path | str, *, remedy: str, rule: str = "a text file in UTF-
 
 
 def read_json(path: Path | str, *, remedy: str, rule: str = "JSON") -> Any:
-    """Returns the JSON value in a file; raises `DamagedFile` as `reading_file`, also for JSON nested too deeply."""
+    """Returns the JSON value in a file; raises `DamagedFile` as `reading_file`, or if it is no JSON."""
     with reading_file(path, rule=rule, remedy=remedy, damage_errors=(ValueError, RecursionError)):
         return json.loads(Path(path).read_bytes().decode())
 

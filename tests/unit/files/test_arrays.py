@@ -148,6 +148,22 @@ def test_arrays_larger_than_their_file_are_refused(
     assert len(read_arrays(tmp_path / "a.npz", max_unpacked_bytes=10**7)["summary"]) == 10**6
 
 
+def test_a_damaged_header_is_refused_without_its_words(tmp_path: Path) -> None:
+    """An error of `read_arrays` on a header that numpy cannot read does not quote the header."""
+    path = tmp_path / "votes.npz"
+    for header in (
+        b"flu, cough\n",
+        b"{'descr': 'flu', 'fortran_order': False, 'shape': (3,)}\n",
+        b"{'descr': '<f8', 'fortran_order': False, 'shape': ('flu',)}\n",
+    ):
+        with zipfile.ZipFile(path, "w") as archive:
+            length = len(header).to_bytes(2, "little")
+            archive.writestr("votes.npy", b"\x93NUMPY\x01\x00" + length + header)
+        with pytest.raises(DamagedFile, match="a header that numpy cannot read") as refusal:
+            read_arrays(path)
+        assert "flu" not in str(refusal.value)
+
+
 def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
     """An archive with other arrays, types or shapes than expected is refused with the array's name."""
     path = written_archive(folder=tmp_path)
