@@ -179,7 +179,8 @@ def _read_tuple(entry_types: tuple[Any, ...], json_value: Any, key_path: str) ->
         json_value: the JSON value.
         key_path: the key of the value, for the error.
     """
-    if entry_types[-1] is Ellipsis and isinstance(json_value, list):
+    if entry_types[-1] is Ellipsis:
+        require(isinstance(json_value, list), key_path, repr(json_value), "a list")
         entry_types = entry_types[:1] * len(json_value)
     has_length = isinstance(json_value, list) and len(json_value) == len(entry_types)
     require(has_length, key_path, repr(json_value), f"a list of {len(entry_types)}")

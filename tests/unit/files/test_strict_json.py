@@ -29,6 +29,7 @@ class Reading:
 
     epsilon: float
     orders: Mapping[str, float] | None = None
+    columns: tuple[str, ...] = ()
 
 
 def test_numbers_and_infinities_are_read_back() -> None:
@@ -49,13 +50,13 @@ def test_a_dataclass_is_read_back(epsilon: float) -> None:
     reading = Reading(epsilon=epsilon, orders={"worst": -epsilon})
     text = to_json(reading)
     assert from_json(Reading, text, name="reading") == reading
-    assert json.loads(text, parse_constant=pytest.fail).keys() == {"epsilon", "orders"}
+    assert json.loads(text, parse_constant=pytest.fail).keys() == {"epsilon", "orders", "columns"}
 
 
 def test_a_line_has_no_line_break_and_is_in_ascii() -> None:
     """A value in one line of JSON has neither line breaks nor letters beyond ASCII."""
     line = to_json_line([Reading(epsilon=math.inf), (1.5, np.float64(2))])
-    assert line == '[{"epsilon": "inf", "orders": null}, [1.5, 2.0]]'
+    assert line == '[{"epsilon": "inf", "orders": null, "columns": []}, [1.5, 2.0]]'
     assert to_json_line("“quoted”\n") == r'"\u201cquoted\u201d\n"'
 
 
@@ -73,6 +74,13 @@ def test_data_that_are_no_number_are_refused(data: object) -> None:
     """A text other than those of infinities, None, a truth value and a list are each refused as a number."""
     with refused_parameter("epsilon", value=ANY, rule_words="a number"):
         read_number(data, name="epsilon")
+
+
+def test_a_list_of_any_length_is_no_number() -> None:
+    """A number in place of a list of any length is refused, and the error states no length."""
+    with refused_parameter("reading.columns", value="3", rule_words="a list") as refusal:
+        from_json(Reading, '{"epsilon": 1, "columns": 3}', name="reading")
+    assert str(refusal.value).endswith("a list")
 
 
 def test_a_number_beyond_all_floats_is_refused() -> None:
