@@ -1,8 +1,8 @@
 """Reports of a run: its metrics, `report.json` and the privacy card.
 
-`report.json` is for the data owner alone; only the privacy card may be published. `pate.report.page` makes the HTML
-page, `pate.report.console` prints on the terminal, and `pate.report.tensorboard` writes curves. These modules are
-imported when they are used.
+`report.json` is for the data owner alone. The privacy card and `privacy.json` may be published, and so may a dossier of
+them. `pate.report.page` makes the HTML page of a report, `pate.report.console` prints on the terminal, and
+`pate.report.tensorboard` writes curves. These modules are imported when they are used.
 """
 
 from pate.accounting.rounding import ceil_to_decimals as round_up

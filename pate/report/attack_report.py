@@ -1,8 +1,8 @@
 """The result of an attack on rehearsals of a release, which a publisher shows in a dossier.
 
 A *rehearsal* is a release that is drawn for the attack alone and never published. `pate-attack` plants made-up teachers
-or records, the *canaries*, into rehearsals. It guesses from the answers which canaries took part, and states a lower
-bound on epsilon that follows from its success.
+or records, the *canaries*, into rehearsals. A secret coin chooses one of two variants of each canary. The attack
+guesses the coins from the answers, and states a lower bound on epsilon that follows from its success.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class AttackReport:
         delta: the delta at which `epsilon` holds.
         lower_bound: the lower bound on epsilon, by the success of the attack.
         confidence: the probability with which the lower bound holds.
-        num_canaries: the number of canaries.
-        num_guesses: the number of guesses; the attack may abstain.
+        num_canaries: the number of canaries in all rehearsals together.
+        num_guesses: the number of guesses, those of which the attack is most certain; it may abstain.
         num_correct: the number of correct guesses.
         unit: the kind of the canaries, "record" or "teacher".
         aggregator: the class of the aggregator.
@@ -58,7 +58,11 @@ class AttackReport:
 
     @classmethod
     def read(cls, attack_file: Path) -> Self:
-        """Reads the JSON that `pate-attack format=json` prints; raises `InvalidValue` for anything else."""
+        """Reads the JSON that `pate-attack format=json` prints.
+
+        Raises:
+            InvalidValue: the file is no JSON or lacks a field, or an epsilon, delta or confidence is no number.
+        """
         value_by_field = read_json(attack_file, rule=_FILE_RULE, remedy="print it again")
         field_names = {report_field.name for report_field in fields(cls)}
         if not isinstance(value_by_field, dict) or not field_names <= value_by_field.keys():

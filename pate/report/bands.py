@@ -20,7 +20,7 @@ BAND_NAMES = ("head", "middle", "tail")
 
 @dataclass(frozen=True)
 class PrevalenceBand:
-    """A third of the labels, of similar prevalence, and the scores of models on them. No epsilon covers it.
+    """About a third of the labels, of similar prevalence, and the scores of models on them. No epsilon covers it.
 
     Attributes:
         name: the name of the band, one of `BAND_NAMES`.
@@ -41,7 +41,7 @@ class PrevalenceBand:
 def prevalence_bands(
     prevalence_of_labels: FloatArray, precisions_by_model: Mapping[str, FloatArray]
 ) -> tuple[PrevalenceBand, ...]:
-    """Returns three bands, each a third of the labels, from frequent to rare; fewer than three labels have no bands.
+    """Returns three bands of about equally many labels, from frequent to rare; fewer than three labels have no bands.
 
     Args:
         prevalence_of_labels: the share of private records with each label, `[num_labels]`.

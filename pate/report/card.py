@@ -56,7 +56,7 @@ _OPTIONAL_FIELDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyStatement:
-    """The price of a release as it is published in `privacy.json`: the same facts as on the privacy card.
+    """The price of a release as it is published in `privacy.json`, with most of the facts on the privacy card.
 
     The price can be computed again from these fields. Fields from `stated_public` on, but for `attacks`, are left out
     of the file if they are empty or None.
@@ -250,8 +250,8 @@ def privacy_card(
 ) -> str:
     """Returns the privacy card as Markdown.
 
-    The arguments are the price, public parameters and the released number of answers. So the card cannot reveal
-    anything else, such as a score, a baseline, a vote, a seed or a path of the data owner.
+    The arguments are the price, public parameters and released numbers. So the card cannot reveal anything else, such
+    as a score without a price, a baseline, a vote, a seed or a path of the data owner.
 
     Args:
         privacy: the price of the release.
@@ -271,7 +271,8 @@ def privacy_card(
         public_answers: the SHA-256 of the public model's answers that the votes were compared with; empty without any.
 
     Raises:
-        InvalidValue: there are more answers than queries, or a number is negative or not whole.
+        InvalidValue: there are more answers than queries, or fewer than 0; there is no label or no teacher; or one of
+            these numbers is not whole.
     """
     require_count("num_answered", num_answered, minimum=0)
     require_count("num_labels", num_labels)

@@ -184,7 +184,7 @@ def _cells(values: Iterable[Any], prefix: str = "") -> Markup:
 
 
 def _small(probability: float) -> str:
-    """Returns a probability with three significant digits, such as 1e-6."""
+    """Returns a probability with up to three significant digits, such as 1e-6."""
     return f"{probability:.3g}".replace("e-0", "e-")
 
 

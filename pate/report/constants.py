@@ -25,8 +25,8 @@ class Constant:
     def prior(cls, frequencies: FloatArray) -> Self:
         """Returns the prediction of the labels that more than half of the samples have.
 
-        No prediction that is the same for all samples has a better accuracy. `frequencies` is the share of samples with
-        each label, `[num_labels]`.
+        On samples with these frequencies, no prediction that is the same for all samples has a better accuracy.
+        `frequencies` is the share of samples with each label, `[num_labels]`.
         """
         label_frequencies = frequencies
         return cls(labels=label_frequencies > 0.5, frequencies=label_frequencies)
@@ -66,7 +66,7 @@ class Constant:
 
 
 CONSTANTS = {"prior": Constant.prior, "best_constant": Constant.best}
-"""The functions that make each constant from the true frequencies of the labels, by its name in report.json.
+"""The functions that make each constant from the frequencies of labels, by its name in report.json.
 
-No epsilon covers these frequencies.
+Reports pass the frequencies among the private records, which no epsilon covers.
 """

@@ -1,7 +1,7 @@
 """The dossier of a release: one page for a data protection officer or an ethics board, from public facts alone.
 
-A dossier reads the folder `release/` and nothing of the owner. So whoever has the folder can make the same page, and
-the page tells nothing that the folder does not tell.
+A dossier reads the folder `release/`. The publisher may add a name, a contact, a date and the result of an attack. All
+else on the page can be made by whoever has the folder, and tells nothing that the folder does not tell.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _DIGESTS_RULE = "the digests of a published release"
 _PROOF_NOTE = re.compile(r"(?:docs/proofs/|and )(\w+)\.md")
 # A larger exponent of e is computed as this one, so that floats do not overflow.
 _MAX_EXPONENT = 700.0
-# The number of points on the trade-off curve.
+# The number of points on the trade-off curve, without its two ends.
 _NUM_POINTS = 120
 # The shares of false alarms in the tables, as text.
 _FALSE_ALARM_RATES = ("0.001", "0.01", "0.1")
@@ -51,7 +51,7 @@ _FALSE_ALARM_RATES = ("0.001", "0.01", "0.1")
 _RARE_TRIALS = {"million": 1e6, "billion": 1e9, "trillion": 1e12}
 # Smaller probabilities are stated in words, such as "one in a million", and not as percentages.
 _MIN_PERCENTAGE = 0.001
-# Numbers up to this power of 10 are written with all digits.
+# Larger powers of 10 are written in words, such as 10 to the power of 12.
 _MAX_POWER = 9
 # The meaning of settings of mechanisms.
 _MEANING_OF_SETTINGS = {
@@ -66,7 +66,7 @@ _EXPLANATION_OF_UNITS = {
     "dictionary, and of no person. An entry (synset) is a meaning with the words that have it; its gloss is its "
     "definition. Entries with the same definition are one family, which stands for a person here."
 }
-# Facts that are guessed with a larger probability, even without the release, are left out.
+# Facts that are guessed with this probability or a larger one, even without the release, are left out.
 _MAX_RARE_GUESS = 0.1
 # Up to this epsilon, a guarantee counts as strong (Ponomareva et al. 2023, section 5.2.1).
 _STRONG_EPSILON = 1.0

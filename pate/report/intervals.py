@@ -25,14 +25,14 @@ Interval = tuple[float, float]
 PrecisionFunction = Callable[[Float32Array], FloatArray]
 
 # The number of resamples, unless the caller passes one. Large arrays get fewer, so that all resamples together have at
-# most `_MAX_RESAMPLED_BITS` labels of samples.
+# most `_MAX_RESAMPLED_BITS` labels of samples, but at least `_MIN_RESAMPLES`.
 _MAX_RESAMPLES = 200
 _MIN_RESAMPLES = 50
 _MAX_RESAMPLED_BITS = 2 * 10**8
 # With more samples than `_MAX_SAMPLES`, a random part of `_PART_SIZE` samples is resampled.
 _MAX_SAMPLES = 2**15
 _PART_SIZE = 2**14
-# The size of the weights of a block, in bytes.
+# The most bytes of the weights of a block of several resamples.
 _BLOCK_BYTES = 2**26
 
 
@@ -66,8 +66,9 @@ def metric_intervals(
         every label.
 
     Raises:
-        InvalidValue: `multilabel_metrics` refuses the arrays; or there are 2**24 samples or more; or the level is
-            outside (0, 1).
+        InvalidValue: `predicted_labels`, `scores` or `true_labels` has another type or shape; or a score is not finite.
+            There are 2**24 samples or more, or fewer than two resamples; or the level is outside (0, 1). The array
+            `known` is not checked.
     """
     require_probability("level", confidence_level)
     predicted_bits, float_scores, true_bits = require_predictions(

@@ -27,12 +27,12 @@ class Membership:
     of Carlini et al. (2022), "Membership inference attacks from first principles".
 
     Attributes:
-        fpr: the false positive rates in (0, 1), rising, 0.1% and 1% among them, rounded to whole records,
-            `[num_rates]`.
+        fpr: the false positive rates in (0, 1), rising, 0.1% and 1% among them, rounded down to whole test records, but
+            at least one, `[num_rates]`.
         tpr: the true positive rate of the first attack at each false positive rate, `[num_rates]`. Equal losses count
             in proportion.
-        low: the lower end of the interval that holds `tpr` with probability 95% if the losses of private and test
-            records have the same distribution, `[num_rates]`.
+        low: the lower end of the interval that holds `tpr` with probability 95% or more if the losses of private and
+            test records have the same distribution, `[num_rates]`.
         high: the upper end of that interval, `[num_rates]`.
         num_private: the number of private records that were tried.
         num_test: the number of test records that were tried.
@@ -237,9 +237,10 @@ def deviations_from_references(
 def _chance_interval(
     false_positive_counts: IntArray, *, num_private: int, num_test: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns the ends of the interval that holds the true positive rate with probability 95% if attacks are blind.
+    """Returns the ends of the interval that holds the rate of blind attacks with probability 95% or more.
 
-    Both ends are arrays `[num_counts]`, with a value for each number of false positives. Let private and test losses
+    The rate is the true positive rate. Both ends are arrays `[num_counts]`, with a value for each number of false
+    positives. Let private and test losses
     have one distribution, and sort all n private and m test records by loss. The number of private records before the
     (k + 1)-th test record is then binomial, with a rate that is Beta(k + 1, m - k). The probabilities of this
     beta-binomial distribution are computed from the ratios of neighboring ones:

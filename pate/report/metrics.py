@@ -132,10 +132,10 @@ def per_label_metrics(
     """Computes the metrics of each label, with the arguments and definitions of `multilabel_metrics`.
 
     Returns:
-        `accuracy`, `balanced_accuracy`, `precision`, `recall`, `f1`, `average_precision`, `auroc`, `prevalence` (the
-        share of samples with the label) and `num_known` (the number of samples for which the label is known), each
-        float64 `[num_labels]`. An undefined metric is NaN, but `precision` without a prediction, and `f1` without a
-        predicted or true positive, are 0.
+        `accuracy`, `balanced_accuracy`, `precision`, `recall`, `f1`, `average_precision`, `auroc`, `num_known` (the
+        number of samples for which the label is known) and `prevalence` (the share of these samples with the label),
+        each float64 `[num_labels]`. An undefined metric is NaN, but `precision` without a prediction, and `f1` without
+        a predicted or true positive, are 0.
     """
     predicted_bits, checked_scores, true_bits = require_predictions(
         predicted_labels, scores, true_labels

@@ -21,9 +21,9 @@ _MAX_LENGTH = 500
 def log_release(release_folder: Path, report: Report, *, folder: Path) -> str:
     """Logs a release to MLflow, and returns the id of MLflow's run; repeated calls log the release only once.
 
-    The parameters are the settings in `release/config.yaml`. The metrics are the price and the numbers on the privacy
-    card. The artifacts are the files of `release/`. No name of a user, a program or a file outside of `release/` is
-    sent, and no telemetry.
+    The parameters are the settings in `release/config.yaml`, each cut to 500 characters. The metrics are epsilon,
+    delta, the numbers of queries and answers, and the answer rate. The artifacts are the files of `release/`. No name
+    of a user, a program or a file outside of `release/` is sent, and no telemetry.
 
     Args:
         release_folder: the folder `release/` of a run.

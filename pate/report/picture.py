@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 
 from pate.files.atomic import atomic_write
 
-# Placeholders of colors, with which matplotlib draws. In SVG the CSS variables of the page replace them, and in PNG the
-# colors of the light page.
+# Placeholders of colors, with which matplotlib draws. In SVG the CSS variables of the page replace them. A picture for
+# PNG is drawn in the colors of the light page (`on_paper`).
 INK_COLOR = "#010101"
 MUTED_COLOR = "#020202"
 RULE_COLOR = "#030303"
@@ -60,7 +60,7 @@ class Picture:
     caption: str = ""
 
     def svg(self, id_prefix: str) -> str:
-        """Returns an `<svg>` element for a page, without colors, scripts or references of its own.
+        """Returns an `<svg>` element for a page, without colors, scripts or references to other files.
 
         The ids in the element begin with `id_prefix`. Its size follows the surrounding element. Screen readers skip it
         and read the alternative text beside it.
@@ -85,7 +85,10 @@ class Picture:
         return svg_element
 
     def write_png(self, png_path: Path) -> None:
-        """Writes the picture as a PNG file for print: dark on white, in the colors of the light page."""
+        """Writes the picture as a PNG file for print: dark on white, in the colors of the light page.
+
+        Placeholders in the style are replaced. `paint` itself has to draw in the colors of `on_paper`.
+        """
         matplotlib_style = {
             style_name: on_paper(style_value) for style_name, style_value in _STYLE.items()
         }

@@ -30,7 +30,7 @@ _NONE_OR_NON_NEGATIVE = (
 )
 
 NUM_LABELED_AT_START = "num_public_labels"
-"""The parameter of a release that says how many public rows have labels at which the student began."""
+"""The name of the parameter that says with the labels of how many public rows the student began."""
 
 
 def guarantee_line(epsilon: float, delta: float, *, adjacency: str, unit: str) -> str:
@@ -100,10 +100,10 @@ class Privacy:
         num_queries: the number of queries that were priced, refused ones included.
         paper_epsilon: epsilon by the paper's own accounting, no bound; None if the paper has no formula.
         noise_seeded: whether the noise came from a seed; then whoever knows the seed can remove the noise.
-        failure_prob: the share of `delta` that the mechanism itself uses up over all queries; None if it uses none.
+        failure_prob: the part of `delta` that the mechanism itself uses up over all queries; None if it uses none.
         max_gap: the largest gap that the teachers can make; None for a mechanism without a stability test.
-        gap_at_50: the smallest gap that passes the stability test with probability 0.5; None if no gap does.
-        gap_at_95: the smallest gap that passes the stability test with probability 0.95; None if no gap does.
+        gap_at_50: the smallest gap that passes the stability test with probability 0.5 or more; None if no gap does.
+        gap_at_95: the smallest gap that passes the stability test with probability 0.95 or more; None if no gap does.
         parameters: the mechanism's public parameters by name.
         target_hits: the number of hits after which the session of a charged mechanism halts; None for others.
         plain_epsilon: for a charged mechanism, epsilon at `delta` of plain composition of the queries that were asked.

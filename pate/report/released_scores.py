@@ -43,13 +43,13 @@ class ReleasedScore:
 
     @property
     def interval(self) -> str:
-        """The ends of the interval with three digits, rounded outwards."""
+        """The ends of the interval with three decimals, rounded outwards."""
         interval_low = math.floor(self.low * 1000) / 1000
         interval_high = math.ceil(self.high * 1000) / 1000
         return f"{interval_low:.3f} to {interval_high:.3f}"
 
     def __str__(self) -> str:
-        """Returns the score with three digits, and its interval."""
+        """Returns the score with three decimals, and its interval."""
         return f"{self.value:.3f} ({self.interval})"
 
 

@@ -244,7 +244,7 @@ class Report:
 
     @property
     def models(self) -> dict[str, Scores | None]:
-        """The scores of all models, by the keys of `MODEL_NAMES`; None for a model that was not trained."""
+        """The scores of the models in `MODEL_NAMES`, by their keys; None for a model that was not trained."""
         scores_of = vars(self.baselines) | {"student": self.student}
         return {model_key: scores_of[model_key] for model_key in MODEL_NAMES}
 

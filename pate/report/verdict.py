@@ -33,8 +33,9 @@ class Baselines:
     No epsilon covers these scores.
 
     Attributes:
-        prior: the constant prediction of the labels that more than half of the samples have.
-        best_constant: the constant prediction with the best micro-F1.
+        prior: the constant prediction of the labels that more than half of the private records have.
+        best_constant: the constant prediction of the most frequent labels whose number has the best micro-F1 on the
+            private records.
         majority_vote_student: the student that learned from the votes without noise.
         true_label_student: the student that learned from the true labels of the queries.
         all_records_model: the best model of all private records, linear or a network, without privacy: the ceiling.
@@ -61,7 +62,7 @@ class StudentVerdict:
         beats_constant: whether the student beats the best constant in every metric that is defined for both; None
             without a student or without the constant.
         beats_prior: the same for the prior in place of the best constant.
-        text: the verdict in words, with the cause of the largest loss.
+        text: the verdict in words, with the cause of the largest loss if it is known.
     """
 
     share_of_reachable: float | None

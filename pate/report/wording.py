@@ -12,7 +12,7 @@ METRIC_NAMES = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced acc.",
 }
-# The name of each model, by its key in report.json, from models that need no data to models without privacy.
+# The name of each model, by its key in report.json, from constant predictions to models without privacy.
 MODEL_NAMES = {
     "prior": "prior",
     "best_constant": "best constant",
