@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 else:
 
     class _LazyTorch:
-        """A stand-in for the module torch, which imports torch when an attribute of the stand-in is first read."""
+        """A stand-in for the module torch, which imports torch when an attribute of the stand-in is first read.
+
+        Names that begin with two underscores, such as `__version__`, are no attributes of the stand-in.
+        """
 
         def __getattr__(self, attribute_name: str) -> Any:
             if attribute_name.startswith("__"):
@@ -62,6 +65,6 @@ def device_memory(advice: str) -> Iterator[None]:
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:
-        # Later sentences of torch's message give advice on its allocator.
+        # Later sentences of torch's message are about other processes and torch's own allocator.
         reason = ". ".join(str(error).split(". ")[:2])
         raise DeviceFull(f"{reason} ({advice})") from error

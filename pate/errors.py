@@ -98,8 +98,8 @@ class Spelling:
             the name of a setting, such as `teacher.num_teachers`. A template with an equals sign or braces is the whole
             setting, in which `{name}` and `{value}` are replaced. An empty template means that users cannot set the
             parameter; an error then shows the parameter's name alone.
-        advice: for some parameters, by `OWNER.parameter` or `parameter`, advice that ends the line of an error about
-            that parameter: it names settings that only this interface has.
+        advice: for some parameters, by `OWNER.parameter` or `parameter`, advice in the line of an error about that
+            parameter, after the rule and the hint: it names settings as this interface does.
     """
 
     template_of_parameter: Mapping[str, str] = field(default_factory=dict)

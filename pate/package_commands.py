@@ -51,8 +51,8 @@ class PackageCommand:
 def package_commands() -> Mapping[str, PackageCommand]:
     """Returns the commands that other installed packages add, by name.
 
-    A package that cannot be imported, such as one that was removed in part, is named in a line on standard error, and
-    its commands are left out.
+    A command whose package cannot be imported, such as one that was removed in part, is left out. A line on standard
+    error names the command and the reason.
     """
     commands = {}
     for point in entry_points(group=ENTRY_POINTS):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 Advance = Callable[..., None]
 """A function that is called with the number of steps that are done, and optionally a note of a few words."""
 
-# Steps that are reported within so many seconds of a stage's beginning were done by an earlier run.
+# Steps that are reported within so many seconds of a stage's beginning count as steps of an earlier run.
 _FIRST_MOMENT = 0.1
 
 
@@ -23,8 +23,9 @@ class Stage:
         start_time: the time when the stage began, in seconds of the caller's clock.
         num_done: the number of steps that are done.
         note: a few words about the last step; "" for none.
-        num_done_before: the number of steps that were done by an earlier run, which this run continues.
-        first_step_time: the time when the first step of this run began, after preparations.
+        num_done_before: the number of steps that count as done by an earlier run, which this run continues.
+        first_step_time: the time of the last report without a step of this run, or else of the stage's beginning; the
+            estimate of the time left counts from it.
     """
 
     name: str
@@ -41,8 +42,8 @@ class Stage:
     def advance(self, num_done: int, note: str = "", *, current_time: float) -> None:
         """Records the number of steps that are done.
 
-        Steps that are reported within 0.1 s of the beginning of the stage count as steps of an earlier run. Until the
-        first step of this run is reported, the time counts as preparation, and not for the estimate of what is left.
+        Steps that are reported within 0.1 s of the beginning of the stage count as steps of an earlier run. The time up
+        to the last report without a step of this run counts as preparation, and not for the estimate of what is left.
 
         Args:
             num_done: the number of steps that are done, with those of an earlier run.
@@ -68,7 +69,7 @@ class Stage:
         return seconds * max(self.num_steps - self.num_done, 0) / steps
 
     def line(self, current_time: float) -> str:
-        """Returns a stage that has not ended as one line: its name, steps, time passed, and an estimate of the rest.
+        """Returns a stage that has not ended as one line: its name, steps, time passed, estimate of the rest and note.
 
         The line has no colon: `NAME: 9.3 s` is the line of a stage that has ended.
 

@@ -1,7 +1,7 @@
 """A plugin of pytest, which gives tests of any project the replay, the verifier and the attack of `pate.testing`.
 
-pytest loads the plugin if `pate-multilabel` is installed. The plugin imports nothing before a test uses one of its
-fixtures:
+pytest loads the plugin if `pate-multilabel` is installed. The plugin imports neither numpy nor `pate.testing` before a
+test uses one of its fixtures:
 
 * `pate_replay` runs a function on data and on a neighbor with the same releases, and fails if anything else differs;
 * `pate_verify` compares exact distributions on all neighboring histograms with a price, and fails if it is refuted;

@@ -3,8 +3,8 @@
 An error names a parameter as the code does, such as `num_teachers`. `pate-train` calls this parameter
 `teacher.num_teachers`, which is written in this file only. A key is a parameter, and `OWNER.*` stands for any parameter
 of an object. A value is the name of a setting, or a whole setting if it has `=` or braces, or empty for a parameter
-that users cannot set (`Spelling`). A command prints an error with its own spelling (`spelling.error_line(error)` in
-`pate/cli/app.py`). Classes and functions that are called from Python use `shown_as`.
+that users cannot set (`Spelling`). A command prints an error with its own spelling (`explain` in
+`pate/config/mistakes.py`). Classes and functions that are called from Python use `shown_as`.
 """
 
 from pate.errors import Spelling
@@ -48,7 +48,10 @@ CLASSIFIER = Spelling(
 
 
 SPELLING_OF_COMMAND = {"train": TRAIN, "release": RELEASE}
-"""The spelling of each command; commands that are not listed have `COMMAND`."""
+"""The spelling of a command, by its name; other commands of this package have `COMMAND`.
+
+`pate-compare` also has `comparison_spelling`, for errors about one of the compared aggregators.
+"""
 
 
 def comparison_spelling(aggregator_name: str) -> Spelling:

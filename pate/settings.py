@@ -6,7 +6,7 @@ Four things are made from these classes: a command's schema in Hydra, the sectio
 that a run's folder compares, and those that a release publishes. To add a setting, add a field here, and use the field
 in the command (`pate/cli/`) or in the part of the run (`pate/run/`) that needs it, which has the plan.
 
-Classes that commands share come first. Each command has one class, listed in `SETTINGS_OF_COMMAND`.
+A class that commands share comes before their classes. Each command has one class, listed in `SETTINGS_OF_COMMAND`.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def setting(
         help_text: the text that `--help` prints. It begins in lower case, and ends without a full stop.
         default: the value of the setting where the user sets none. A list is copied. Without a default the user has to
             set a value.
-        may_change_when_continued: whether a run may be continued in its folder with another value, as the setting has
-            no effect on the release (for `pate-vote`: on the votes).
+        may_change_when_continued: whether a run may be continued in its folder with another value. The folder compares
+            all other settings, on which the release depends (for `pate-vote`: the votes).
         published: whether the value may stand in a release's `config.yaml`.
         is_path: whether the value is the path of a file or folder. Such a value stays text, whatever it looks like.
         is_name: whether the value is a name, such as the name of a column. Such a value stays text where it looks like
@@ -720,7 +720,7 @@ SETTINGS_OF_COMMAND: dict[str, type] = {
     "table_schema": TableSchemaSettings,
     "train": TrainSettings,
 }
-"""The settings of each command of ours, by its name."""
+"""The class of settings of each command of this package, by the command's name."""
 
 
 def settings_classes() -> Mapping[str, type]:

@@ -1,4 +1,4 @@
-"""Checks of arguments. Each raises an `InvalidValue` with the name, the value and the rule, or returns the argument."""
+"""Checks of arguments, which raise an `InvalidValue` with the name, the value and the rule; texts for such errors."""
 
 import math
 import os
@@ -22,7 +22,7 @@ from pate.extras import DISTRIBUTION
 
 # The largest whole number that numpy's int64 holds.
 _LARGEST_COUNT = 2**63 - 1
-# An error lists at most this many columns, and shows at most this many characters of a value.
+# An error lists at most this many columns, and shows at most this many characters of a text or a dtype.
 _MAX_COLUMNS = 12
 _MAX_SHOWN = 40
 # A word that Hydra, OmegaConf and a shell read as it stands, and as a text.
@@ -129,8 +129,8 @@ def require_entries(name: str, holds: BoolArray, rule: str) -> None:
 def require_array(name: str, values: Any, *, dtype_kinds: str | None = "biuf") -> NDArray[Any]:
     """Returns numbers or truth values as an array, which is a copy only if necessary.
 
-    Values that numpy would convert wrongly are refused: masked entries, sparse matrices, and tensors that record
-    gradients or are on another device.
+    Values that numpy would convert wrongly or not at all are refused: masked entries, sparse matrices, and tensors that
+    record gradients or are on another device.
 
     Args:
         name: the name of the parameter.
@@ -194,7 +194,7 @@ def require_features(name: str, inputs: Any) -> NDArray[Any]:
 
 
 def require_text(name: str, value: Any) -> str:
-    """Returns a text; raises `InvalidValue` if it is blank, or has a line break or another unprintable character."""
+    """Returns a text; raises `InvalidValue` if it is no text, blank, or has an unprintable character."""
     require(isinstance(value, str), name, type(value).__name__, "text")
     require(
         bool(value.strip()) and value.isprintable(),

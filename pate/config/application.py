@@ -1,4 +1,4 @@
-"""This module runs a command as a Hydra application, as `hydra.main` does, with three differences.
+"""This module runs a command as a Hydra application, as `hydra.main` does, with some differences.
 
 Hydra refuses settings on both sides of an option, as in `a=1 --multirun b=2`; here they may stand there. `--help`
 prints our own page, which explains the settings of the chosen parts. And an error that Hydra would print is raised.
@@ -31,7 +31,10 @@ _INFO_CHOICES = ["all", "config", "defaults", "defaults-tree", "plugins", "searc
 
 
 def options_parser() -> ArgumentParser:
-    """Returns a parser of Hydra's options, as https://hydra.cc/docs/advanced/hydra-command-line-flags lists them."""
+    """Returns a parser of Hydra's options, as https://hydra.cc/docs/advanced/hydra-command-line-flags lists them.
+
+    The option for a pickled configuration, `--experimental-rerun`, is left out.
+    """
     parser = ArgumentParser(add_help=False)
     parser.add_argument("overrides", nargs="*")
     for option_names in OPTIONS_WITHOUT_VALUE:
@@ -87,7 +90,7 @@ def run_application(
 
     Args:
         task: is called with the composed configuration; in a sweep, once for each of its configurations.
-        command: the name of the command, which is the name of the YAML file that is composed.
+        command: the name of the command, and of the YAML file that is composed unless `--config-name` names another.
         arguments: the arguments of the command line, options and settings in any order.
         chosen_settings: the settings `NAME=VALUE` that the command itself chooses, as the command line leaves them
             open.

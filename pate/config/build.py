@@ -263,6 +263,8 @@ def _require_parameters(
 ) -> None:
     """Raises `InvalidValue` if a class does not accept one of the keyword arguments, or lacks a required one.
 
+    A class that accepts keyword arguments of any name is not checked.
+
     Args:
         cls: the class.
         setting_path: the path of the node in the configuration, for messages.

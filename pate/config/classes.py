@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 from pate.validation import InvalidValue
 
 TRUSTED_PREFIXES = ("pate.", "sklearn.")
-"""The modules whose classes may be loaded, unless the user adds others."""
+"""The modules whose classes may always be loaded; the user and installed packages add others."""
 
 # The dotted name of a class, in ASCII.
 _NAME = re.compile(r"[A-Za-z]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
@@ -89,7 +89,8 @@ def is_within(dotted_name: str, module_prefixes: tuple[str, ...]) -> bool:
 def is_class_name(class_path: str) -> bool:
     """Returns True if a class may be loaded by this name.
 
-    The name must be dotted and without parts that begin with two underscores. A name in scikit-learn must be public.
+    The name must be dotted and without parts that begin with two underscores. A name in scikit-learn must be in public
+    modules.
     """
     if not _NAME.fullmatch(class_path):
         return False
@@ -150,7 +151,7 @@ def trusted_class(
 
 
 def find_class(class_path: str) -> type | None:
-    """Returns the class with a dotted name; None if there is no such class. Nothing is called.
+    """Returns the class with a dotted name; None if there is no such class. The class is not called.
 
     Only modules within the package that begins the name are imported. An attribute is read from the innermost module
     alone, never through another module that it imports. The class must be defined in the same package under its own
@@ -158,6 +159,7 @@ def find_class(class_path: str) -> type | None:
 
     Raises:
         ModuleNotFoundError: a module in the name needs another module that is not installed.
+        MissingPackage: a module of pate in the name needs an extra that is not installed.
     """
     if not is_class_name(class_path):
         return None

@@ -1,7 +1,7 @@
 """Choices that a command line leaves open, and that depend on its other choices.
 
 Hydra's lists of defaults name further choices for a choice that was made. They cannot react to a choice that was not
-made, such as a missing teacher. So such choices are made here, from the names alone, before anything runs.
+made, such as a missing teacher. So such choices are made here, from the command line, before anything runs.
 `--cfg job` shows them, and a run prints a sentence on them.
 """
 
@@ -30,7 +30,8 @@ _TEACHERS_OF_PICTURES = ("cnn", "resnet50")
 def default_way(arguments: Iterable[str], *, command: str) -> str | None:
     """Returns the name to choose in the group `way` for pate-train or pate-compare; None to choose none.
 
-    The group `way` chooses features, teacher, aggregator and student together. Tables and pictures have a way. None is
+    The group `way` chooses teacher, aggregator, accountant and student together, and features of pictures. Tables and
+    pictures have a way. None is
     chosen for other data, or if the command line names a teacher, features, an experiment or a way.
     One exception is `features=kernel` in pate-train, which chooses the way for tables for any data.
 

@@ -34,9 +34,9 @@ _COMMENT_BEHIND_CODE = re.compile(r"  # (?!noqa|type:)(?P<text>.*)$")
 _EXAMPLE = re.compile(r"(?P<command>\S.*?)(?: {2,}(?P<remark>\S.*))?")
 # A word of a command line; blanks in single quotes separate no words.
 _WORD = re.compile(r"(?:'[^']*'|\S)+")
-# The largest indent, in columns, of a remark in the examples.
+# The largest indent, in columns, of a wrapped line of the examples that is no command.
 _MAX_REMARK_INDENT = 6
-# Texts of settings that no class explains, or that all classes explain in the same words.
+# Texts of settings, for classes that do not explain them.
 _TEXTS_OF_SETTINGS = {
     "adjacency": "replace_one or add_remove, as the setting of that name",
     "cache": "the folder where features are kept for later runs; null for pate_cache beside the runs' folders",

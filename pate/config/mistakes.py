@@ -53,8 +53,8 @@ class _KnownMistake:
     """A message of Hydra or OmegaConf, and the line that explains it to the user.
 
     Attributes:
-        pattern: a regular expression that is searched for in a message. Its groups are `name` and `value` of a
-            setting, or `file`.
+        pattern: a regular expression that is searched for in a message. Its groups are some of `name` and `value` of a
+            setting, and `file`.
         line_template: the line, in which the groups stand in braces. `{list}` is the setting with its value as a list.
     """
 
@@ -326,7 +326,8 @@ def _list_items_of(list_text: str) -> list[str]:
 def _key_hint(hydra_error: Exception, setting_key: str) -> str:
     """Returns the end of a message on an unknown key: the keys that exist in its place, and advice on the one meant.
 
-    If no key exists there, or the keys are not known, it says how to add the key or list all keys.
+    If no key exists there, or the keys are not known, it says how to add the key or list all keys. For data without
+    settings it says how to name the files of a table.
 
     Args:
         hydra_error: the error of Hydra, whose cause has the unknown key and its place.

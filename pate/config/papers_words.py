@@ -39,8 +39,8 @@ def hint(word: str, known_settings: tuple[str, ...], *, part_name: str = "aggreg
 
     Args:
         word: an unknown key.
-        known_settings: the settings that exist in the key's place. They come first, because a word has different
-            meanings for different aggregators.
+        known_settings: the settings that exist in the key's place. If the word can mean some of them, only these are
+            named, because a word has different meanings for different aggregators.
         part_name: the part of the configuration in which the key stands; "" for none. In a part other than the
             aggregator, such as `student`, only settings of that part are named.
 

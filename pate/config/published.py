@@ -1,8 +1,10 @@
 """The settings in `release/config.yaml`, selected by an allow-list, so that nothing private is published by default.
 
-Published are the settings that are marked as published in `pate.settings`, and the fields of the data that its class
-declares public. For aggregator, accountant, features, teacher and student, the class and its `published_fields` are
-published. Of the name of a class that is not ours, only the last part is published.
+Published are the settings that are marked as published in `pate.settings`, and the numbers of teachers and of public
+labels. Of the data, the fields are published that its class declares public, and the class if it is one of pate. For
+aggregator, accountant, features, teacher and student, the class and its `published_fields` are published. The recipe of
+an aggregator and the digest of its table are published, too. Of the name of a class that is neither ours nor of
+scikit-learn, only the last part is published.
 """
 
 import inspect
@@ -37,9 +39,10 @@ _PARTS = ("accountant", "features", "teacher", "student")
 _PARTS_OF_HOLDERS = ("features", "teacher", "data")
 # The order of settings in the file.
 _ORDER = (*_TERMS, "aggregator", *_PARTS, "data")
-# Classes in these modules are published by their whole names, all others by the last part of their names.
+# Classes in these modules are published by their whole names, all others by the last part of their names. Of data, only
+# classes of pate are published.
 _PUBLIC_PREFIXES = (*TRUSTED_PREFIXES, "pate_federated.")
-# Settings of the data that are published whatever their class declares.
+# Settings of the data that a release may state in some file, whatever their class declares.
 _PUBLISHED_DATA_KEYS = ("name", "labels", "_target_")
 # Settings and groups that must not read values from outside the configuration, since they are published.
 _CHECKED_KEYS = (*_TERMS, "aggregator", *_PARTS, "holder", "holders", "name")
@@ -157,8 +160,8 @@ def without_outside_values(config: DictConfig, settings: Mapping[str, Any]) -> d
         settings: the same settings as plain values.
 
     Raises:
-        InvalidValue: a term of the release, a part of the run other than the data, or the name, labels or class of the
-            data is read from outside.
+        InvalidValue: a term of the release, a part of the run other than the data (but for its `cache`), a setting of
+            holders, or the name, labels or class of the data is read from outside.
     """
     publishable = dict(settings)
     for keys_to_value in keys_to_outside_values(config):
@@ -230,8 +233,9 @@ def _publishable_settings(part_node: Mapping[str, Any], *, is_data: bool = False
     """Returns the publishable settings of a part of a run, or of an object within a part.
 
     These are the class, and the fields of `published_fields` that YAML can represent. For data, the class is published
-    only if it is ours, and only fields that are declared public are published. Of a class that is no dataclass, such
-    as an estimator of scikit-learn, all arguments but seeds, texts and lists are published.
+    only if it is one of pate, and only fields that are declared public are published. Of a class of ours or of
+    scikit-learn that is no dataclass, such as an estimator, the numbers, truth values, nulls and objects among its
+    arguments are published, but no seed.
 
     Args:
         part_node: the configuration of the part, with `_target_`.
@@ -243,7 +247,7 @@ def _publishable_settings(part_node: Mapping[str, Any], *, is_data: bool = False
     value_by_field = (
         {} if cls is None else published_fields(cls, values=part_node, declared_only=is_data)
     )
-    # Of a class that declares no fields, such as an estimator, the numbers and the estimators within it are published.
+    # A class that declares no fields, such as an estimator, has no `published_fields`.
     if cls is not None and is_ours and not is_data and not is_dataclass(cls):
         parameter_names = {
             field_name

@@ -44,8 +44,8 @@ _READ_BY_HYDRA_AS_VALUE = re.compile(
 def quote_argument(argument: str, *, in_sweep: bool = False) -> str:
     """Returns an argument of a command line in a form that Hydra can parse, with quotes around its value where needed.
 
-    A path or a free text is taken literally, unless it is quoted, is a list of vote files, or is one of several values
-    of a sweep.
+    A path or a free text is taken literally, unless it is quoted, null or an interpolation, is a list of vote files or
+    of members of the group `data`, or the command line asks for a sweep.
 
     Args:
         argument: the argument.

@@ -19,8 +19,8 @@ _NO_VALUE = object()
 def keys_to_outside_values(config: DictConfig) -> list[tuple[Any, ...]]:
     """Returns the keys that lead to each value that is read from outside the configuration, as from the environment.
 
-    Within lists these are indices. Every resolver reads from outside, whatever its name: `oc.select` can read a value
-    that itself reads the environment.
+    Within lists these are indices. Every resolver counts as reading from outside, whatever its name: `oc.select` can
+    read a value that itself reads the environment.
     """
     plain_values = OmegaConf.to_container(config, resolve=False)
     return [
@@ -64,7 +64,7 @@ def _is_pure(
 ) -> bool:
     """Returns True if a text depends on nothing but the configuration.
 
-    That is so if all interpolations in the text are references to texts for which the same holds.
+    That is so if all interpolations in the text are references to values in which the same holds of each text.
     References that lead in a circle, or to nothing, give False.
 
     Args:

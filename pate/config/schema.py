@@ -27,7 +27,7 @@ from pate.config.classes import (
 from pate.package_commands import package_commands, package_folders
 from pate.settings import names_with, settings_classes, settings_of
 
-# The types of fields that OmegaConf checks; a field of another type accepts any value.
+# The types of parts' fields that OmegaConf checks; a part's field of another type accepts any value.
 _CHECKED_TYPES: tuple[Any, ...] = (
     str,
     int,
@@ -108,7 +108,8 @@ def shipped_folders() -> tuple[Path, ...]:
 def folders() -> tuple[Path, ...]:
     """Returns all folders with files of configuration groups.
 
-    These are the shipped folders, and the user's folders in the option `--config-dir`.
+    These are the shipped folders and, while Hydra composes a configuration, all folders of its search path, such as the
+    user's in the option `--config-dir`.
     """
     global_hydra = GlobalHydra.instance()
     if not global_hydra.is_initialized():

@@ -1,7 +1,7 @@
 """Detection of settings on a command line that have no effect together with the other settings.
 
-A user who sets a number expects an effect. So each setting that the chosen parts ignore is reported in a sentence, with
-the reason, before any privacy budget is spent.
+A user who sets a number expects an effect. So a setting that the chosen parts are known to ignore is reported in a
+sentence, with the reason, before any privacy budget is spent.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ def unused_lines(
     build_part: BuildPart,
     has_data_dependent_cost: Callable[[Aggregator], bool],
 ) -> Iterator[str]:
-    """Yields a sentence for each setting on the command line that the chosen parts ignore.
+    """Yields a sentence for each setting on the command line that the chosen parts are known to ignore.
 
     Args:
         config: the composed configuration.
         command_line_settings: the settings on the command line as text, by name.
         command: the name of the command.
-        build_part: builds a part. Only parts whose settings are on the command line are built.
+        build_part: builds a part. Only parts that decide on the effect of a setting on the command line are built.
         has_data_dependent_cost: returns whether the data-dependent cost of an aggregator can be computed.
     """
     why_unused_by_setting = _reasons(
@@ -84,7 +84,8 @@ def _reasons(
 ) -> Reasons:
     """Returns the reasons why settings of the command and of its parts have no effect, by full names.
 
-    Only parts that have settings on the command line are looked at. For the arguments see `unused_lines`.
+    Only parts that decide on the effect of a setting on the command line are built. For the arguments see
+    `unused_lines`.
     """
     set_groups = {setting_name.partition(".")[0] for setting_name in command_line_settings}
     aggregator: Aggregator | None = None
@@ -238,7 +239,8 @@ def aggregator_reasons(aggregator: Aggregator, *, is_noise_solved: bool) -> Reas
 
     Args:
         aggregator: the aggregator, as configured.
-        is_noise_solved: whether its noise is solved for a target. Only then do shares of a budget have an effect.
+        is_noise_solved: whether its noise is solved for a target. Only then do `selection_share`, `peel_share` and
+            `release_share` have an effect.
     """
     # imported here, as a page of help and a price need neither
     from pate.aggregators import CenteredVotes, NotPriorTopK

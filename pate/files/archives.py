@@ -1,4 +1,4 @@
-"""Archives of arrays (.npz) that are written and read in blocks of rows. Equal arrays give equal bytes."""
+"""Archives of arrays (.npz) that are written and read in blocks of rows. Equal arrays in C order give equal bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pate.files.reading import reading_file
 
 
 def write_member(archive: zipfile.ZipFile, array_name: str, array: NDArray[Any]) -> None:
-    """Writes an array into an archive, without a time stamp, so that equal arrays give equal bytes."""
+    """Writes an array into an archive, without a time stamp, so that equal arrays in C order give equal bytes."""
     with archive.open(zipfile.ZipInfo(f"{array_name}.npy"), "w") as open_member:
         np.lib.format.write_array(open_member, array, allow_pickle=False)
 

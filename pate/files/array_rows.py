@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from pate.array_types import IntArray
 
-# The most bytes of rows that `Spilled` holds in memory.
+# The most bytes of rows that `Spilled` holds in memory by default.
 MAX_BYTES_IN_MEMORY = 2**26
 # The folder of large temporary files, since /tmp often lies in memory.
 _PERSISTENT_FOLDER = Path("/var/tmp")
 # The number of rows of a mapped array that are copied at once.
 _COPIED_ROWS = 4096
-# The number of bytes of a block of rows.
+# The most bytes of a block of several rows.
 _BLOCK_BYTES = 2**24
-# Rows of a file that lie closer to each other than this number of bytes are read together.
+# Rows of a file that begin at most this number of bytes apart are read together, and so are adjacent rows.
 _CLOSE_BYTES = 2**12
 
 
@@ -276,7 +276,7 @@ def take_rows(array: Any, rows: IntArray | slice) -> Any:
 
 
 def row_blocks(array: Any) -> Iterator[NDArray[Any]]:
-    """Yields the rows of an array in order, in blocks of 16 MB; mapped blocks leave memory after their use."""
+    """Yields the rows of an array in order, in blocks of up to 16 MiB; mapped blocks leave memory after their use."""
     row_bytes = array.itemsize * math.prod(array.shape[1:])
     rows_per_block = max(1, _BLOCK_BYTES // max(1, row_bytes))
     for start in range(0, len(array), rows_per_block):

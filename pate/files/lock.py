@@ -17,11 +17,11 @@ def file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
 
     Args:
         path: the lock file.
-        wait: true waits while another process holds the lock; false raises an error then.
+        wait: true waits while another process or thread holds the lock; false raises an error then.
 
     Raises:
-        BlockingIOError: another process holds the lock, and `wait` is false.
-        InvalidValue: the path is no regular file.
+        BlockingIOError: another process or thread holds the lock, and `wait` is false.
+        InvalidValue: the path is no regular file, or the system has no such locks.
     """
     require_posix("lock", path)
     descriptor = _acquire(path, wait=wait)
@@ -34,7 +34,7 @@ def file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
 def _acquire(lock_file: Path, *, wait: bool) -> int:
     """Locks a file and returns its open descriptor; closing the descriptor releases the lock.
 
-    The file is made if it is missing. If another process holds the lock, the function waits, or raises
+    The file is made if it is missing. If another process or thread holds the lock, the function waits, or raises
     `BlockingIOError` if `wait` is false.
     """
     lock_operation = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB

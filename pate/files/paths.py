@@ -46,7 +46,7 @@ def is_regular(path: Path | str) -> bool:
 
 
 def make_folder(folder: Path | str, *, existing_parent: Path | None = None) -> Path:
-    """Makes a folder and its missing parents with mode 0700, and returns the folder.
+    """Makes a folder and its missing parents with mode 0700, and returns the folder; folders that exist are unchanged.
 
     Args:
         folder: the folder.
@@ -54,6 +54,8 @@ def make_folder(folder: Path | str, *, existing_parent: Path | None = None) -> P
 
     Raises:
         FileNotFoundError: `existing_parent` does not exist.
+        FileExistsError: a file has the name of the folder.
+        NotADirectoryError: a file has the name of a parent.
     """
     folder = Path(folder)
     missing_folders = []

@@ -8,7 +8,7 @@ from pate.validation import InvalidValue
 
 # The most levels of values within values.
 _MAX_DEPTH = 50
-# The most characters of one value, and of the whole text.
+# The most characters of one value, and of the text before the beginning of a value.
 _MAX_VALUE_LENGTH = 2**16
 _MAX_TEXT_LENGTH = 2**23
 # The errors of PyYAML. Its constructors let errors of Python through, such as the ValueError for the date 2001-02-30.
@@ -31,7 +31,7 @@ def loader_with_limits(base: type[Any] = yaml.SafeLoader) -> type[Any]:
     """Returns a loader class of PyYAML that refuses what may take much memory.
 
     The loader refuses every alias, more than 50 levels of values within values, a value of more than 2**16 characters,
-    and a text of more than 2**23. It raises `TooMuch` with the line.
+    and a value that begins after more than 2**23 characters of the text. It raises `TooMuch` with the line.
 
     Args:
         base: the loader class that it extends.
@@ -70,7 +70,8 @@ def read_yaml(yaml_text: str, name: str, rule: str) -> Any:
         rule: a description of the expected text, for the error.
 
     Raises:
-        InvalidValue: the text is no YAML, or `loader_with_limits` refuses it. The error has the line.
+        InvalidValue: the text is no YAML, or `loader_with_limits` refuses it. The error has the line if
+            PyYAML names it.
     """
     try:
         return yaml.load(yaml_text, loader_with_limits())

@@ -15,7 +15,7 @@ def row_writer(open_file: TextIO, line_end: str = "\r\n") -> Callable[[Iterable[
     """Returns a function that writes a row of cells as CSV.
 
     A text that a spreadsheet would run as a formula gets an apostrophe at its beginning. Numbers are written unchanged,
-    and so are texts of negative numbers. None is an empty cell.
+    and so are texts of numbers with a sign. None is an empty cell.
 
     Args:
         open_file: a text file, opened with `newline=""`.
