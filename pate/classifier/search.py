@@ -27,7 +27,6 @@ from pate.accounting import (
 from pate.accounting.ledger_entry import ChargeNote
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.classifier.classifier import PATEClassifier
-from pate.classifier.fit_inputs import FitArguments
 from pate.classifier.fit_ledger import require_ledger_of_fits, unit_of
 from pate.classifier.fit_streams import streams_of
 from pate.classifier.fit_warnings import ClassesFromLabels, GapsFromLabels, PublicGroups, SharedRows
@@ -246,7 +245,6 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         for parameters in candidate_parameters:
             _require_replace_one(parameters.get("adjacency", self.estimator.adjacency))
         streams = streams_of(self.random_state)
-        self._require_readable(X, y, candidate_parameters[0], public_inputs=X_public, groups=groups)
         search_records = _SearchRecords.divided(
             X,
             y,
@@ -255,6 +253,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             share_of_groups_scored=self.test_fraction,
             rng=streams.generator("partition"),
         )
+        self._require_readable(X, y, candidate_parameters[0], public_inputs=X_public, groups=groups)
 
         # 1. The price of one fit and its score, at which the best of all fits costs epsilon.
         fit_epsilon, tuned_runs = self._price_runs(candidate_parameters, search_records)
@@ -346,8 +345,8 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
     ) -> None:
         """Raises `InvalidValue` if a fit to all private records would refuse them.
 
-        Each fit reads the records that it learns from alone. A label that only a scored record has could otherwise
-        change the scores of others.
+        Each fit reads the records that it learns from alone. Otherwise a label that only a scored record has could
+        change the scores of others, and a cell that cannot be read could end the search after its charge.
 
         Args:
             inputs: the private inputs.
@@ -359,16 +358,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         classifier = self._unfitted_classifier(parameters, epsilon=self.epsilon)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the first fit warns
-            classifier._make_reader().read(
-                FitArguments(
-                    inputs=inputs,
-                    labels=labels,
-                    public_inputs=public_inputs,
-                    groups=groups,
-                    public_groups=None,
-                    public_labels=None,
-                )
-            )
+            classifier.price_of(inputs, labels, X_public=public_inputs, groups=groups)
 
     def _price_runs(
         self, candidate_parameters: Sequence[Mapping[str, Any]], search_records: _SearchRecords

@@ -4,6 +4,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
@@ -134,6 +135,26 @@ def test_a_label_that_one_record_alone_has_is_refused_wherever_it_falls() -> Non
         )
         with refused_parameter("y[0]", rule_words="one of the classes"):
             search.fit(inputs, class_names, X_public=public_inputs)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise")
+def test_a_cell_that_cannot_be_read_is_refused_before_the_charge(tmp_path: Path) -> None:
+    """A word in a column of numbers is refused before the charge, also if its record would be scored."""
+    inputs, labels, public_inputs = labeled_records()
+    frame = pd.DataFrame(inputs, columns=list("abcd")).astype({"a": object})
+    frame.loc[5, "a"] = "many"
+    for seed in range(6):
+        ledger_path = tmp_path / f"{seed}.db"
+        search = PATESearch(
+            estimator=PATEClassifier(),
+            param_grid=PARAM_GRID,
+            random_state=seed,
+            ledger=ledger_path,
+        )
+        with refused_parameter("X.a"):
+            search.fit(frame, labels, X_public=pd.DataFrame(public_inputs, columns=list("abcd")))
+        assert not ledger_path.exists()
 
 
 @pytest.mark.slow
