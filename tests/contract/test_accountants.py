@@ -188,7 +188,7 @@ def test_nothing_costs_nothing(accountant: AccountantKind) -> None:
 @every_price
 @pytest.mark.slow
 def test_trade_off_curve_agrees_with_its_price(accountant: AccountantKind, event: pa.Event) -> None:
-    """A trade-off curve lies above the line of each epsilon and its delta, and above the curve of `gdp_mu`.
+    """A trade-off curve lies above the lines of three epsilons and their deltas, and above the curve of `gdp_mu`.
 
     Its largest distance from a blind guess is at most the advantage.
     """
@@ -263,7 +263,7 @@ def test_ways_to_compose_the_same_agree(accountant: AccountantKind, event: pa.Ev
 def test_epsilon_falls_as_delta_grows_and_the_other_way_round(
     accountant: AccountantKind, event: pa.Event
 ) -> None:
-    """The epsilon of a composed event falls as delta grows, and the delta falls as epsilon grows.
+    """The epsilon of a composed event does not rise as delta grows, and the delta does not rise as epsilon grows.
 
     The same epsilon is returned if it is asked for again.
     """
@@ -281,7 +281,7 @@ def test_epsilon_falls_as_delta_grows_and_the_other_way_round(
 def test_epsilon_and_delta_are_two_readings_of_one_curve(
     accountant: AccountantKind, event: pa.Event
 ) -> None:
-    """The delta at the epsilon for a target delta is that target delta, within 2%."""
+    """The delta at the epsilon for a target delta is that target delta, within 2%, if this epsilon is above 0."""
     account = account_of(accountant, events=[pa.SelfComposedEvent(event, count=2)])
     for delta in (1e-5, 1e-3):
         epsilon = account.get_epsilon(target_delta=delta)

@@ -1,4 +1,7 @@
-"""Tests that every aggregator passes; it needs a file in `tests/cases`, or `test_every_aggregator_has_cases` fails."""
+"""Tests that every aggregator passes.
+
+A new aggregator needs a file in `tests/cases`, or `test_every_aggregator_has_cases` fails.
+"""
 
 import dataclasses
 import inspect
@@ -38,7 +41,7 @@ COUNTING = [case for case in CASES if not case.reads_teachers]
 READING = [case for case in CASES if case.reads_teachers]
 
 every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-# The first case of each class of aggregators: later entries of a dict replace earlier ones, so the order is reversed.
+# The first case of each class that reads counts: later entries of a dict replace earlier ones, so they are reversed.
 FIRST_OF_CLASS = list({type(case.aggregator): case for case in reversed(COUNTING)}.values())
 every_counting_case = pytest.mark.parametrize(
     "case", COUNTING, ids=[case.name for case in COUNTING]

@@ -208,7 +208,10 @@ def test_the_generator_decides_the_outcome_and_moves_on(call: Call) -> None:
 
 @every_call
 def test_a_batch_has_one_outcome_a_query_and_leaves_its_data_alone(call: Call) -> None:
-    """A call on a batch has an outcome for each query, some of them hits, and does not write to its data."""
+    """A call on a batch has an outcome for each query, some of them hits, and does not write to its data.
+
+    A whole session answers all queries of the batch.
+    """
     mechanism = call.make_mechanism(adjacency=Adjacency.REPLACE_ONE)
     data = call.data.copy()
     outcome = mechanism(data, rng=np.random.default_rng(4))

@@ -1,4 +1,4 @@
-"""Privacy faults of public code are reproduced: each check fails for the faulty variant and passes for the package."""
+"""Privacy faults of public code are reproduced: checks fail for the faulty variants and pass for the package."""
 
 import math
 from collections.abc import Callable
@@ -242,7 +242,7 @@ def test_3_the_size_of_the_fault_at_a_published_figure() -> None:
 def test_5_every_label_is_charged() -> None:
     """The price of Gaussian votes covers eight noisy bits that one teacher changes at once.
 
-    The faulty variant is charged for one bit.
+    The faulty variant is charged for two counts that move, as if a teacher had one vote.
     """
     bit_probs = np.full(8, ndtr(0.0))
     moved_bit_probs = np.full(8, ndtr(-1 / 5.0))
@@ -662,7 +662,8 @@ def test_14_replace_one_costs_more_where_votes_are_traded(
 ) -> None:
     """The price under replace-one is at least twice that under add-remove, and for stable top-k 3.9 times.
 
-    For a replaced teacher moves two counts, or a gap by 2. The faulty variant charges the same for both.
+    For a replaced teacher moves up to twice as many counts as a removed one, or a gap by 2 in place of 1. The faulty
+    variant charges the same for both.
     """
 
     def price_under(adjacency: pa.Adjacency) -> pa.Event:

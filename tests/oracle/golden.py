@@ -85,7 +85,10 @@ def _gap_select_probs(inputs: Inputs) -> list[float]:
 
 
 def _failure_prob(inputs: Inputs) -> float:
-    """Returns the failure probability for which our stability test has the paper's threshold, which is stricter."""
+    """Returns the failure probability for which our stability test has the threshold of the entry.
+
+    That is std * sqrt(2 log(1 / delta_t)), as in the paper, or the quantile of delta_t, which is lower.
+    """
     delta_t = float(inputs["delta_t"])
     return (
         delta_t if inputs["exact_quantile"] else float(ndtr(-math.sqrt(2 * math.log(1 / delta_t))))

@@ -1,4 +1,4 @@
-"""Prices of events that dp-accounting knows agree with it: Renyi divergences to 1e-9, PLD between its two roundings."""
+"""Prices of events that dp-accounting knows agree with it: by Renyi to 1e-9, by PLD between its two roundings."""
 
 from typing import Any
 
@@ -83,7 +83,10 @@ def test_composed_gaussians_agree_with_dp_accounting() -> None:
 def test_pld_epsilon_is_between_both_roundings_of_dp_accounting(
     event: pa.Event, count: int
 ) -> None:
-    """The PLD accountant's epsilon lies between dp-accounting's with optimistic and with pessimistic rounding."""
+    """The PLD accountant's epsilon is at least dp-accounting's with optimistic rounding.
+
+    It is at most 0.1% above that with pessimistic rounding.
+    """
 
     def their_distribution(*, pessimistic: bool) -> Any:
         """Returns dp-accounting's privacy loss distribution of all events, with one of its two roundings."""

@@ -43,8 +43,10 @@ def test_every_entry_is_evaluated() -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
-    """`evaluate` refuses a misspelled name."""
-    with refused_parameter("name", value="gap_select_prob"):
+    """`evaluate` refuses a misspelled name, and the error suggests the nearest one."""
+    with refused_parameter(
+        "name", value="gap_select_prob", rule_words="did you mean gap_select_probs"
+    ):
         evaluate(name="gap_select_prob", inputs={})
 
 

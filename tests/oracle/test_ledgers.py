@@ -1,4 +1,7 @@
-"""Events in ledgers of earlier versions are read unchanged and keep their price, so no event may ever be renamed."""
+"""Events in ledgers of earlier versions are read unchanged and keep their recorded price.
+
+No event may ever be renamed, or these ledgers could not be read.
+"""
 
 import dataclasses
 import json

@@ -15,7 +15,7 @@ SHAPES = [(0.0, 0.1), (1.0, 0.25), (-0.6, 0.05), (3.0, 0.5), (0.5, 1e-3)]
 
 
 def probabilities(eta: float, gamma: float, number: int = 4000) -> list[mpmath.mpf]:
-    """Returns P(K = 1), P(K = 2), ... of a truncated negative binomial by its definition, in 40 digits."""
+    """Returns P(K = k) of a truncated negative binomial for k = 1 .. `number` - 1, by its definition, in 40 digits."""
     with mpmath.workdps(40):
         if eta == 0:
             weights = [(1 - mpmath.mpf(gamma)) ** k / k for k in range(1, number)]
@@ -30,7 +30,10 @@ def probabilities(eta: float, gamma: float, number: int = 4000) -> list[mpmath.m
 @pytest.mark.slow
 @pytest.mark.parametrize(("eta", "gamma"), SHAPES[:4])
 def test_means_and_generating_functions_are_sums_over_all_numbers(eta: float, gamma: float) -> None:
-    """The mean, and the probability that any run has a property, are sums over all numbers of runs, rounded up."""
+    """The mean number of runs, and the probability that any run has a property, are sums over all numbers of runs.
+
+    Both are at least the exact sums, up to the rounding of floats, and at most 1e-10 larger.
+    """
     probs = probabilities(eta, gamma)
     distribution = pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
     with mpmath.workdps(40):

@@ -1,4 +1,7 @@
-"""Exact distributions of the calls that target charging prices, on neighboring data, without code of the package."""
+"""Exact distributions, on neighboring data, of the calls that target charging prices.
+
+Those of threshold calls are computed without code of the package.
+"""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -57,7 +60,8 @@ def laplace_mass(noise_rate: float, values: FloatArray) -> FloatArray:
 def masses_between(noise_rate: float, statistic: int, outcome_edges: tuple[int, ...]) -> FloatArray:
     """Returns the probability of each piece between the edges for `statistic` plus discrete Laplace noise.
 
-    The first and last piece are infinite. Probabilities are sums over 40 noise scales.
+    The first and last piece are infinite. Probabilities are sums over noise of up to 40 scales plus the distance of the
+    furthest edge.
     """
     reach = math.ceil(40 / noise_rate) + max(abs(edge - statistic) for edge in outcome_edges)
     noise = np.arange(-reach, reach + 1)
@@ -74,7 +78,8 @@ def smallest_hit_prob(calls: Iterable[CallOnNeighbors], epsilon: float) -> float
 def threshold_calls(test: AboveThreshold | BetweenThresholds) -> Iterator[CallOnNeighbors]:
     """Yields calls of a threshold test on the numbers of two neighbors, near the thresholds and far from them.
 
-    Released numbers above both numbers of a pair are merged to one outcome.
+    For `AboveThreshold`, released numbers that reach both numbers of a pair are merged to one outcome, and so are those
+    that exceed neither. The ratio of the probabilities of a pair is the same for all merged numbers.
     """
     is_above_threshold = isinstance(test, AboveThreshold)
     rate = float(test.noise.rate)

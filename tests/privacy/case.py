@@ -108,8 +108,8 @@ class Case:
         replace_one_refuted_at_size: the numbers of labels and teachers at which some replace-one neighbors exceed the
             price for add/remove; None if that is not tested.
         epsilon: the epsilon of a top-k mechanism, outside of its failure probability; None for other mechanisms.
-        failure_reached_at_size: the numbers of labels and teachers at which outcomes of probability 0 on the neighbor
-            have together over 90% of the failure probability; None if that is not tested.
+        failure_reached_at_size: the numbers of labels and teachers at which some exact delta is over 90% of the failure
+            probability, at `epsilon`, or at 50 if that is None; None if this is not tested.
         has_stability_test: whether a set of labels is released only if it passes a stability test.
         is_curve_attained: whether a Renyi divergence on the largest instance, without the outcomes of probability 0 on
             the neighbor, exceeds 90% of the price at its order.

@@ -1,4 +1,4 @@
-"""Compares exact divergences with prices; each comparison has a control by which a smaller price fails."""
+"""Compares exact divergences with prices, and the moves of sums with sensitivities."""
 
 from importlib import import_module
 from typing import Any

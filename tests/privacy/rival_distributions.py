@@ -1,4 +1,7 @@
-"""Exact distributions of selections and aggregators, which share no code with those that the package computes."""
+"""Exact distributions of selections and aggregators, computed apart from those of the package.
+
+Only the probabilities that sets pass a stability test are taken from the package.
+"""
 
 from collections.abc import Callable
 from functools import cache
@@ -21,7 +24,8 @@ def selection_distribution(
 ) -> FloatArray:
     """Returns the probability of each of n candidates to have the largest noisy utility, `[N, n]`.
 
-    Utilities are multiples of 1/2, so that kinks of the Laplace density are nodes.
+    For Laplace noise, utilities must be multiples of 1/2: the quadrature is in pieces of this length, and no kink of
+    the density may lie inside a piece.
     """
     distinct_utilities, rows = np.unique(utilities.astype(np.float64), axis=0, return_inverse=True)
     return np.asarray(_SELECTIONS[noise](distinct_utilities, noise_scale)[rows.reshape(-1)])

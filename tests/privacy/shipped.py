@@ -1,8 +1,8 @@
 """Lists the cases of everything that the package ships with a price and an exact distribution, for `test_shipped.py`.
 
-A new mechanism needs a `Case` here; a new aggregator brings its own in `tests/cases`. `mechanism_for` makes it for an
-adjacency and for numbers of labels and teachers. Its exact distribution and price are by default those of its methods
-`distribution` and `event`.
+A new mechanism needs a `Case` here; a new aggregator brings its own in `tests/cases`. `Case.mechanism_for` makes the
+mechanism or aggregator for an adjacency and for numbers of labels and teachers. By default the exact distribution and
+the price of a case are those that the mechanism or aggregator computes itself.
 """
 
 from collections.abc import Callable
@@ -54,7 +54,7 @@ from tests.privacy.rival_distributions import gap_selection_distribution
 
 
 def _name_of_parameters(make_mechanism: partial[Any]) -> str:
-    """Returns the parameters of a mechanism as `name=value`, with those of its noise last."""
+    """Returns the parameters of a mechanism as `name=value`, with `noise` and `gamma` last."""
     parameters = sorted(
         make_mechanism.keywords.items(), key=lambda item: item[0] in ("noise", "gamma")
     )
@@ -250,7 +250,7 @@ def _largest_count_or_gap(statistic: str, histogram: IntArray) -> Any:
 
 
 def _case_of_threshold(make_mechanism: partial[Any], statistic: str) -> Case:
-    """Returns the case of a threshold call on the largest count or on the largest gap.
+    """Returns the case of a threshold call on the largest count, or on the gap between it and the next one.
 
     `make_mechanism` builds the call from `epsilon`, `statistic` and `adjacency`.
     """
@@ -478,4 +478,4 @@ WITHOUT_DISTRIBUTION = {
         if file.reason_for_no_distribution
     },
 }
-"""What has a price and no exact distribution of one histogram, and where else it is looked at."""
+"""The classes with a price and without an exact distribution of one histogram, each with the reason."""

@@ -1,8 +1,8 @@
 """Tables are read so that one private cell changes the features of its own record alone.
 
 The price of a release covers one private record. So the features of all other records, and the published schema, must
-be equal whatever a private cell is. That is tested for each form in which pandas may hold a column: the type that
-pandas infers, Python objects, and categories.
+be equal whatever a private cell is. That is tested for many odd cells, and for four forms in which pandas may hold a
+column: the type that pandas infers, Python objects, and categories of both.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def tables_with_odd_cells(
 
 
 def cells_with_other_features(features_by_odd_cell: dict[str, Any]) -> list[str]:
-    """Returns the cells for which the features of the other rows are not the same as for the first cell."""
+    """Returns the cells for which the features of the other rows differ from those for the first cell."""
     expected = next(iter(features_by_odd_cell.values()), None)
     return [
         cell
@@ -231,9 +231,9 @@ def cells_with_other_features(features_by_odd_cell: dict[str, Any]) -> list[str]
 def test_texts_numbers_and_dates_of_other_cells_are_equal_in_each_form(
     kind: str, make_column: Callable[[list[Any]], Any]
 ) -> None:
-    """Whatever one cell is, all others read as the same texts, numbers and days, in each form of the column.
+    """Whichever odd cell one row has, all other cells read as the same texts, numbers and days, in four forms.
 
-    They read as in a column of Python objects without an odd cell.
+    The other cells read as they do in a column of Python objects without an odd cell.
     """
     usual_cells = draw_cells(cell_kind=kind, num_rows=NUM_ROWS, seed=1)
     expected = read_cells(as_table(make_frame(column=column_of_objects(usual_cells))))
@@ -260,7 +260,10 @@ def test_a_private_cell_leaves_the_features_of_other_records(
     make_column: Callable[[list[Any]], Any],
     make_public_column: Callable[[list[Any]], Any],
 ) -> None:
-    """Whatever one private cell is, the features of all other rows are the same, under a schema of public cells."""
+    """Whichever odd cell one private row has, the features of all other rows are the same.
+
+    The schema is fitted to public cells.
+    """
     if kind == "list" and make_public_column in (
         column_of_categories,
         column_of_inferred_categories,
@@ -281,7 +284,7 @@ def test_a_private_cell_leaves_the_features_of_other_records(
 def test_a_private_cell_leaves_the_published_schema(
     kind: str, make_column: Callable[[list[Any]], Any]
 ) -> None:
-    """Whatever a private cell is, the schema that is fitted to the public rows of the same table has the same bytes."""
+    """Whichever odd cell one private row has, the schema fitted to the public rows of its table has the same bytes."""
     schemas = {
         repr(cell): json.dumps(fit_schema(frame[NUM_ROWS // 2 :]).plain())
         for cell, frame in frames_with_odd_cells(cell_kind=kind, make_column=make_column)
@@ -323,9 +326,9 @@ PARQUET_KINDS = {
 def test_a_cell_of_a_parquet_file_leaves_other_records(
     kind: str, public_kind: str, tmp_path: Path
 ) -> None:
-    """Whatever one cell of a Parquet file is, the features of all other rows are the same.
+    """Whichever odd cell one row of a Parquet file has, the features of all other rows are the same.
 
-    That holds for each type of the cell's column and each kind of public column.
+    That holds for eleven types of the cell's column and five kinds of public column.
     """
     from pyarrow import parquet
 

@@ -26,7 +26,7 @@ class TopKNoise(NamedTuple):
     Attributes:
         selection_scale: the scale of the Gumbel noise that selects a size.
         test_std: the standard deviation of the Laplace noise of the stability test.
-        failure_prob: the probability with which the stability test fails.
+        failure_prob: the failure probability of the stability test.
     """
 
     selection_scale: float
@@ -157,8 +157,9 @@ def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
 ) -> None:
     """On all neighbors of six teachers, the log ratios of a boundary top-k call stay within its epsilon.
 
-    The boundary outcomes, which are the hits, have the probability q that the target claims. A set that only one
-    neighbor can release has at most the failure probability. The package's distribution agrees with this test's own.
+    On every seventh pair, the boundary outcomes, which are the hits, have at least the hit probability q of the target.
+    The sets that only one neighbor can release have together at most the failure probability. For one histogram the
+    package's distribution agrees with this test's own.
     """
     calls = boundary_top_k_calls(noise, adjacency, padded=padded)
     aggregator = calls.aggregator
@@ -185,7 +186,7 @@ def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
 def test_a_call_epsilon_or_a_failure_10_percent_too_small_fails(adjacency: Adjacency) -> None:
     """Negative control: some pair of neighbors has a log ratio above 90% of the call's epsilon.
 
-    Some pair has a set that only one neighbor can release, with over 90% of the failure probability.
+    On some pair, sets that only one neighbor can release have together over 90% of the failure probability.
     """
     calls = boundary_top_k_calls(
         TopKNoise(selection_scale=20.0, test_std=1.0, failure_prob=0.05),
@@ -209,9 +210,10 @@ def test_a_call_epsilon_or_a_failure_10_percent_too_small_fails(adjacency: Adjac
 def test_a_single_label_call_keeps_its_epsilon_and_its_target(
     adjacency: Adjacency, noise_scale: float
 ) -> None:
-    """The log ratios of a call of boundary max stay within its epsilon, and hits have the claimed probability q.
+    """The log ratios of a call of boundary max stay within its epsilon, on all neighbors of five teachers.
 
-    All neighbors of five teachers are compared. With 60 votes for one label, a log ratio reaches 90% of the epsilon.
+    On every eleventh pair, hits have at least the hit probability q of the target. With 60 votes for one label, a log
+    ratio exceeds 90% of the epsilon.
     """
     aggregator = BoundaryMax(selection_scale=noise_scale, adjacency=adjacency)
     epsilon = aggregator.call_epsilon
@@ -262,7 +264,7 @@ def make_prior_check(
 def test_the_margin_of_every_set_moves_as_far_as_a_gap(adjacency: Adjacency) -> None:
     """One teacher moves the margin of a set of labels by at most the gap sensitivity, which some teacher reaches.
 
-    The margin is the smallest count in the set less the largest one outside.
+    The margin is the smallest count in the set minus the largest one outside.
     """
     first_counts, second_counts = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     largest_move = 0
@@ -347,7 +349,8 @@ def test_a_whole_session_with_its_release_is_covered(
 ) -> None:
     """A session of 40 equal queries, which ends with the first hit and a release, has at most the claimed delta.
 
-    The exact delta is a sum over all transcripts. The price is computed by hits, and by accesses.
+    The exact delta of every 53rd pair of neighbors is a sum over all transcripts. The price is computed by hits, and by
+    accesses.
     """
     aggregator = make_prior_check(adjacency, noise_scale=6.0)
     num_queries = 40

@@ -44,9 +44,9 @@ def all_clipped_votes(
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_one_change_moves_counts_by_exactly_the_claimed_distance(norm: str) -> None:
-    """The largest squared move of the counts is min(2 vote_clip, L) if a teacher is replaced.
+    """The largest squared move of the counts of L labels is min(2 vote_clip, L) if a teacher is replaced.
 
-    It is min(vote_clip, L) if a teacher is removed.
+    If a teacher is removed, it is min(vote_clip, L).
     """
     for num_labels in range(1, 7):
         for vote_clip in range(1, num_labels + 2):

@@ -63,8 +63,8 @@ def sums_with_any_first_group(
 ) -> tuple[FloatArray, ClippedMoments]:
     """Returns the sums of votes of many first groups, each beside the same `num_others` other groups.
 
-    A first group has one, two or five records. The array `[-1, 2, 4, 10]` has an axis for both signs of the student's
-    weights and one for labels. The second value has the sensitivity.
+    A first group has one, two or five records. The second axis of the array `[9, 2, 4, 10]` is for both signs of the
+    student's weights, the third one for the labels. The second value has the sensitivity.
     """
     rng = np.random.default_rng(2)
     moment_clipping = ClippedMoments(clip, num_teachers=1 + num_others)
@@ -100,7 +100,7 @@ def largest_move_under_one_student(vote_sums: FloatArray) -> float:
     Neighbors are asked about the same student, which changes only between rounds.
 
     Args:
-        vote_sums: the sums of `sums_with_any_first_group`, `[-1, 2, 4, 10]`.
+        vote_sums: the sums of `sums_with_any_first_group`, `[9, 2, 4, 10]`.
     """
     moves = []
     for student in (0, 1):

@@ -41,9 +41,7 @@ def test_gaps_and_top_sets_agree_with_the_ranking(padded: bool) -> None:
 
 
 def renyi_of_pairs(first_laws: FloatArray, second_laws: FloatArray) -> FloatArray:
-    """Returns the Renyi divergence D_a(first_laws || second_laws) of each of N pairs of distributions at each
-    Renyi order, `[N, A]`.
-    """
+    """Returns the Renyi divergence of each of N first laws from its second law, at each Renyi order, `[N, A]`."""
     return np.asarray(
         renyi(logs(first_laws), log_second_laws=logs(second_laws), renyi_orders=ORDERS)
     )
@@ -116,7 +114,7 @@ def test_gap_selection_in_one_direction_does_not_cover_the_other() -> None:
 def test_gap_selection_is_attained_by_a_distribution_with_the_same_largest_probability() -> None:
     """The law (0.9, 0.1) and the law in which the likeliest outcome is tilted by the range attain the cost.
 
-    Renyi orders are 4 to 16.
+    That holds at the Renyi orders from 4 to 16.
     """
     law = np.array([[0.9, 0.1]])
     epsilon = 0.5
@@ -242,7 +240,7 @@ def test_bits_of_all_labels_cover_a_teacher_who_changes_all_of_them(
         larger = np.maximum(costs.exact_forward, costs.exact_backward)
         assert_refuted(renyi_divergence=larger, renyi_price=0.9 * costs.cost_forward)
         with pytest.raises(AssertionError, match=r"the exact figure is [12]\.\d+ of its price"):
-            # half of the cost is about that of the dearest label alone
+            # half of the cost is more than that of one of the three labels
             assert_covered(renyi_divergence=larger, renyi_price=costs.cost_forward / 2)
 
 
@@ -342,8 +340,8 @@ def test_gnmax_covers_every_neighbor_both_ways_and_theorem_6_one_way(
 ) -> None:
     """The package's cost of GNMax is at least the exact divergences from and to every neighbor.
 
-    Theorem 6 of the paper bounds only the direction from the votes to the neighbor. The other direction exceeds that
-    bound by more than 100 times.
+    Theorem 6 of Papernot et al. 2018 bounds only the divergence of the votes' law from the neighbor's. With three
+    classes and a noise std of 1.5, the divergence in the other direction is over 100 times that bound.
     """
     forward, backward, log_q = gnmax_divergences(num_teachers, num_classes, noise_std=noise_std)
     costs_at_orders = gnmax_rdp(log_q, noise_std=noise_std, orders=ORDERS)

@@ -136,10 +136,10 @@ def readers_of_counts() -> list[Any]:
 def test_counts_of_votes_with_gaps_are_those_that_prices_are_verified_on(
     aggregator: Aggregator, adjacency: Adjacency
 ) -> None:
-    """If one teacher changes votes and abstentions, both counts also occur on neighbors without abstentions.
+    """If one teacher changes votes and abstentions, some neighbors without abstentions have the same two counts.
 
     So the prices that `test_shipped.py` verifies cover abstentions. Negative control: shares among those who vote on a
-    label have pairs that do not occur there.
+    label have pairs that no such neighbors have.
     """
     for num_labels, num_teachers in SIZES:
         allowed_pairs = neighboring_counts(num_labels, num_teachers, adjacency)
@@ -157,7 +157,7 @@ def test_counts_of_votes_with_gaps_are_those_that_prices_are_verified_on(
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("noise_std", [0.5, 3.0])
 def test_the_price_of_majorities_covers_abstentions(adjacency: Adjacency, noise_std: float) -> None:
-    """The exact law of `GaussianVotes`, which counts an abstention as half a vote, stays within its price.
+    """The exact law of `GaussianVotes`, which counts two abstentions as one vote, stays within its price.
 
     Negative control: the law of shares among those who vote on a label exceeds it.
     """
@@ -201,7 +201,7 @@ def test_halves_are_rounded_down_to_whole_votes() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_limited_votes_with_gaps_move_as_many_counts_as_are_paid(adjacency: Adjacency) -> None:
-    """With abstentions, one teacher moves the counts of `ClippedVotes` and of `GNMax` by as many votes as are charged.
+    """One teacher with abstentions moves counts of `ClippedVotes` and `GNMax` by at most the charged number of votes.
 
     Negative control: abstentions as half votes would move more of the clipped counts.
     """
@@ -287,7 +287,7 @@ POOL = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
     adjacency: Adjacency, num_records: int
 ) -> None:
-    """If a teacher's labels are replaced, known or unknown, the sum of a round moves by at most its sensitivity.
+    """If a teacher's labels, known or unknown, are replaced or removed, a round's sum moves by at most its sensitivity.
 
     Negative control: sums that are divided by the share of known labels after the clip would move further.
     """
@@ -321,10 +321,8 @@ def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
     assert_reached(
         sums_of_possible_labels, adjacency, claimed_l2_sensitivity=moment_clipping.l2_sensitivity
     )
-    with pytest.raises(AssertionError):
-        assert_reached(
-            sums_over_known_share, adjacency, claimed_l2_sensitivity=moment_clipping.l2_sensitivity
-        )
+    move_over_known_share = largest_move(np.array(sums_over_known_share), adjacency)
+    assert move_over_known_share > moment_clipping.l2_sensitivity
     assert not sum_of_votes(np.full((num_records, 2), UNKNOWN, dtype=np.int8)).any()
 
 
@@ -332,8 +330,9 @@ def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
 def test_the_vector_of_shares_with_gaps_moves_by_as_much_as_is_paid(adjacency: Adjacency) -> None:
     """A teacher's shares move the sum over teachers by at most the distance that is charged, and by over 90% of it.
 
-    For each label they are the share of the teacher's records that have it, and the share for which it is known. The
-    whole vector is clipped. If its two halves were clipped one by one, the sum would move further.
+    The shares of a teacher are, for each label, the share of its records that have the label, and the share for which
+    the label is known. They are clipped as one vector. If both halves were clipped one by one, the sum would move
+    further.
     """
     center = 0.5 * np.array([1, 1, KNOWN_WEIGHT, KNOWN_WEIGHT])
     clipped_sum = ClippedSum(clip=0.4, sum_shape=(1, 4), adjacency=adjacency)

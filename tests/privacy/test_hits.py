@@ -1,4 +1,4 @@
-"""Sessions that end with their last hit: the best adaptive adversary on all small neighbors stays below the price."""
+"""Sessions that end with their last hit or call: the best adaptive adversary on small neighbors is within the price."""
 
 import math
 from dataclasses import replace
@@ -142,8 +142,8 @@ def test_no_adaptive_session_of_single_labels_exceeds_the_price(
 def test_a_price_of_hits_5_percent_too_small_is_refuted(adjacency: Adjacency) -> None:
     """Negative control: 95% of the price of a session of one hit is exceeded, and the whole price is not.
 
-    The session has 20,000 calls on 40 teachers and two labels. The logarithm of its exact moment is compared with the
-    price times (Renyi order - 1).
+    The price is for any number of calls. The exact moment is that of 20,000 calls on 40 teachers and two labels. Its
+    logarithm is compared with the price times (Renyi order - 1).
     """
     noise_scale = 8.0 if adjacency is Adjacency.REPLACE_ONE else 4.0
     aggregator = BoundaryMax(selection_scale=noise_scale, target_hits=1, adjacency=adjacency)
@@ -193,7 +193,7 @@ def test_no_adaptive_session_of_sets_exceeds_the_price(
 
 
 def check_laws(aggregator: NotPriorTopK) -> Laws:
-    """Returns the distributions of a check, whether the prior is kept, for all margins of neighboring histograms."""
+    """Returns the distributions of a check of the prior for all pairs of margins that differ by the gap sensitivity."""
     keep_probs = aggregator.check_probabilities(num_teachers=40)
     sensitivity = aggregator.adjacency.gap_sensitivity
     laws = np.stack([keep_probs, 1 - keep_probs], axis=1)
@@ -212,8 +212,8 @@ def test_no_adaptive_session_of_checks_exceeds_the_price(
 ) -> None:
     """The exact moment of a session of checks against a prior is at most the Renyi price.
 
-    The session ends with its last call or its last hit, which is a failed check. With 300 calls and 3 hits, it exceeds
-    70% of the price at the six largest Renyi orders.
+    The session ends with its last call or its last hit, which is a failed check. With 300 calls and 3 hits, the
+    logarithm of the moment exceeds 70% of the price at the six largest of twelve Renyi orders.
     """
     aggregator = make_prior_check(adjacency, noise_scale=6.0, margin=0.0)
     target = not_prior(

@@ -33,7 +33,7 @@ def event_of(aggregator: StableTopK, num_labels: int, num_teachers: int) -> pa.S
 def largest_divergence(aggregator: StableTopK, num_labels: int, num_teachers: int) -> np.ndarray:
     """Returns the largest Renyi divergence of any two neighbors at each Renyi order of `ORDERS`.
 
-    Outcomes that only one neighbor has are removed before.
+    A set that only one of two neighbors can release counts as a refusal.
     """
     case = Case(
         name="stable",
@@ -88,7 +88,10 @@ def test_no_pair_of_histograms_costs_more_than_the_joint_price(
 @pytest.mark.slow
 @adjacencies
 def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
-    """Negative control: some pair exceeds the joint price for fewer votes, and that for more candidates."""
+    """The joint price holds on all neighbors of nine teachers.
+
+    Negative controls: some pair exceeds the joint price of a test that knows fewer gaps, and that for more candidates.
+    """
     aggregator = StableTopK(
         selection_scale=3.0, test_std=1.2, failure_prob=0.02, adjacency=adjacency
     )
@@ -107,7 +110,7 @@ def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
 def test_price_is_close_to_the_divergence_of_one_large_pair() -> None:
     """A pair of histograms of 800 teachers, found by a search, attains over 95% of the joint price at Renyi order 3.
 
-    The sum of the prices of selection and test is over a third above this divergence.
+    The sum of the prices of selection and test is over 40% above this divergence.
     """
     aggregator = StableTopK(
         selection_scale=49.12, test="table", table_order=4.4827, table_budget=0.00371

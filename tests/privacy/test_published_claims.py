@@ -1,4 +1,4 @@
-"""False claims of the literature, and tempting but wrong prices, are refuted, each by a pair of histograms."""
+"""False claims of the literature, and tempting but wrong prices, are refuted by pairs of exact distributions."""
 
 import math
 from collections.abc import Mapping

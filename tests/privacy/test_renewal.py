@@ -32,7 +32,7 @@ def noisy_sum_law(vote_sum: int, clip: int) -> FloatArray:
     """
     noise_std = MULTIPLIER * 2 * clip
     edges = np.append(OUTCOMES - 0.5, np.inf)
-    edges[0] = -np.inf  # what lies beyond the outcomes counts as the last one
+    edges[0] = -np.inf  # what lies beyond the outcomes counts as the outermost one
     return np.diff(norm.cdf((edges - vote_sum) / noise_std))
 
 
@@ -57,7 +57,7 @@ SECOND_LAWS_OF_COHORTS = {
     )
     for cohort in COHORTS
 }
-"""The laws of the second release of each cohort, by the outcome of the first release, `[num_outcomes] * 2`."""
+"""The laws of each cohort's second release, by the outcome of the first release, `[num_outcomes, num_outcomes]`."""
 
 
 def law_of_both(cohort: Cohort, *, later_cohort: Cohort) -> FloatArray:

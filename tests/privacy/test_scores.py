@@ -136,9 +136,9 @@ def test_sums_without_a_clip_move_too_far() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("block", SCORE_DESIGN.blocks)
 def test_each_block_needs_its_own_clip(block: str) -> None:
-    """What a group adds to a block is at most as long as the clip, and would be longer without it.
+    """What a group adds to a block is at most as long as the clip.
 
-    Only the blocks `sizes` and `squares` need no clip of their own.
+    Without the clip, it would be longer in all blocks but `sizes` and `squares`.
     """
     clipped_length, unclipped_length = (
         np.linalg.norm(
@@ -166,7 +166,7 @@ def test_noise_of_all_blocks_is_one_gaussian_release() -> None:
 
 
 def test_the_grid_never_lengthens_a_row() -> None:
-    """Rounded rows of any size and direction are whole numbers >= 0 that are not longer than the clip.
+    """Rounded rows of many sizes and directions are whole numbers >= 0 that are not longer than the clip.
 
     Some are nearly as long.
     """

@@ -280,7 +280,7 @@ REWRITTEN = (gap_selection_distribution, stable_top_k_distribution, stable_fixed
 
 @for_cases([case for case in CASES if case.distribution in REWRITTEN])
 def test_distributions_of_the_package_equal_independent_ones(case: Case) -> None:
-    """The package computes the same distribution of a case as `rival_distributions.py`, which shares no code with it.
+    """The package computes the same distribution of a case as `rival_distributions.py`.
 
     Outcomes of selections are sizes. Outcomes with a stable set are the released labels.
     """

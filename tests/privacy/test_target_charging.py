@@ -1,7 +1,7 @@
 """Hit probabilities q of target charging against the exact optimum of their definition, and the best adaptive sessions.
 
-Each q holds on every pair of neighboring distributions that is tried. A q that is 5% larger is refuted, and for the
-published q of the boundary wrapper one that is 8% larger.
+Each q holds on every pair of neighboring distributions that is tried. For each kind of target a q that is 5% larger is
+refuted, and for the published q of the boundary wrapper one that is 8% larger.
 """
 
 import math
@@ -115,7 +115,7 @@ def not_prior_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
 def revise_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
     """Yields questions whether a stored outcome, known to lie outside of an earlier set, lies in another set.
 
-    It is a hit if it does.
+    The answer yes is a hit.
     """
     for laws in random_pairs(epsilon):
         rest_outcomes = np.arange(1, len(laws[0]))
@@ -151,7 +151,7 @@ def run_twice_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
 
 
 def laplace_calls(epsilon: float, *, threshold_distance: float = 2.0) -> Iterator[CallOnNeighbors]:
-    """Yields calls that return if a number with Laplace noise is below, between or above two thresholds.
+    """Yields calls that tell whether a number with Laplace noise is below, between or above two thresholds.
 
     The thresholds are 0 and `threshold_distance`. A hit lies between them. Neighbors have the numbers f and f + move.
     """
@@ -197,7 +197,7 @@ class TargetCase(NamedTuple):
     Attributes:
         target_for: returns the target of calls of an epsilon.
         calls_of: yields calls of an epsilon on neighbors.
-        refuted_factor: the factor by which q exceeds the exact hit probability of some call.
+        refuted_factor: a factor times which q exceeds the exact hit probability of some call.
     """
 
     target_for: Callable[[float], QTarget]
@@ -257,12 +257,13 @@ def test_q_of_threshold_calls_holds_and_5_percent_more_is_refuted(
 ) -> None:
     """The hit probability q of a threshold call is at most the exact q over all pairs of neighboring statistics.
 
-    1.05 q is above it. A count that moves by 2 would exceed the call's epsilon.
+    Negative controls: 1.05 q is above the exact one. The log ratio of two counts that differ by 2 exceeds 1.5 times the
+    epsilon of `AboveThreshold`.
     """
     call = make_call(epsilon=epsilon, statistic=statistic, adjacency=adjacency)
     exact = smallest_hit_prob(calls=threshold_calls(call), epsilon=call.target.epsilon)
     assert call.target.hit_prob <= exact * (1 + 1e-9) < call.target.hit_prob * 1.05
-    # a gap that moves by 2 is not charged like this
+    # a count that moves by 2 is not charged like this
     if isinstance(call, AboveThreshold) and statistic == "count":
         first, second = (
             masses_between(
@@ -281,7 +282,7 @@ def test_wrapped_selections_keep_their_target(
 ) -> None:
     """A selection inside the boundary wrapper keeps the epsilon and the q of its target, on all neighbors.
 
-    So does a Gumbel selection that is run twice.
+    A Gumbel selection that is run twice keeps the q of its own target.
     """
     selection = make_selection(noise, adjacency=adjacency, noise_scale=noise_scale)
     wrapper = BoundaryWrapper(selection)
@@ -304,9 +305,10 @@ def test_wrapped_selections_keep_their_target(
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -> None:
-    """A rare outcome beside two about equally likely ones attains the epsilon of the boundary target.
+    """A rare outcome beside two others, equally likely on one neighbor, attains the epsilon of the boundary target.
 
-    A rare outcome beside one other attains its q. Two pairs of coins attain the q of two runs.
+    A rare outcome beside one other attains the q of this target. The worse of two pairs of coins attains the q of two
+    runs.
     """
     growth = math.exp(epsilon)
     target = tight_boundary(epsilon)
@@ -332,7 +334,7 @@ def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 def test_second_question_about_a_noisy_count_is_covered(epsilon: float) -> None:
-    """A question whether a noisy count, known to be below a threshold, is above a lower one keeps its target `revise`.
+    """A question whether a noisy count, known to be below a threshold, reaches a lower one keeps its target `revise`.
 
     Log ratios stay within twice epsilon, and hits have at least the target's q.
     """
@@ -369,8 +371,8 @@ def largest_session_delta(
 
     A test hits with probability p on one data set and p e^epsilon on the other, in either role. The p are such that a
     miss has a loss of epsilon / split, so that all losses lie on a lattice. `values[h]` holds, over the lattice of x =
-    target_epsilon - loss, the best expectation of (1 - e^x)_+ if h more hits are allowed. A call that is not accepted
-    is free, so the values rise from call to call. Steps beyond the ends of the lattice count as the ends.
+    target_epsilon - loss, the best expectation of (1 - e^x)_+ if h more hits are allowed. A session need not
+    make a call, so the values never fall from call to call. Steps beyond the ends of the lattice count as the ends.
     """
     unit = epsilon / UNITS_PER_EPSILON
     reach = math.ceil((2.5 * target_epsilon + 5 * epsilon) / unit)

@@ -36,7 +36,10 @@ def exact_curve(
 
 
 def randomized_responses(epsilon: float, count: int) -> tuple[FloatArray, FloatArray]:
-    """Returns the distributions of the number of true answers among `count` randomized responses, on two neighbors."""
+    """Returns the distributions, on two neighbors, of the number of yes among `count` randomized responses.
+
+    Yes is the true answer on the first neighbor, and no on the second.
+    """
     nums_true = np.arange(count + 1)
     nums_false = count - nums_true
     num_orders = np.array(
@@ -56,7 +59,10 @@ def randomized_responses(epsilon: float, count: int) -> tuple[FloatArray, FloatA
 def test_randomized_responses_have_their_exact_curve(
     accountant: type[pa.Accountant], epsilon: float, count: int
 ) -> None:
-    """The curve of pure DP is at most that of randomized responses and close to it, and so are its advantage and mu."""
+    """The curve of pure DP is at most that of randomized responses, and closer than 1e-5 to it.
+
+    Its advantage is at least theirs and as close to it. Its mu is at least theirs, and at most 5% larger.
+    """
     spent = accountant().compose(pa.PureDpEvent(epsilon), count=count)
     member_law, other_law = randomized_responses(epsilon, count)
     exact = exact_curve(member_law, other_law)
@@ -107,7 +113,7 @@ class BitPair(NamedTuple):
 def attained_mu(pair: BitPair, num_bits: int) -> float:
     """Returns the largest mu that a test of the number of ones among `num_bits` equal bits attains at any alpha.
 
-    A Gaussian with a smaller mu has a curve above that of the bits.
+    A Gaussian with a smaller mu has, at some alpha, a curve above that of the bits.
     """
     num_ones = np.arange(num_bits, -1, -1)
     num_zeros = num_bits - num_ones
@@ -229,7 +235,7 @@ def test_profile_of_many_responses_is_exact_where_renyi_curves_bound_nothing(
 def test_release_without_noise_beside_others_has_delta_one(
     accountant: type[pa.Accountant], event: pa.Event
 ) -> None:
-    """600 releases at epsilon 0.2 and one without any noise have delta 1 at every epsilon.
+    """600 releases at epsilon 0.2 and one without any noise have delta 1 at the epsilons 0 and 30.
 
     A distribution of privacy losses would leave out the release without noise, so it must not be used here.
     """
@@ -273,9 +279,9 @@ def test_curve_of_asymmetric_pair_is_below_both_directions(sampling_prob: float)
 
 
 def test_failures_bound_the_curve_of_a_release_that_fails() -> None:
-    """The curve of a release that fails with probability .01 is at most 0.99 of the curve without failures.
+    """The curve of a release that fails with probability 0.01 is at most that of an exact pair that fails.
 
-    Its mu is infinite.
+    At each alpha, this is 0.99 times the Gaussian curve at alpha / 0.99. The mu of the release is infinite.
     """
     failing = pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=1.0), failure_prob=0.01)
     spent = pa.AutoAccountant().compose(failing)
@@ -290,7 +296,7 @@ def test_failures_bound_the_curve_of_a_release_that_fails() -> None:
 def test_mixture_of_gaussian_and_ranges_is_no_better_than_its_parts() -> None:
     """The mu of a Gaussian release beside bounded ranges lies above that of the Gaussian alone.
 
-    It is at most 2% above the root of the sum of the squares of both mu.
+    It is at most 2% above the root of the sum of the squares of both mu. Its curve is at most that of an exact pair.
     """
     ranges = pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.2), count=50)
     both = pa.ExactAccountant().compose(pa.GaussianEvent(noise_multiplier=1.0)).compose(ranges)

@@ -103,7 +103,10 @@ def in_all_orders(law: FloatArray) -> FloatArray:
 
 
 def randomized_response(epsilon: float) -> tuple[FloatArray, FloatArray]:
-    """Returns the laws of two neighbors with four outcomes whose ratios span all that pure DP allows."""
+    """Returns the laws of two neighbors on four outcomes, in all orders, `[24, 4]` each.
+
+    The ratios are the largest and the smallest that pure DP allows.
+    """
     growth = math.exp(epsilon)
     outcome_weights = np.array([1.0, 0.02, 1.0, 0.02])
     first_weights = outcome_weights * [growth, growth, 1.0, 1.0]
@@ -259,7 +262,11 @@ def law_of_candidate(records: tuple[int, ...]) -> FloatArray:
 
 
 def laws_on_neighbors(adjacency: pa.Adjacency) -> tuple[FloatArray, FloatArray]:
-    """Returns the laws of one run on all pairs of neighboring data sets of up to three bits."""
+    """Returns the laws of one run on neighboring data sets of bits.
+
+    Under replace-one all pairs of three bits are taken. Under add-remove a last bit is added to up to two others, as
+    the order of bits does not change the law.
+    """
     data_sets = list(product(range(2), repeat=NUM_RECORDS))
     if adjacency is pa.Adjacency.REPLACE_ONE:
         pairs = [

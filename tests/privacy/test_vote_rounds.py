@@ -101,7 +101,7 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
 ) -> None:
     """A kernel teacher that is replaced or removed moves the sum by at most its weight times the sensitivity.
 
-    It has 1 to 40 records with any labels. Some pair reaches 90% of the bound.
+    It has 1 to 40 records with any labels. Some move exceeds 90% of the bound.
     """
     rng = np.random.default_rng(1)
     label_scale = np.array([3.0, 0.4]) * 40
@@ -139,7 +139,7 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
 def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjacency) -> None:
     """A trained teacher that is replaced or removed moves the sum by at most the sensitivity.
 
-    It has one or three records, and answers of any size. Some pair reaches 90% of the sensitivity.
+    It has one or three records, and answers from 0 to huge ones. Some move exceeds 90% of the sensitivity.
     """
     rng = np.random.default_rng(4)
     moment_clipping = ClippedMoments(clip=0.6, num_teachers=1, adjacency=adjacency)
@@ -414,7 +414,7 @@ def test_one_record_moves_a_round_from_a_public_start_by_its_sensitivity() -> No
     assert largest_move(make_start=make_start_of_private_labels) > 1.2
 
 
-def test_clip_is_positive_for_a_student_with_certain_predictions() -> None:
+def test_weights_are_finite_for_a_student_with_certain_predictions() -> None:
     """The student's weights stay finite even where its predictions become certain.
 
     That happens here as the labels are linearly separable and the noise is tiny.

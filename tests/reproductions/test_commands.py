@@ -29,7 +29,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 @pytest.fixture
 def check_ins(tmp_path: Path) -> Path:
-    """Returns a file of check-ins at six places, each with half as many visitors as the one before."""
+    """Returns a file of check-ins at six places, each with half as many visitors as the one before, rounded down."""
     path = tmp_path / "check_ins.txt"
     visits = [(user, place) for place in range(6) for user in range(60 >> place)]
     path.write_text(
@@ -94,7 +94,7 @@ def test_exp2_prices_all_days_together(
 def test_curves_have_quartiles_of_three_measures(tmp_path: Path, check_ins: Path) -> None:
     """Error curves have ordered quartiles of three measures.
 
-    There are curves for two mechanisms, two k and two ways of counting.
+    There are curves for two mechanisms, two k and two adjacencies.
     """
     arguments = [
         "--data",

@@ -1,4 +1,4 @@
-"""Readers of count data count items, skip some lines and refuse others; made-up data resemble the real ones."""
+"""Readers of count data count items, skip some lines and refuse others."""
 
 import gzip
 import zipfile

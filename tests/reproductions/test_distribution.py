@@ -13,11 +13,11 @@ def test_the_source_has_the_reproductions_and_the_wheel_does_not() -> None:
         kind: {file.distribution_path for file in kind(str(ROOT)).recurse_included_files()}
         for kind in (SdistBuilder, WheelBuilder)
     }
-    package_law = {
+    reproduction_files = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "reproductions").rglob("*.*")
         if path.suffix != ".pyc"
     }
-    assert len(package_law) > 20
-    assert package_law <= files[SdistBuilder]
+    assert len(reproduction_files) > 20
+    assert reproduction_files <= files[SdistBuilder]
     assert {name.partition("/")[0] for name in files[WheelBuilder]} == {"pate"}

@@ -52,9 +52,9 @@ def printed() -> dict[str, Any]:
 
 
 def test_every_cell_is_within_a_hundredth_and_labeled(printed: dict[str, Any]) -> None:
-    """Each epsilon of the table is the recorded one, within about 1%.
+    """The epsilons of all rows but the last are the recorded ones, within about 1%.
 
-    Each row says whether its accounting is a bound.
+    These rows say whether their accounting is a bound.
     """
     rows = {row["accounting"]: row for row in printed["rows"]}
     assert [*rows] == [*PRINTED, ADDED]
@@ -110,7 +110,7 @@ def test_the_table_and_the_csv_say_the_same(
     main([])
     table = capsys.readouterr().out
     assert FALSE in table
-    assert "1.24 " in table  # a bound is rounded up
+    assert "1.24 " in table  # the epsilon of an accounting is rounded up
     assert "1.234 " in table  # what is given away at least is rounded down
 
 
@@ -148,7 +148,10 @@ def experiment(tmp_path: Path) -> StudentExperiment:
 
 @pytest.mark.slow
 def test_noise_is_found_and_priced_for_its_adjacency(experiment: StudentExperiment) -> None:
-    """Each kind of aggregator gets noise that reaches half of the possible gain in accuracy, and its price."""
+    """Each kind of aggregator gets noise with which it has half of the possible gain in accuracy, and its price.
+
+    All kinds but those named "ours" also have an epsilon by the accounting of a paper.
+    """
     compared_families = families()
     accuracy = experiment.prior_accuracy()
     accuracy += 0.5 * (within_reach(experiment, compared_families) - accuracy)

@@ -1,4 +1,4 @@
-"""Draws with a fixed seed follow exact distributions that share no code with them; other scales are rejected."""
+"""Draws with a fixed seed follow exact distributions, and most tests reject the distributions for other noise."""
 
 import dataclasses
 import math
@@ -131,8 +131,8 @@ def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_anot
 ) -> None:
     """Released sets of k labels follow their exact distribution by a chi-square test; four other settings are rejected.
 
-    Most stable sets have 3 labels here. If k is smaller, labels are removed from them; if k = 1, an empty set is filled
-    up, too.
+    Most stable sets have four labels here, of which k are picked. Over a third of the queries have no stable set, and k
+    labels are picked from all five.
     """
     aggregator = StableFixedTopK(
         k=k, selection_scale=3.0, test_std=1.5, failure_prob=0.05, peel_scale=8.0
@@ -172,7 +172,10 @@ def test_passes_follow_the_test_s_probabilities_and_not_those_of_another_std(mak
 
 
 def test_passes_of_a_table_follow_its_levels() -> None:
-    """A stability test by a table passes as often as the table says for each gap, within 4.5 standard deviations."""
+    """A stability test by a table passes as often as the table says for each gap, within 4.5 standard deviations.
+
+    The standard deviation is that of a probability of 1/2.
+    """
     table = optimal_stability_table(order=3.0, rdp_budget=1.0, failure_prob=0.02, num_levels=10)
     test = StabilityTest.from_table(table, num_teachers=12)
     passes = test(np.tile(np.arange(13), (DRAWS, 1)), rng=np.random.default_rng(3)).mean(axis=0)

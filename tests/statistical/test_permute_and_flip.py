@@ -1,4 +1,4 @@
-"""Permute-and-flip, which draws by coins for each count in random order, follows exact distributions."""
+"""Permute-and-flip, which draws by coins for counts in random order, follows exact distributions."""
 
 import dataclasses
 from collections import Counter
@@ -17,8 +17,8 @@ DRAWS = 8_000
 ACCEPTED = 1e-4
 REJECTED = 1e-12
 TIED_COUNTS = np.array([2, 6, 4, 6, 0, 4, 4])
-DENSE_COUNTS = np.array([0, 1, 1, 2, 4, 4, 5, 9])
-SPARSE_COUNTS = np.concatenate(
+DENSE_DEFICITS = np.array([0, 1, 1, 2, 4, 4, 5, 9])
+SPARSE_DEFICITS = np.concatenate(
     [[0, 3, 6, 9, 14], np.full(395, 19), np.full(600, 60), np.full(60, 210)]
 )
 
@@ -143,47 +143,47 @@ def test_permute_and_flip_accepts_tiny_and_huge_noise(epsilon: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("counts", "scale"),
-    [(DENSE_COUNTS, 3.0), (SPARSE_COUNTS, 5.0)],
+    ("deficits", "scale"),
+    [(DENSE_DEFICITS, 3.0), (SPARSE_DEFICITS, 5.0)],
     ids=["in random order", "thinned"],
 )
 def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
-    counts: np.ndarray, scale: float
+    deficits: np.ndarray, scale: float
 ) -> None:
-    """Among counts that were not picked before, the value of the next pick follows its exact distribution.
+    """Among places that were not picked before, the deficit of the next pick follows its exact distribution.
 
-    Equal counts are picked equally often. The distribution with 1.4 times the noise is rejected.
+    Places of equal deficits are picked equally often. The distribution with 1.4 times the noise is rejected.
     """
     rng = np.random.default_rng(5)
-    is_unpicked = np.ones(len(counts), dtype=np.bool_)
+    is_unpicked = np.ones(len(deficits), dtype=np.bool_)
     is_unpicked[[0, 3]] = False  # picked before
     unpicked_places = np.flatnonzero(is_unpicked)
     drawn = [
         draw_lucky_place(
-            counts, first_place=1, candidate_mask=is_unpicked, noise_scale=scale, rng=rng
+            deficits, first_place=1, candidate_mask=is_unpicked, noise_scale=scale, rng=rng
         )
         for _ in range(2_500)
     ]
     assert is_unpicked[drawn].all()
-    found = Counter((int(counts[place]),) for place in drawn)
+    found = Counter((int(deficits[place]),) for place in drawn)
 
     def expected(scale: float) -> dict[tuple[int], float]:
         chances: Counter[tuple[int]] = Counter()
         for place, chance in zip(
             unpicked_places,
-            exponential_noise_argmax(-(counts[unpicked_places] - counts[1]) / scale),
+            exponential_noise_argmax(-(deficits[unpicked_places] - deficits[1]) / scale),
             strict=True,
         ):
-            chances[(int(counts[place]),)] += float(chance)
+            chances[(int(deficits[place]),)] += float(chance)
         return dict(chances)
 
     assert chi_square_p_value(count_by_outcome=found, prob_by_outcome=expected(scale)) > ACCEPTED
     assert chi_square_p_value(count_by_outcome=found, prob_by_outcome=expected(1.4 * scale)) < 1e-9
-    times_drawn_of_equal_counts = [
+    times_drawn_of_equal_deficits = [
         drawn.count(place)
-        for place in np.flatnonzero(counts == (4 if scale == 3.0 else 19))[:40].tolist()
+        for place in np.flatnonzero(deficits == (4 if scale == 3.0 else 19))[:40].tolist()
     ]
-    assert chisquare(times_drawn_of_equal_counts).pvalue > ACCEPTED
+    assert chisquare(times_drawn_of_equal_deficits).pvalue > ACCEPTED
 
 
 @pytest.mark.parametrize("num_halvings", [1, 5, 8])

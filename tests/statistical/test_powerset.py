@@ -48,8 +48,8 @@ def test_released_sets_follow_the_distribution_of_noise_on_every_set(max_size: i
 def test_the_largest_of_many_normals_by_its_quantile(num_noises: int) -> None:
     """The largest of n normals is drawn with its exact distribution, for n up to 2^3000.
 
-    By a Kolmogorov-Smirnov test, -n log Phi(x) is exponential, or n (1 - Phi(x)) if n is too large for floats. A factor
-    of 1.2 is rejected.
+    By a Kolmogorov-Smirnov test, -n log Phi(x) is exponential for n below 2^50, and n (1 - Phi(x)) for larger n. A
+    factor of 1.2 is rejected.
     """
     log_nums_of_noises = np.full((1, 5000), math.log(num_noises))
     drawn = draw_largest(

@@ -67,7 +67,7 @@ def drawn_split(num_records: int, rng: np.random.Generator) -> Split:
 
 
 def true_scores(test_split: Split) -> dict[str, float | None]:
-    """Returns the student's scores on records, by definitions that share no code with the released estimates."""
+    """Returns the student's scores on records, by definitions that share only the bins with the released estimates."""
     probabilities = STUDENT_MODEL.predict_proba(test_split.inputs)
     predicted = STUDENT_MODEL.predict(test_split.inputs)
     scores = vars(

@@ -42,7 +42,7 @@ def test_whole_numbers_have_their_mass_and_not_that_of_wider_noise(
 ) -> None:
     """60,000 draws of whole-number noise follow their exact distribution by a chi-square test.
 
-    The distribution of noise that is wider by the factor `widening` is rejected.
+    For a std or a variance `widening` times as large, the distribution is rejected, except for the std 0.05.
     """
     drawn = Counter(
         noise_class(std_or_variance).sample(shape=(60_000,), rng=np.random.default_rng(5)).tolist()
