@@ -33,7 +33,7 @@ _CORE_COUNTER = "lscpu"
 class ProcessGuard:
     """A plugin of pytest that fails each test without the marker `process` that starts a process.
 
-    Workers of pytest-xdist are started before it replaces the functions that start a process.
+    No test runs while pytest-xdist starts its workers, so these starts are let through.
 
     Attributes:
         unmarked_test: the id of the running test if it lacks the marker `process`, else None.

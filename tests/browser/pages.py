@@ -34,7 +34,7 @@ LABEL_METRICS = (
 
 
 def usual_report(num_labels: int, num_queries: int, num_answered: int) -> Report:
-    """Returns a run with a price, all six models and a charge for every query."""
+    """Returns the report of a run with a price and with scores of all six models."""
     privacy = replace(
         REPORT.privacy,
         unit="one group of private records (one record where groups are single) replaced by another",
@@ -128,7 +128,7 @@ def finished() -> str:
 
 
 def nothing_answered() -> str:
-    """Returns the HTML page of a run whose queries were all refused: no student, and no scores."""
+    """Returns the HTML page of a run whose queries were all refused: it has no student, and no score of its labels."""
     release = ReleaseSummary(
         num_queries=600, num_answered=0, answer_rate=0.0, label_accuracy=None, micro_f1=None
     )
@@ -318,7 +318,7 @@ def hostile_entrants() -> str:
 
 
 def _run_of(aggregator: str, score: float | None) -> Run:
-    """Returns a run of an aggregator whose scores are all equal, or None for a run that failed."""
+    """Returns a run of an aggregator whose scores are all `score`, which is None for a run that failed."""
     num_answered = None if score is None else 300
     scores = dict.fromkeys(METRIC_KEYS, score)
     return Run(aggregator=aggregator, num_queries=600, num_answered=num_answered, **scores)

@@ -29,7 +29,7 @@ class Reader:
 READERS = {
     "desk": Reader(width=1280),
     "dark": Reader(width=1280, scheme="dark"),
-    # A4 less the style sheet's margins, on white all the same
+    # A4 minus the style sheet's margins; the paper is white although this reader prefers dark
     "print": Reader(width=703, medium="print", scheme="dark"),
     "phone": Reader(width=390, mobile=True),
 }

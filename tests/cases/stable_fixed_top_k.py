@@ -85,14 +85,14 @@ AGGREGATOR_WITH_TABLE = replace(
     USUAL_AGGREGATOR, test="table", table_order=4.0, table_budget=0.2, failure_prob=0.05
 )
 AGGREGATOR_WITH_NARROW_TEST = replace(USUAL_AGGREGATOR, test_std=0.5, failure_prob=1e-3)
-# Aggregators with each stability test, by the test and its parameters.
+# Aggregators with a Gaussian test or a table, by the test and its parameters.
 AGGREGATORS = {
     "gaussian-2.0-0.3": USUAL_AGGREGATOR,
     "table-4.0-0.2-0.05": AGGREGATOR_WITH_TABLE,
     "gaussian-0.5-0.001": AGGREGATOR_WITH_NARROW_TEST,
 }
 
-# The test has so much noise that its bit reveals nothing about the votes.
+# The test has so much noise that its bit reveals almost nothing about the votes.
 AGGREGATOR_WITH_VAGUE_TEST = replace(
     USUAL_AGGREGATOR, test_std=1e4, failure_prob=1e-3, peel_scale=4.0
 )
@@ -154,7 +154,7 @@ DISTRIBUTIONS = (
         largest_size=Size(num_labels=2, num_teachers=6),
         is_curve_attained=True,
     ),
-    # In this case, too, but with two picks of the peel.
+    # With so much noise in the selection, too, the outcome depends on the peel alone, which picks two of four labels.
     _law_case(
         name_suffix="-gaussian-10000.0-0.001-4.0-10000.0",
         aggregator=replace(AGGREGATOR_WITH_VAGUE_TEST, k=2, selection_scale=1e4),

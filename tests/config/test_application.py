@@ -9,7 +9,7 @@ from tests.e2e.commands import succeeded
 
 @pytest.mark.slow
 def test_a_file_in_a_folder_of_the_user_may_ask_for_a_sweep(tmp_path: Path) -> None:
-    """A user's file may set the mode of Hydra and the values of a sweep, both of which `pate-account` then prices."""
+    """A user's file may set Hydra's mode and the two values of a sweep, each of which `pate-account` then prices."""
     (tmp_path / "sizes").mkdir()
     lines = [
         "# @package _global_",

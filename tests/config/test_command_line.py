@@ -1,7 +1,9 @@
 """Commands choose defaults for parts that a command line leaves open, and solve for noise unless `noise=given`.
 
-A *way* is a choice of features, teachers, aggregator, accountant and student for a kind of data (the group `way`). A
-command takes the way for the data if its command line names neither teacher nor aggregator.
+A *way* is a choice of features, teachers, aggregator, accountant and student for a kind of data (the group `way`).
+`pate-train` takes the way for tables or pictures if its command line leaves these choices open. The way `features`
+chooses only the features of pictures. `pate-compare` takes it, and so does `pate-train` beside an aggregator or a
+setting of the teacher.
 """
 
 import json
@@ -112,9 +114,10 @@ LINES_OF_WAYS: dict[str | None, tuple[str, ...]] = {
     ("text", "way"), [(text, way) for way, texts in LINES_OF_WAYS.items() for text in texts]
 )
 def test_open_choices_get_defaults_for_the_data(text: str, way: str | None) -> None:
-    """`default_way` returns the way for the data, such as `pictures`, if a command line leaves its choices open.
+    """`default_way` returns the way for tables or pictures, such as `pictures`, if a command line leaves it open.
 
-    It returns None if the user has chosen teachers or an aggregator.
+    Beside an aggregator or a number of teachers, the way for pictures is `features`, and tables have none. No way is
+    chosen for other data, or if the user names a teacher, `features=none`, an experiment or a way.
     """
     line = CommandLine.from_text(text)
     assert default_way(line.arguments, command=line.command_name) == way
@@ -431,7 +434,7 @@ def test_plan_has_the_values_of_the_settings(
         train_command, "print_report", lambda report, report_path, with_scores: None
     )
     monkeypatch.setattr(train_command, "sweep_row", lambda report, output_dir: {})
-    # The end of the test sets it to None again.
+    # The end of the test restores its earlier value.
     monkeypatch.setattr(HydraConfig.instance(), "cfg", None)
     words = [*GIVEN.split(), "max_epsilon=2"]
     HydraConfig.instance().set_config(compose("train", words, return_hydra_config=True))
@@ -478,7 +481,7 @@ def test_printed_configuration_is_the_one_that_runs() -> None:
 def test_allowed_targets_are_read_from_the_command_line(
     words: list[str], prefixes: tuple[str, ...]
 ) -> None:
-    """`allowed_modules` returns the prefixes of `allowed_targets=`, and none if the words cannot be read.
+    """`allowed_modules` returns the prefixes of `allowed_targets=`, and none if it is missing or cannot be read.
 
     `given_settings` returns the settings of a command line as text.
     """

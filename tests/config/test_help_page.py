@@ -189,7 +189,7 @@ def test_examples_are_written_in_one_line(command: str) -> None:
 
 @pytest.mark.slow
 def test_every_setting_of_every_part_that_ships_is_explained() -> None:
-    """Each field of each part that ships, such as a teacher or an aggregator, has a text in the help."""
+    """Each field of each part that ships, such as a teacher, has a text in the help; accountants are left out."""
     lacking = []
     for group in ("data", "features", "teacher", "engine", "aggregator", "student", "method"):
         for name in names_in_config_group(group):

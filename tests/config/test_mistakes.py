@@ -117,8 +117,11 @@ def test_classes_that_are_not_there_are_named() -> None:
         ("target_epsilon: many", "target_epsilon=many: expected a number"),
     ],
 )
-def test_mistakes_in_a_users_file_name_the_file(tmp_path: Path, text: str, line: str) -> None:
-    """An unknown key or a wrong type in a user's experiment gives one line, which names the file."""
+def test_mistakes_in_a_users_file_are_one_line(tmp_path: Path, text: str, line: str) -> None:
+    """A mistake in a user's experiment gives one line.
+
+    For an unknown key, or a list in place of settings, the line names the file. For a wrong type it names the setting.
+    """
     files = {"experiment/mine": f"# @package _global_\n{text}\n"}
     with with_files(tmp_path, texts=files), pytest.raises(HydraException) as raised:
         compose("train", ["experiment=mine"])
@@ -266,7 +269,7 @@ def test_a_key_that_nothing_reads_is_refused(composed: Composed) -> None:
     ],
 )
 def test_forbidden_arguments_are_refused_before_hydra(words: list[str], line: str) -> None:
-    """Arguments with dashes, without a name or with signs are refused.
+    """Arguments that begin with dashes or with a sign such as `@`, or have no name, are refused.
 
     A similar setting is suggested if there is one. Hydra's own options are accepted.
     """
@@ -306,9 +309,10 @@ def test_forbidden_arguments_are_refused_before_hydra(words: list[str], line: st
     ],
 )
 def test_arguments_may_have_letters_of_all_languages(word: str, value: object) -> None:
-    """An argument with letters of any language, or with signs, is quoted so that Hydra reads its value unchanged.
+    """An argument with letters of any language, or with signs, is quoted so that Hydra reads its value as typed.
 
-    Arguments that Hydra can read are not changed.
+    Names of columns and of missing values stay text, even if they look like numbers. Arguments that Hydra reads as they
+    are meant, such as `seed=3`, are not changed.
     """
     assert parsed_value(quote_argument(word)) == value
     words = "seed=3 labels=[a,b] data='\u00f6.csv' labels=[\"\u00f6\",b] --config-dir=\u00f6 -m a=${b:\u00f6} ~data"

@@ -34,7 +34,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "papers-words.md"
 def test_a_word_of_a_paper_names_the_setting_of_the_chosen_aggregator(
     aggregator: str, word: str, setting: str
 ) -> None:
-    """For a symbol of a paper, such as sigma1, a hint names the setting of the chosen aggregator."""
+    """For a symbol of a paper, such as sigma1, a hint names the setting of the chosen aggregator.
+
+    If the chosen aggregator has none, the hint names that of another one.
+    """
     names = tuple(map(str, settings_of_aggregator(aggregator)))
     assert (
         hint(word, known_settings=names)
@@ -76,7 +79,10 @@ def test_hint_in_another_part_names_no_aggregator_setting() -> None:
 
 @pytest.mark.slow
 def test_table_in_the_docs_names_every_hinted_setting() -> None:
-    """Each setting that a hint names is on docs/papers-words.md, and is a setting of its aggregator."""
+    """Each setting that a hint names is on docs/papers-words.md, and is a setting of its aggregator.
+
+    `aggregator.table_order` and `num_teachers` need not be on the page.
+    """
     page = PAGE.read_text(encoding="utf-8")
     for word, settings in settings_by_word().items():
         for setting, owner in settings.items():

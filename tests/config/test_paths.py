@@ -52,7 +52,7 @@ def resolved_by_omegaconf(value: Any) -> str:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(name=NAMES, setting=st.sampled_from(["data.private", "data.group", "output_dir"]))
 def test_suggested_setting_is_parsed_as_meant(name: str, setting: str) -> None:
-    """The shell and Hydra read the setting that `as_setting` writes back as its value, for random names."""
+    """For a random name as value, shell and Hydra read the text that `as_setting` writes as this name."""
     (pasted,) = shlex.split(as_setting(setting, value=name))
     assert resolved_by_omegaconf(parsed_value(quote_argument(pasted))) == name
     (pasted,) = shlex.split(as_setting(name="data.drop", value=[name, "b"]))
@@ -68,7 +68,8 @@ def test_suggested_setting_is_parsed_as_meant(name: str, setting: str) -> None:
 def test_path_is_taken_literally(name: str, setting: str) -> None:
     """In an argument NAME=PATH, a random path is read unchanged, for every setting that is a path.
 
-    Interpolations, quotes, lists and `null` are left out.
+    Names with interpolations, backslashes, a quote at the beginning or blanks at an end are left out, and so are lists
+    and `null`.
     """
     if "${" in name or "\\" in name or name == "null" or name[0] in "'\"" or name.strip() != name:
         return  # means something to Hydra

@@ -175,7 +175,7 @@ def settings_with(secret_text: str) -> dict[str, Any]:
 
 
 def aggregator_with(secret_text: str) -> MyVotes:
-    """Returns the aggregator of these settings, with solved noise."""
+    """Returns the aggregator of `settings_with`, with solved noise."""
     return MyVotes(
         noise_std=40.0,
         note=secret_text,
@@ -247,7 +247,7 @@ def published(aggregator: Aggregator, fields: dict[str, Any]) -> Any:
 
 
 def test_nested_objects_are_filtered_and_tables_published_by_digest() -> None:
-    """Of an object in a field, the declared fields are published, and lists of numbers as they are.
+    """Of an object in a field, the class and the numbers in declared fields are published; so are lists of numbers.
 
     A center is left out, and a certified table is published as its digest.
     """

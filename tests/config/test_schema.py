@@ -141,7 +141,7 @@ def test_users_yaml_file_is_typed_like_the_member_it_extends() -> None:
 def test_a_member_whose_class_cannot_be_loaded_is_composed_unchecked() -> None:
     """A member composes without types if its module imports a package that is not installed.
 
-    Its class cannot be found.
+    `find_class` raises the error of that import.
     """
     with pytest.raises(ModuleNotFoundError, match="certainly_not_installed"):
         find_class("lacking.Thing")

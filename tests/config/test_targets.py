@@ -379,7 +379,7 @@ def test_data_group_accepts_classes_with_load() -> None:
         Table,
         WordNet40,
     }
-    assert readers == public | {FeaturedData}  # one of features of another
+    assert readers == public | {FeaturedData}  # which computes features of another reader's records
 
 
 class Theirs:

@@ -1,7 +1,7 @@
 """A setting is reported as unused if and only if it changes nothing in the parts that are used.
 
-That is tried and not read from the code. Price, answers to made-up votes, solved noise or a model on a few rows must
-change with the setting.
+That is tried and not read from the code. A setting that is not reported must change price, answers to made-up votes,
+solved noise or a model on a few rows.
 """
 
 from collections.abc import Callable, Iterator
@@ -56,7 +56,7 @@ VOTES = [
     )
     for share, number in ((0.9, 2), (0.5, 5), (1.0, 1))
 ]
-OTHER_VALUES = {  # values for fields whose usual one says nothing of its kind
+OTHER_VALUES = {  # changed values, for fields in which a factor or a negation gives no useful one
     "center": 0.3,
     "clip": 3.0,
     "failure_prob": 1e-6,
@@ -66,7 +66,7 @@ OTHER_VALUES = {  # values for fields whose usual one says nothing of its kind
     "max_size": 2,
     "max_votes": 2,
     "mechanism": "canonical",
-    "norm": "linf",
+    "norm": "l2",
     "penalty": 900.0,
     "regularizer": (9000.0, 200.0, 100.0, 0.0, 0.0),
     "rounds": 2,
@@ -80,8 +80,8 @@ OTHER_VALUES = {  # values for fields whose usual one says nothing of its kind
     "vote_clip": 1,
     "recipe": Recipe(prevalence_split=(0.3, 0.3, 0.4)),
 }
-# `table` names a file; `round_size` is how many queries a session asks at once, of which no outcome depends for votes
-# that are all there; `span`, `weights` and `start` come from votes and data, not from a command line.
+# `table` names a file. `round_size`, the number of queries that a session asks at once, changes no outcome if all votes
+# are there. `span`, `weights` and `start` come from votes and data, not from a command line.
 FIELDS_LEFT_OUT = {"adjacency", "table", "round_size", "span", "weights", "start"}
 # Of what a run has and these votes do not: several holders, private records beside the votes, rounds.
 FIELDS_OF_RUNS = {
@@ -104,7 +104,7 @@ def price_and_answers(aggregator: Aggregator) -> Any:
             )
         )
     ]
-    # draws hardly differ where what lacks is peeled
+    # a changed peel is seen in few draws, so the whole distribution is compared
     if isinstance(aggregator, (StableTopK, StableFixedTopK)):
         parts.append(
             aggregator.distribution(

@@ -20,7 +20,7 @@ def empty(path: Path) -> None:
 
 
 def flip_sixteen_bits(path: Path) -> None:
-    """Inverts one bit in each of 16 random bytes of a file."""
+    """Inverts one bit of a random byte of a file, 16 times; a byte may be drawn more than once."""
     content = bytearray(path.read_bytes())
     for place in np.random.default_rng(len(content)).integers(len(content), size=16):
         content[place] ^= 1 << int(place % 8)
@@ -28,7 +28,7 @@ def flip_sixteen_bits(path: Path) -> None:
 
 
 def flip_one_bit(path: Path) -> None:
-    """Inverts one bit of the tenth byte of a file."""
+    """Inverts one bit of the tenth byte of a file, or of the last byte of a shorter file."""
     content = bytearray(path.read_bytes())
     content[min(9, len(content) - 1)] ^= 4
     path.write_bytes(bytes(content))

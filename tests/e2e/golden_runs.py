@@ -1,11 +1,13 @@
 """Golden runs are small seeded runs whose results are recorded in `golden.json`, which lies beside this module.
 
-There is one for each aggregator, one for the classifier, one for a comparison, and some for special data. `python -m
-tests.e2e.golden_runs FILE` runs all of them and writes their results to FILE. With `--folder RUNS` the folders of the
-runs are kept as well, so that `diff -r` can compare those of two checkouts byte by byte.
+There is one for each aggregator, one for votes in rounds, one for the classifier, one for a comparison, and two for
+data with unknown labels. `python -m tests.e2e.golden_runs FILE` runs all of them and writes their results to FILE. With
+`--folder RUNS` the folders of the runs are kept as well, so that `diff -r` can compare those of two checkouts byte by
+byte.
 
-Texts, labels, ids and events must not change by a byte, so their SHA-256 is recorded. The last digits of trained
-numbers depend on the processor, so those numbers are recorded themselves and compared with a tolerance.
+The SHA-256 of each published text, without its decimal figures, is recorded, and that of each array of `release.npz`.
+JSON files, charges and reports are recorded themselves, and so are a few figures of trained arrays. Their numbers are
+compared with a tolerance, as the last digits of trained numbers depend on the processor.
 """
 
 import argparse
@@ -47,7 +49,10 @@ Snapshot = dict[str, Any]
 
 
 def write_data(folder: Path) -> list[str]:
-    """Writes private, public and test arrays to three files; returns the settings of `pate-train` that name them."""
+    """Writes private, public and test arrays to files; returns the settings of `pate-train` that name them.
+
+    Beside each file lies one in which labels are unknown, for `run_with_gaps`.
+    """
     rng = np.random.default_rng(5)
     num_records = NUM_PRIVATE + NUM_PUBLIC + NUM_TEST
     inputs = rng.standard_normal((num_records, 8)).astype(np.float32)
@@ -200,7 +205,7 @@ def run_rounds(data_settings: list[str], folder: Path) -> Snapshot:
 
 
 def run_with_gaps(aggregator: str, data_settings: list[str], folder: Path) -> Snapshot:
-    """Runs `pate-train` with linear teachers on private arrays in which many labels are unknown."""
+    """Runs `pate-train` with linear teachers on arrays in which many labels are unknown; returns the run's record."""
     settings = [setting.replace(".npz", "-with-gaps.npz") for setting in data_settings]
     output = folder / f"{aggregator}-with-gaps"
     settings += [
@@ -227,7 +232,7 @@ def run_with_gaps(aggregator: str, data_settings: list[str], folder: Path) -> Sn
 
 
 def run_classifier(data_settings: list[str], folder: Path) -> Snapshot:
-    """Fits `PATEClassifier` on the small data; returns the record of its release and predictions."""
+    """Fits `PATEClassifier` on the small data; returns the record of its release, charges and predictions."""
     private = np.load(folder / "private.npz")
     public = np.load(folder / "public.npz")
     ledger = folder / "classifier.db"
@@ -252,7 +257,7 @@ def run_classifier(data_settings: list[str], folder: Path) -> Snapshot:
 
 
 def run_comparison(data_settings: list[str], folder: Path) -> Snapshot:
-    """Compares two aggregators and one method without teachers, and returns the rows of `comparison.csv`."""
+    """Compares three aggregators and one method without teachers, and returns the rows of `comparison.csv`."""
     output = folder / "comparison"
     settings = [
         "aggregators=[gaussian_votes@24,stable_top_k_table@24,centered_votes]",

@@ -155,10 +155,15 @@ def test_what_is_wrong_with_a_finished_run_is_found(
             (run / RUN / file_name).read_text(encoding="utf-8").replace(old_text, new_text)
         )
 
-    def without_charges(run: Path) -> None:
-        db = sqlite3.connect(run / "ledger.db")
-        db.executescript("DROP TRIGGER charges_stay; DELETE FROM line WHERE under != ''")
-        db.close()
+    def delete_lines(condition: str) -> Callable[[Path], object]:
+        """Returns a function that deletes the lines of a run's ledger for which an SQL condition holds."""
+
+        def delete(run: Path) -> None:
+            db = sqlite3.connect(run / "ledger.db")
+            db.executescript(f"DROP TRIGGER charges_stay; DELETE FROM line WHERE {condition}")
+            db.close()
+
+        return delete
 
     assert sorts_of_findings(
         change_run=lambda run: (run / RUN / "release" / "release.npz").write_bytes(b"other")
@@ -170,7 +175,9 @@ def test_what_is_wrong_with_a_finished_run_is_found(
     assert sorts_of_findings(
         change_run=lambda run: None, committed_digests=digests | {next(iter(digests)): "0"}
     ) == {WRONG_RELEASE}
-    assert sorts_of_findings(change_run=without_charges) == {WRONG_RELEASE}
+    parts_after_the_charge, charge = "under != ''", "under = ''"
+    assert sorts_of_findings(change_run=delete_lines(parts_after_the_charge)) == {WRONG_RELEASE}
+    assert LOW_PRICE in sorts_of_findings(change_run=delete_lines(charge))
     assert LOW_PRICE in sorts_of_findings(change_run=lambda run: (run / "ledger.db").unlink())
     assert LOW_PRICE in sorts_of_findings(
         change_run=lambda run: damage(

@@ -451,7 +451,7 @@ def test_the_setting_asks_for_baselines_of_all_records_or_of_none(
 def test_features_made_anew_in_each_round_leave_the_same_release(
     in_rounds: Ended, tmp_path: Path
 ) -> None:
-    """With `scratch=false`, which may keep no features on disk, the release has the same bytes."""
+    """With `scratch=false`, which computes the features anew in each round, the release has the same bytes."""
     train(replace(centered_plan(), scratch=False), output_dir=tmp_path / "run")
     release = in_rounds[0] / "release" / "release.npz"
     assert (tmp_path / "run" / "release" / "release.npz").read_bytes() == release.read_bytes()

@@ -1,4 +1,4 @@
-"""With equal seeds, `PATEClassifier` publishes the same bytes as `pate-train experiment=centered_votes`."""
+"""With equal seeds, `PATEClassifier` publishes the release and student of `pate-train experiment=centered_votes`."""
 
 import os
 import subprocess
@@ -47,7 +47,7 @@ def run_of(data: Path, output: Path, settings: Sequence[str] = ()) -> Path:
 
 
 def fitted_to(arrays_folder: Path) -> PATEClassifier:
-    """Returns a classifier fitted to the same arrays with the same seed."""
+    """Returns a classifier that is fitted to the arrays in a folder, with the seed of `run_of`."""
     private = np.load(arrays_folder / "private.npz")
     public = np.load(arrays_folder / "public.npz")
     model = PATEClassifier(epsilon=4.0, target_delta=1e-5, random_state=SEED)
@@ -77,7 +77,8 @@ def test_a_published_fit_is_the_release_of_a_run(tmp_path: Path) -> None:
 def test_groups_give_the_release_and_student_of_a_run(tmp_path: Path) -> None:
     """With groups of two records, a fit publishes the same release and student as a run, to the last byte.
 
-    Only cards, `privacy.json` and the manifest may differ, as they name the unit of privacy in other words.
+    Only cards, `privacy.json` and the manifest may differ. The first two name the unit of privacy in other words, and
+    the manifest has their digests.
     """
     write_data(tmp_path)
     first_group = 0

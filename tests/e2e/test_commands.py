@@ -1,4 +1,4 @@
-"""Commands as a user types them: prices, refusals in one line, sweeps, stopped and continued runs, loggers."""
+"""Commands as a user types them: prices, audits, refusals in one line, sweeps, stopped and continued runs, loggers."""
 
 import json
 import os
@@ -30,7 +30,10 @@ QUICK = [*WORDS, "target_epsilon=200"]
 
 
 def quote(arguments: Arguments) -> Any:
-    """Returns the JSON that `pate-account` prints for 600 queries, 40 labels and 800 teachers, with these settings."""
+    """Returns the JSON that `pate-account` prints with these settings.
+
+    There are 600 queries, 40 labels and 800 teachers, unless the settings say otherwise.
+    """
     return json.loads(succeeded("account", arguments=[*SIZE, *arguments]).stdout.splitlines()[-1])
 
 
@@ -78,7 +81,7 @@ def test_accountants_side_by_side() -> None:
     assert prices["rdp"]["num_orders"] > 100
     for price in prices.values():
         assert (price["epsilon"] is None) == (price["reason"] is not None)
-        # these are below parts
+        # `joint_law` prices selection and test together, and `auto` takes the smallest price
         if price["epsilon"] is not None and price["accountant"] not in ("auto", "joint_law"):
             assert price["epsilon"] >= prices["exact"]["epsilon"]
         assert price["epsilon"] != 0
@@ -174,7 +177,10 @@ def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 
 
 def test_help_shows_examples_and_choices() -> None:
-    """`--help` shows examples and, with a sentence, each choice of a group of settings, in at most 120 columns."""
+    """`--help` shows examples, and `gaussian_votes` as a choice of the group `aggregator` with a sentence.
+
+    No line is wider than 120 columns.
+    """
     for module in ("train", "attack"):
         help_page = succeeded(module, arguments=["--help"]).stdout
         assert "Examples" in help_page and "schema" not in help_page
@@ -189,7 +195,8 @@ def test_help_shows_examples_and_choices() -> None:
 def test_closed_output_streams_are_no_error() -> None:
     """A command whose standard streams are closed ends with exit code 0.
 
-    If only the reader of its output has gone, it prints nothing and ends with 141, as by SIGPIPE.
+    If only the reader of its output has gone, the command writes nothing to standard error and ends with 141, as by
+    SIGPIPE.
     """
     command_line = " ".join(map(shlex.quote, command("audit", arguments=["--help"])))
     done = subprocess.run(

@@ -37,9 +37,9 @@ from tests.e2e.small_run import (
 from tests.refusals import refused_parameter as refusal_of
 
 STATES = ("casting", "releasing", "writing", None)
-OTHERS = ("training.secret", "teachers.key")  # have tests of their own, of the randomness
-_APART = 5  # one of this many damages is tried on a file in a state
-# All files that a finished run reads.
+OTHERS = ("training.secret", "teachers.key")  # secrets, which are not damaged here
+_APART = 5  # every fifth damage is tried on a file in a state
+# The files of a finished run that are damaged here. The manifest covers the others, and has tests of its own, below.
 SHOWN_AGAIN = ("report.json", "run.json", "run.lock", "sources.json")
 
 
@@ -77,9 +77,9 @@ def restore(folder: Path, backup: Path) -> None:
 
 
 def damage_each_file(folder: Path, backup: Path) -> Iterator[tuple[str, Path]]:
-    """Yields, for each file of a run and its ledger, some of the `WAYS` in turn: a description and the file's path.
+    """Damages each file of a run, except `OTHERS`, and its ledger in some of the `WAYS`, one file at a time.
 
-    Before each step, all other files are restored.
+    Before each damage, all files are restored. After it, a description and the file's path are yielded.
     """
     names = [name for name in map(Path, sorted(contents(folder.parent))) if name.name not in OTHERS]
     for turn, name in enumerate(names, len(names)):
@@ -93,7 +93,10 @@ def damage_each_file(folder: Path, backup: Path) -> Iterator[tuple[str, Path]]:
 
 @pytest.mark.slow
 def test_any_damage_is_repaired_or_refused_in_one_line(run_folder: Path, tmp_path: Path) -> None:
-    """A run with a damaged file ends with its release and one charge, or is refused in a line that names the file."""
+    """A run with a damaged file ends with its release and one charge, or is refused in one line.
+
+    The line names the file; if that is `run.id` or `ledger.json`, the line may name the ledger instead.
+    """
     finished_folder = (run_folder / "report.json").exists()
     tried = 0
     turned_down = 0
@@ -104,7 +107,7 @@ def test_any_damage_is_repaired_or_refused_in_one_line(run_folder: Path, tmp_pat
     )
     for case, name in damage_each_file(run_folder, backup=tmp_path / "backup"):
         if finished_folder and name.name not in SHOWN_AGAIN:
-            continue  # the checks of a whole finished run read these files
+            continue  # its digest is checked, as a test below shows
         if release is not None and name.name == "release.npz":
             continue  # has a test of its own, below
         tried += 1

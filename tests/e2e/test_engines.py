@@ -46,7 +46,7 @@ def in_threads(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 def test_every_engine_leaves_the_release_of_threads(
     engine: str, in_threads: dict[str, bytes], tmp_path: Path
 ) -> None:
-    """A run publishes the same bytes with each engine as with `threads`."""
+    """A run publishes the same bytes with `sequential`, `stacked` and `processes` as with `threads`."""
     run_folder = tmp_path / "run"
     succeeded("train", arguments=settings_of(run_folder, engine_settings=[f"engine={engine}"]))
     assert published(run_folder) == in_threads

@@ -24,13 +24,13 @@ COMMON = ("target_epsilon=8", "seed=1", "all_records=false", "logger=none", "stu
 def _text_of_flu(part: str, uniform_draw: float, truth: int, text_of_gap: str) -> str:
     """Returns the text of a cell in the label's column `flu`.
 
-    It is the label itself, but in about 60% of the private rows it is empty, -1 or "maybe".
+    It is the label itself, but in about 60% of the private rows it is `text_of_gap`, -1 or "maybe".
 
     Args:
         part: the split that the row is in.
         uniform_draw: a uniform number in [0, 1) that decides which text it is.
         truth: the label, 0 or 1.
-        text_of_gap: the text of a missing label.
+        text_of_gap: the text of a label that nobody knows: empty in a usual table.
     """
     if part != "private" or uniform_draw > 0.6:
         return str(truth)
@@ -43,8 +43,8 @@ def _text_of_flu(part: str, uniform_draw: float, truth: int, text_of_gap: str) -
 def tables_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder with private, public and test tables.
 
-    The private rows are also in a folder `many` of two files. Each table has a copy with zeros in place of missing
-    labels.
+    The private rows are also in a folder `many` of two files. Each table has a copy with zeros in place of empty cells;
+    -1 and "maybe" stay.
     """
     folder = tmp_path_factory.mktemp("gaps")
     for part, num_rows in (("private", 900), ("public", 120), ("test", 100)):
@@ -91,10 +91,10 @@ def _settings(tables_folder: Path, private_name: str) -> list[str]:
 def test_masks_reach_every_engine_from_files_and_scratch(
     tables_folder: Path, tmp_path: Path, settings: tuple[str, ...], engines: tuple[str, ...]
 ) -> None:
-    """With missing labels, the release has the same bytes for every engine.
+    """With missing labels, the release has the same bytes with other engines as with `threads`.
 
-    That holds for private rows in one file with scratch files, and in a folder of two files without. Zeros in place of
-    the missing labels give another release.
+    With `threads` the private rows are in one file; with the others they are in a folder of two files, and
+    `scratch=false`. Zeros in place of the empty cells give another release.
     """
     if "ray" in engines:
         pytest.importorskip("ray")

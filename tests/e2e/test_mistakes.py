@@ -184,12 +184,12 @@ def folder_of(tmp_path: Path, files: dict[str, str]) -> Path:
     """Writes files with these texts into a folder, and returns the folder.
 
     Args:
-        tmp_path: the parent of the folder; `{mark}` in a text stands for its file `ran`.
+        tmp_path: the parent of the folder.
         files: the text of each file by its path.
     """
     for name, text in files.items():
         (tmp_path / "given" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "given" / name).write_text(text.replace("{mark}", str(tmp_path / "ran")))
+        (tmp_path / "given" / name).write_text(text)
     return tmp_path / "given"
 
 

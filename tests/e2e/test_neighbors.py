@@ -1,4 +1,4 @@
-"""Runs on two neighboring data sets publish the same files, apart from what follows from the teachers' votes."""
+"""Runs whose private records differ publish the same files, apart from what follows from the teachers' votes."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -103,7 +103,7 @@ def test_a_private_person_with_more_rows_changes_only_votes(
 ) -> None:
     """Two runs publish the same files, whether one private person has one row or eight.
 
-    The files may differ only where they hold released labels, the student, digests and the threshold.
+    The files may differ only in released labels, the student, digests, the threshold and the model card.
     """
     first = _published_folder(folder=tmp_path / "one", rows_of_changed_person=1)
     second = _published_folder(folder=tmp_path / "other", rows_of_changed_person=8)
@@ -176,7 +176,7 @@ def test_no_published_file_holds_the_mask_of_private_records(
 ) -> None:
     """No published file holds the mask of known private labels, in any of several forms.
 
-    A second run, in which 30 other labels are missing, publishes the same settings, price and cards, apart from noisy
+    A second run, in which 30 other labels are missing, publishes the same settings, and the same price apart from noisy
     shares of known labels.
     """
     folders = [

@@ -1,4 +1,4 @@
-"""Commands that the documentation shows are not refused, and its sections on parts of one's own work as they stand."""
+"""Documented commands are not refused, and the documentation's examples of a user's own parts run as they stand."""
 
 import itertools
 import json
@@ -21,7 +21,8 @@ EXPERIMENTS = {"centered_votes": 61_629, "centered_votes_400": 400}
 def single_runs(line: str) -> Iterator[list[str]]:
     """Yields the settings that change the price, for each run of a `pate-train` line; a sweep is several runs.
 
-    Nothing is yielded for other lines, or if the line sets data, teacher or features.
+    Nothing is yielded for other lines. Nor is anything if the line has no setting, or sets data, teacher or features,
+    or has an option or a `$(...)`, or names an experiment outside of `EXPERIMENTS`.
     """
     words = shlex.split(line, comments=True)
     if words[:1] != ["pate-train"] or "=" not in line:
@@ -51,7 +52,7 @@ def single_runs(line: str) -> Iterator[list[str]]:
 
 
 def documented() -> list[tuple[str, ...]]:
-    """Returns the settings of each run on the default data that README and documentation show."""
+    """Returns the settings of the runs that README and documentation show and `single_runs` yields."""
     texts = (block for page in PAGES for block in FENCED.findall(page.read_text(encoding="utf-8")))
     lines = (line for text in texts for line in text.replace("\\\n", " ").splitlines())
     return sorted({tuple(run) for line in lines for run in single_runs(line)})
@@ -60,7 +61,7 @@ def documented() -> list[tuple[str, ...]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", documented(), ids=" ".join)
 def test_a_documented_run_is_not_refused(settings: tuple[str, ...]) -> None:
-    """`pate-account` prices the settings of each run that a page shows."""
+    """`pate-account` prices the settings of a run that a page shows."""
     succeeded("account", arguments=settings)
 
 

@@ -1,10 +1,12 @@
 """The ledger holds a release together with its charge, whenever a run is killed, copied or damaged."""
 
+import hashlib
 import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -92,7 +94,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 def copy_without_report(folder: Path, copy_folder: Path) -> Path:
-    """Copies a finished run without its report, as if it had been killed before; returns the copy's folder."""
+    """Copies a finished run without its report, as if killed before it wrote one; returns the copy's folder."""
     shutil.copytree(folder, copy_folder)
     for name in ("report.json", "report.html", "manifest.json"):
         (copy_folder / name).unlink()
@@ -418,18 +420,44 @@ class Damage(Protocol):
     def __call__(self, folder: Path, run_name: str) -> None: ...
 
 
-def damage_by_sql(statement: str) -> Damage:
-    """Returns a function that drops the triggers of a ledger, and then executes an SQL statement in it."""
-
-    def damage(folder: Path, run_name: str) -> None:
-        db = sqlite3.connect(ledger_beside(run_folder=folder))
+@contextmanager
+def opened_for_damage(folder: Path) -> Iterator[sqlite3.Connection]:
+    """Opens the database of a run's ledger without the triggers that protect its lines, and commits the changes."""
+    with closing(sqlite3.connect(ledger_beside(run_folder=folder))) as db:
         for trigger in ("charges_stay", "charges_are"):
             db.execute(f"DROP TRIGGER {trigger}")
-        db.execute(statement)
+        yield db
         db.commit()
-        db.close()
+
+
+def damage_by_sql(statement: str) -> Damage:
+    """Returns a function that executes an SQL statement in the database of a ledger without triggers."""
+
+    def damage(folder: Path, run_name: str) -> None:
+        with opened_for_damage(folder) as db:
+            db.execute(statement)
 
     return damage
+
+
+def set_back_by_one_line(folder: Path, run_name: str) -> None:
+    """Removes the last line of a run's ledger, and sets the head back to the line before."""
+    with opened_for_damage(folder) as db:
+        ((num_lines,),) = db.execute("SELECT max(number) FROM line").fetchall()
+        db.execute("DELETE FROM line WHERE number = ?", (num_lines,))
+        db.execute(
+            "UPDATE head SET (number, digest) = (SELECT number, digest FROM line WHERE number = ?)",
+            (num_lines - 1,),
+        )
+
+
+def set_back_to_no_line(folder: Path, run_name: str) -> None:
+    """Removes all lines of a run's ledger, and sets the head back to its state before the first one."""
+    with opened_for_damage(folder) as db:
+        ((settings,),) = db.execute("SELECT settings FROM head").fetchall()
+        first_digest = hashlib.sha256(json.dumps(["", settings]).encode()).hexdigest()
+        db.execute("DELETE FROM line")
+        db.execute("UPDATE head SET number = 0, digest = ?", (first_digest,))
 
 
 def damage_by_other_run(change_plan: Callable[[Plan], Plan]) -> Damage:
@@ -480,10 +508,9 @@ DAMAGES: dict[str, Damage] = {
     "cut off": cut_ledger,
     "of text": write_text_in_ledger,
     "one bit": flip_bit,
-    "a charge removed": damage_by_sql(statement="DELETE FROM line"),
-    "all removed, and the head set back": damage_by_sql(
-        statement="DELETE FROM line WHERE number > 0"
-    ),
+    "all lines removed": damage_by_sql(statement="DELETE FROM line"),
+    "the last line removed, and the head set back": set_back_by_one_line,
+    "all lines removed, and the head set back": set_back_to_no_line,
     "a price edited": damage_by_sql(
         statement=f"UPDATE line SET event = '{CHEAPER}' WHERE event != ''"
     ),
@@ -516,13 +543,13 @@ def test_a_run_continues_with_its_own_ledger_alone(run: Run, damage: str, tmp_pa
 def test_a_ledger_changed_during_training_is_noticed_before_the_report(
     tmp_path: Path,
 ) -> None:
-    """A run is refused before it writes report or card if a charge is removed from its ledger during training."""
+    """A run is refused before it writes report or card if its ledger loses all lines during training."""
     folder = tmp_path / "out"
 
     class Damaging(SilentMonitor):
         def stage(self, stage: str, total: int | None = None) -> Any:
             if stage.startswith("training the majority"):
-                DAMAGES["a charge removed"](folder=folder, run_name="labels")
+                DAMAGES["all lines removed"](folder=folder, run_name="labels")
             return super().stage(stage, total)
 
     with refused_parameter("ledger", value=ANY):

@@ -47,7 +47,7 @@ from tests.e2e.small_run import (
 )
 from tests.refusals import refused_parameter
 
-# of the plan, again for the classifier
+# The epsilon and delta of `seeded_plan`, for the classifier.
 EPSILON = 50.0
 DELTA = 1e-5
 

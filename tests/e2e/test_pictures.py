@@ -190,6 +190,8 @@ def test_the_command_on_a_copy_as_it_is_found_in_the_wild(tmp_path: Path) -> Non
         True,
         split_sizes(COUNT)[0] - 1,
     )
-    published = (folder / "release" / "config.yaml").read_text()
-    assert "private-" not in published
+    published = b"".join(
+        path.read_bytes() for path in (folder / "release").rglob("*") if path.is_file()
+    )
+    assert b"private-" not in published and str(tmp_path).encode() not in published
     assert not list(root.glob("pate_cache"))

@@ -193,8 +193,11 @@ def test_people_of_the_earlier_cohort_are_refused(renewed: Renewed, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_people_of_both_cohorts_pay_the_sum(renewed: Renewed, tmp_path: Path) -> None:
-    """With `new_account=true` a cohort may include people of an earlier one; a line states their total epsilon."""
+def test_people_of_both_cohorts_pay_less_than_the_sum(renewed: Renewed, tmp_path: Path) -> None:
+    """With `new_account=true` a cohort may include people of an earlier one; a line states their total epsilon.
+
+    The total is above the epsilon of one release, and below the sum of two.
+    """
     write_records(path=tmp_path / "mixed.npz", num_rows=NUM_PRIVATE, first_id=NUM_PRIVATE - 5)
     ledger = tmp_path / "ledger.db"
     shutil.copy(renewed.folder / "ledger.db", ledger)
@@ -270,7 +273,7 @@ def test_a_release_with_wrong_moments_is_refused(
 ) -> None:
     """A run refuses to start from a release whose moments are missing, not finite or of another shape.
 
-    No folder is made.
+    A variance of 0 is refused, too. No folder is made.
     """
     release = copy_of_release(renewed, folder=tmp_path, change_arrays=change_arrays)
     line = refused_command(

@@ -1,4 +1,4 @@
-"""Runs on two neighboring data sets that are made to draw the same releases must not differ in anything they show."""
+"""Runs on two neighboring data sets that are made to draw the same releases show others nothing that differs."""
 
 import bz2
 import csv
@@ -50,7 +50,7 @@ SETTINGS = ("all_records=false", "logger=none", "allow_useless=true", "seed=3")
 VOTES = ("teacher=linear", "student=linear", "aggregator=gaussian_votes", "num_queries=30")
 FEW = ("teacher.num_teachers=12", "target_epsilon=50", "accountant=rdp")
 # What only the owner of the data sees on a terminal: the verdict, the rows of models that no epsilon covers, the number
-# of private rows, remarks on private files, and times.
+# of private rows, remarks on private files, times, and paths of report and ledger.
 OWNERS = "constant|^(prior|majority-vote student) |private records( of|$)|^data.private|: \\d+\\.\\d s|report: |ledger="
 
 
@@ -245,7 +245,7 @@ def write_wordnet(folder: Path, is_neighbor: bool) -> list[str]:
 def write_digits(folder: Path, is_neighbor: bool) -> list[str]:
     """Writes the digits of scikit-learn.
 
-    In the neighboring data set, the digits of one private pool are black and have other labels.
+    In the neighboring data set, twelve digits of one private pool are black and have other labels.
     """
     pixels, digits = load_digits(return_X_y=True)
     if is_neighbor:
@@ -357,7 +357,7 @@ KINDS = {
     "table": "table",
     "wordnet": "wordnet",
 }
-"""The run that stands for each kind of data in `conf/data`, by its name there."""
+"""The run that stands for each kind of data in `conf/data` except `celeba`, by its name there."""
 
 
 @contextmanager
@@ -436,7 +436,10 @@ def test_writer_names_its_kind_of_data(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_shows_nothing_but_its_releases(name: str, tmp_path: Path) -> None:
-    """If their releases are equal, two runs on neighboring data sets write equal files and print equal lines."""
+    """If their releases are equal, two runs on neighboring data sets publish equal files and print equal lines.
+
+    Lines that only the owner sees are left out.
+    """
     write_data, settings = RUNS[name]
     result = replay_on_neighbor(write_data, settings, folder=tmp_path)
     assert not result.first.refusal, result.first.refusal
@@ -612,7 +615,7 @@ def test_a_refused_plan_is_refused_alike(tmp_path: Path) -> None:
 
 
 def test_a_test_record_changes_nothing_but_released_scores(tmp_path: Path) -> None:
-    """If their released scores are equal, two runs that differ in a test record write the same files."""
+    """If their released scores are equal, two runs that differ in a test record publish the same files."""
     result = replay_on_neighbor(
         write_data=write_test_neighbor, settings=(*CENTERED, "score_epsilon=.5"), folder=tmp_path
     )

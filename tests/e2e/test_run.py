@@ -214,7 +214,7 @@ def test_a_finished_run_is_read_again_at_no_cost(finished_folder: Path) -> None:
 def test_interrupted_run_ends_with_the_same_release(
     finished_folder: Path, tmp_path: Path, stage: str
 ) -> None:
-    """A run that is interrupted at any stage and continued has the release and charges of an uninterrupted run."""
+    """A run that is interrupted at one of seven stages and continued has the release and charges of a whole run."""
     folder = tmp_path / "run"
     run_until(small_plan(), folder, stage=stage)
     assert not (folder / "report.json").exists()
@@ -328,7 +328,7 @@ def test_a_pool_smaller_than_num_queries_is_used_whole_or_refused(tmp_path: Path
     )
 
 
-# no failure that would use up a delta below what draws can keep
+# Gaussian votes have no failure probability, which would exceed a delta as small as that of the last case.
 HUGE_NOISE = GaussianVotes(noise_std=1e9)
 REFUSED: dict[str, tuple[Callable[[Plan], Plan], Refusal]] = {
     "no data set": (

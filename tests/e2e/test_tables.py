@@ -23,7 +23,7 @@ from tests.e2e.commands import refused_command, rows_of, succeeded
 pytest.importorskip("pyarrow")
 
 LABELS = ("hypertension", "diabetes", "old")
-CANARY = "Zanzibar"  # a town that only private patients live in
+CANARY = "Zanzibar"  # a town in private rows only
 
 
 def visits(rng: random.Random, patient_number: int, towns: list[str]) -> Iterator[dict[str, Any]]:
@@ -126,7 +126,7 @@ def test_the_bundle_predicts_for_others_by_label_name(
 
 
 def test_the_student_has_learned(finished_folder: Path) -> None:
-    """The student beats the prior by 0.02 in accuracy and by 0.2 in mean average precision."""
+    """The student beats the prior by over 0.02 in accuracy and by over 0.2 in mean average precision."""
     report = json.loads((finished_folder / "report.json").read_text())
     student = report["student"]
     prior = report["baselines"]["prior"]
@@ -135,7 +135,10 @@ def test_the_student_has_learned(finished_folder: Path) -> None:
 
 
 def test_published_files_hold_nothing_private(finished_folder: Path, tables_folder: Path) -> None:
-    """No published file has a word of private rows only, a path, a patient's id, or a score measured on true labels."""
+    """No published file has the town of private rows only, the path or name of the private file, or a patient's id.
+
+    Nor has one the student's accuracy or mean average precision on true labels.
+    """
     student = json.loads((finished_folder / "report.json").read_text())["student"]
     scores = [f"{student[name]:.4f}" for name in ("accuracy", "mean_average_precision")]
     secrets = (CANARY, "private.csv", str(tables_folder), *scores)

@@ -104,7 +104,10 @@ def test_each_run_prints_the_total_of_earlier_runs(tmp_path: Path) -> None:
 
 
 def test_a_continued_run_prints_its_own_charge_as_its_own(ledger: Path, tmp_path: Path) -> None:
-    """A run that is continued after its charge counts itself beside earlier ones, and fits no more under its cap."""
+    """A run that is continued after its charge counts itself beside an earlier one.
+
+    A printed line says that no other release like it fits under the cap.
+    """
     cap = epsilon_of(num_releases=2) * 1.01
     plan = replace(plan_of(ledger), max_total_epsilon=cap)
     account_in(ledger, max_epsilon=cap)
@@ -125,7 +128,7 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
 ) -> None:
     """Under a cap with room for one run, a second run is refused before it trains teachers.
 
-    The bytes of the ledger do not change. Neither is a run accepted that has another cap than the ledger.
+    The bytes of the ledger do not change. A run with a larger cap than that of the ledger is refused, too.
     """
     cap = 1.2 * epsilon_of(num_releases=1)
     monitor = SilentMonitor()
@@ -289,7 +292,7 @@ CHANGES_OF_TERMS = {
     "ledger-replace_one-0.0001.db": with_another_delta,
     "ledger-add_remove-1e-05.db": with_another_adjacency,
 }
-"""Plans with another delta or adjacency, by the name of the ledger that counts for them."""
+"""Functions that give a plan another delta or adjacency, by the name of the ledger that counts for the new plan."""
 
 
 REFUSED_TERMS = {
@@ -397,7 +400,7 @@ def test_a_cap_cannot_be_avoided_by_other_terms(first_cap: float | None, tmp_pat
 
 
 def _release(folder: Path, target_delta: float) -> None:
-    """Runs the small plan at this delta until its release; for a process of its own."""
+    """Runs the small plan at this delta until its release, in a process of its own."""
     run_until_released(replace(plan_on_default_ledger(), target_delta=target_delta), folder)
 
 
@@ -458,7 +461,8 @@ def test_a_run_that_is_moved_before_its_release_keeps_its_ledger(tmp_path: Path)
 def test_a_moved_finished_run_is_shown_as_long_as_its_ledger_stays(tmp_path: Path) -> None:
     """A finished run that was moved is shown again if its ledger is still at its old path.
 
-    If the ledger was moved too, the run is refused until the plan names the new path.
+    If the ledger was moved too, the run is refused, with its report or without. Without the report it is accepted once
+    the plan names the new path.
     """
     earlier = tmp_path / "c" / "ledger.db"
     moved = tmp_path / "b" / "run"
@@ -501,7 +505,7 @@ def test_ledger_card_and_report_state_the_same_price(
 ) -> None:
     """Ledger, card, report and console state the same epsilon of a run, by the accountant of its plan.
 
-    That holds even though the cap counts by Renyi divergences.
+    That holds by Renyi divergences and by the exact and the auto accountant, for which other filters enforce the cap.
     """
     price = accountant().compose(EVENT).get_epsilon(target_delta=1e-5)
     monitor = SilentMonitor()
@@ -838,7 +842,7 @@ def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
 
 
 def _run(ledger: Path, folder: Path) -> str:
-    """Trains under a cap with room for one release; returns "finished" or the refusal. For a process of its own."""
+    """Trains, in a process of its own, under a cap with room for one release; returns "finished" or the refusal."""
     try:
         train(
             replace(plan_of(ledger), max_total_epsilon=1.2 * epsilon_of(num_releases=1)),

@@ -110,7 +110,7 @@ def test_tuning_is_charged_once_for_each_kind_of_people(
     assert report.privacy.epsilon == of_release.epsilon
 
 
-def test_published_price_is_that_of_the_best_run(run: tuple[Path, Report, SilentMonitor]) -> None:
+def test_published_price_is_that_of_the_tuning(run: tuple[Path, Report, SilentMonitor]) -> None:
     """privacy.json has the epsilon of the tuning, and the numbers it is computed from; no score is published."""
     folder, _, _ = run
     statement = PrivacyStatement.read(folder / "release", remedy="")
@@ -190,9 +190,7 @@ def test_tuning_is_charged_before_the_first_run_and_goes_on_after_a_kill(
     assert report.privacy.tuning is not None
 
 
-def test_best_score_wins_and_ties_go_to_the_first_setting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_best_score_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The published release is that of the run with the highest micro-F1, as measured with noise."""
     folder = tmp_path / "run"
     scores: dict[str, float] = {}

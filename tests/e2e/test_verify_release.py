@@ -282,7 +282,7 @@ def test_least_epsilon_of_bits_is_that_of_binomials() -> None:
 
 @pytest.mark.parametrize("is_ranged", [True, False])
 def test_losses_of_picks_lie_in_their_range(is_ranged: bool) -> None:
-    """For a pick among labels, both probabilities of picking and not picking one of them sum to 1.
+    """For a pick among labels, the probabilities of picking and of not picking one sum to 1 on either data set.
 
     The privacy losses of the two outcomes are epsilon apart if `is_ranged`, and otherwise 2 epsilon.
     """

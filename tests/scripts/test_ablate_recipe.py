@@ -69,7 +69,10 @@ def test_differences_are_taken_seed_by_seed() -> None:
 
 @pytest.fixture(scope="module")
 def dataset() -> Dataset:
-    """Returns a data set with a thousand private groups of three records, whose labels are linear in the inputs."""
+    """Returns a data set with a thousand private groups of three records.
+
+    A label is true if a linear function of the inputs exceeds 1.
+    """
     rng = np.random.default_rng(0)
     directions = rng.normal(size=(6, 4))
 
@@ -115,9 +118,9 @@ def test_fewer_groups_keep_all_their_records(dataset: Dataset) -> None:
 
 @pytest.mark.slow
 def test_one_round_scores_worse_than_twenty(dataset: Dataset) -> None:
-    """The default recipe has a higher mean average precision than a recipe with one round.
+    """The default recipe has a higher mean average precision than one with `num_rounds=1` and `longer=0.01`.
 
-    It has the same score if it is computed again.
+    If the score of the default recipe is computed again, it is the same.
     """
     ablation = Ablation(dataset=dataset, epsilon=4.0, delta=1e-5, num_queries=200)
     usual = ablation.score(DEFAULT_RECIPE, seed=0)

@@ -1,4 +1,4 @@
-"""The builder of Debian's table reads each package of a Packages file once, with its fields."""
+"""The builder of Debian's table reads the packages of a Packages file that have tags of content, each name once."""
 
 from scripts.build_debian import packages
 
@@ -23,9 +23,9 @@ Tag: interface::x11
 
 
 def test_packages_are_read_with_their_tags_once() -> None:
-    """Of a Packages file, packages that are repeated or have no tags are left out.
+    """Of a Packages file, repeated entries and packages whose only tag is a role are left out.
 
-    The others have their source, description and tags, with abbreviated tags written out.
+    The others have their source, description and tags without roles, with abbreviated tags written out.
     """
     first, second = packages(PACKAGES_FILE_TEXT)
     assert (first.name, first.source, first.description) == ("liba", "a", "a library of letters")

@@ -242,7 +242,10 @@ def test_a_faulty_package_is_refused_in_one_line(
 
 
 def test_sets_with_open_licenses_are_accepted() -> None:
-    """A set under MIT or CC-BY-SA is accepted. Other licenses, and no license, are refused with their name."""
+    """A set under MIT or CC-BY-SA is accepted.
+
+    Sets under CC-BY-NC, under GPL, under a license without an SPDX name or under none are refused with the reason.
+    """
     for license_, refusal in (
         ({"spdx": "MIT", "title": "MIT"}, ""),
         ({"spdx": "CC-BY-SA-4.0"}, ""),

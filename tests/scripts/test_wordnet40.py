@@ -83,9 +83,9 @@ ATTACK = '00975452 04 n 01 attack 0 000 | an Offensive,  against an enemy; "the 
 
 
 def test_a_line_of_the_real_dictionary_by_hand() -> None:
-    """Lines of the real dictionary give lemma, hypernyms and definition, without examples.
+    """A line of the real dictionary gives lemma, hypernyms and definition.
 
-    So does a line with an open quote.
+    Two made-up lines, one of them with an open quote, give the definition without examples.
     """
     foray, attack = parse_dictionary([FORAY, ATTACK])
     assert foray == Synset(
@@ -217,7 +217,10 @@ def test_the_vendored_archive_is_the_measured_one() -> None:
 def test_a_small_dictionary_becomes_arrays(
     dictionary_lines: list[str],
 ) -> None:
-    """A dictionary of 52 synsets becomes splits of 20, 12 and 20 records, each with the label of its kind."""
+    """A dictionary of 52 synsets becomes splits of 20, 12 and 20 records.
+
+    Each record has the label of its kind, and the root has none.
+    """
     arrays = SMALL_RECIPE.build(dictionary_lines)
     assert arrays["split_sizes"].tolist() == [20, 12, 20]
     assert arrays["features"].shape == (52, 4)

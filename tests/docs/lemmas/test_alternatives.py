@@ -22,7 +22,7 @@ def hockey_stick(ratio: float, sampling_prob: float, covariance: FloatArray) -> 
     Args:
         ratio: gamma, the ratio of probabilities above which the difference counts.
         sampling_prob: q, the probability of the shifted normal.
-        covariance: the scalar products of the two shifts, `[2, 2]`.
+        covariance: the scalar products of the two shifts, `[[s11, s12], [s12, s22]]`.
     """
     s11 = covariance[0, 0]
     s22 = covariance[1, 1]
@@ -100,7 +100,7 @@ def renyi_by_quadrature(
             return 1 - q + q * mpmath.exp(shift * outcome - shift * shift / 2)
 
         def integrand(outcome: mpmath.mpf) -> mpmath.mpf:
-            """Returns the term of the moment less its tangent where both laws are equal, whose integral is 1."""
+            """Returns the term of the moment minus its tangent where both laws are equal, whose integral is 1."""
             first = ratio_to_normal(outcome)
             second = ratio_to_normal(-outcome) if adjacency is Adjacency.REPLACE_ONE else 1
             term = first**a * second ** (1 - a) - a * first + (a - 1) * second

@@ -34,7 +34,7 @@ class Path:
     Attributes:
         first_prob: the probability of the path on the data set.
         second_prob: the probability of the path on its neighbor.
-        curve: the sum of the Renyi curves of all releases, at the orders `ORDERS`.
+        rdp_curve: the sum of the Renyi curves of all releases, at the orders `ORDERS`.
         failure_prob: the sum of the failure probabilities of all releases.
         last_outcome: the outcome of the last release.
     """
@@ -84,7 +84,7 @@ def draw_paths(
     Args:
         rng: the source of the laws.
         after_zero: the parameters of each release that follows the outcome 0.
-        after_others: the parameters of all other releases. If they differ, prices depend on the past.
+        after_others: the parameters of all other releases. If they differ from `after_zero`, prices depend on the past.
     """
     paths = [
         Path(
@@ -133,10 +133,10 @@ def claimed_delta(
 
 @pytest.mark.parametrize("seed", range(40))
 def test_prices_that_depend_on_the_past_hold_at_every_single_order(seed: int) -> None:
-    """In a random tree of releases whose prices depend on earlier outcomes, delta is at most that of the largest sums.
+    """In a random tree of releases whose prices depend on earlier outcomes, each single Renyi order bounds delta.
 
-    At each single Renyi order, these are the largest sum of Renyi curves over all paths, and the largest sum of failure
-    probabilities, which is added to delta.
+    The largest sum of Renyi divergences over all paths is converted to a delta, to which the largest sum of failure
+    probabilities is added.
     """
     paths = draw_paths(
         np.random.default_rng(seed),

@@ -116,7 +116,10 @@ def test_every_event_obeys_both_curves(seed: int) -> None:
 
 
 def test_a_curve_for_half_the_shift_would_be_exceeded() -> None:
-    """Negative control: the curve for sensitivity 1 in place of 2, which the two-step argument forbids, is exceeded."""
+    """Negative control: if two utilities move by 1 in opposite directions, the curve for a shift of 1 is exceeded.
+
+    The curve for a shift of 2 is not.
+    """
     law, moved_law = (
         noisy_max_distribution(np.array(utilities), noise_std=1.0)
         for utilities in ([1.0, 1.0], [0.0, 2.0])
@@ -126,9 +129,10 @@ def test_a_curve_for_half_the_shift_would_be_exceeded() -> None:
 
 
 def test_opposed_maxima_dominate_all_sets_and_their_moves() -> None:
-    """If four utilities rise and three fall, the hockey stick that a rising one wins is at most that of opposed maxima.
+    """If four utilities rise and three fall, the event that a rising one wins keeps the bound of opposed maxima.
 
-    This is step 6 of the proof. Negative control: the bound for a move of 0.3 in place of 0.4 is exceeded.
+    The bound is a hockey stick at each epsilon, by step 6 of the proof. Negative control: the bound for a move of 0.3
+    in place of 0.4 is exceeded.
     """
     rng = np.random.default_rng(4)
     epsilons = np.linspace(-1.5, 1.5, 31)

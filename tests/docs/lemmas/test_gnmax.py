@@ -14,8 +14,8 @@ ORDERS = np.array([1.5, 3.0, 12.0])
 def test_a_halting_session_costs_its_screenings_and_its_most_answers() -> None:
     """Three screened queries with at most one answer cost at most three screenings and one answer.
 
-    Their exact divergence is computed for all pairs of histograms, with answers of one bit. The price is below that of
-    three answers.
+    Their exact divergence, with answers of one bit, is computed for all triples of counts from 0 to 2 and all neighbors
+    of these, in which each count moves by at most 1. The price is below that of three answers.
     """
 
     def law_of_transcripts(counts_of_queries: tuple[int, ...]) -> np.ndarray:

@@ -18,7 +18,7 @@ from pate.accounting.target_charging import (
 from pate.array_types import FloatArray
 
 Pair = tuple[FloatArray, FloatArray]
-"""The laws of N calls on two neighbors, `[N, num_outcomes]` each."""
+"""The laws of calls on two neighbors, `[num_calls, num_outcomes]` each."""
 
 EPSILONS = (0.05, 0.5, 1.5)
 ROUNDING = 1e-12
@@ -117,7 +117,7 @@ def draw_calls(epsilon: float, *, bounded_range: bool, num_laws: int = 3000) -> 
 
 
 def moments_of_wrapped(call_laws: Pair, renyi_orders: FloatArray) -> Pair:
-    """Returns two moments of wrapped calls at each Renyi order, `[N, A]` each.
+    """Returns two moments of wrapped calls at each Renyi order, `[num_calls, num_orders]` each.
 
     The first is over the outcomes that are no hit, the second is that of the hit.
     """
@@ -134,7 +134,7 @@ def moments_of_wrapped(call_laws: Pair, renyi_orders: FloatArray) -> Pair:
 def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
     epsilon: float, bounded_range: bool
 ) -> None:
-    """The moment of any boundary call is at most 1 if its hit is weighed with 1 less the cost of a hit.
+    """The moment of a random boundary call is at most 1 if its hit is weighed with 1 minus the cost of a hit.
 
     This is for Renyi orders at which that cost is below 1. At all orders, the plain moment is at most 1 plus the cost
     of a call.
@@ -183,10 +183,10 @@ def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> Non
     ],
 )
 def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
-    """If a call hits with probability q or more, its moment is at most 1 with the hit weighed less.
+    """If a call hits with at least the target's probability, its moment is at most 1.
 
-    Outcomes have the extreme ratios e^epsilon and e^-epsilon. Randomized response whose likelier answer misses attains
-    1.
+    In the moment, the hit is weighed with 1 minus its cost. Outcomes have the extreme ratios e^epsilon and e^-epsilon.
+    Randomized response whose likelier answer misses attains 1.
     """
     orders = orders_for(target.epsilon)
     exp_epsilon = math.exp(target.epsilon)

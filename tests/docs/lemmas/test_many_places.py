@@ -67,7 +67,7 @@ def test_a_group_of_gaussian_releases_is_never_dearer_than_said(
     """At the epsilon of `group_epsilon`, the exact delta of Gaussian releases for a group is at most 1e-6.
 
     A group of `group_size` units moves a release by `group_size` times mu. By the exact accountant, delta exceeds 1e-6
-    at 99% of this epsilon less 0.001.
+    at 99% of this epsilon minus 0.001.
     """
     epsilon = group_epsilon(
         event, group_size=group_size, budget=Budget(delta=DELTA, accountant=accountant)
@@ -100,7 +100,7 @@ def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
     """Negative control: k epsilon at the same delta is no bound for a group of k units.
 
     A mechanism that reveals a bit with probability delta, and otherwise nothing, has over 3 times the delta of one unit
-    for four units at four times epsilon. It has at most 4 e^(3 epsilon) times that, as is proven.
+    for four units at four times epsilon. As is proven, it has at most 4 e^(3 epsilon) times the delta of one unit.
     """
     group_size = 4
     epsilon = 0.1

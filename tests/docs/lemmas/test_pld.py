@@ -120,7 +120,7 @@ def test_the_profile_of_a_maximum_covers_alternating_moves() -> None:
 
 
 def test_bits_within_reach_both_ways_round() -> None:
-    """The profile of a noisy bit is the largest hockey stick of all logits at most 2 places apart, both ways round."""
+    """The profile of a noisy bit is the largest hockey stick of two logits at most 2 places apart, both ways round."""
     logits = (-4.0, -1.0, 0.5, 0.7, 6.0)
     laws = [np.array([expit(logit), expit(-logit)]) for logit in logits]
     sticks_of_pairs = [
@@ -172,7 +172,7 @@ def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
 
 
 def test_two_releases_the_second_chosen_after_the_first() -> None:
-    """The composed loss distribution has at least the delta of the best adversary, who chooses the second release last.
+    """The composed loss distribution has at least the delta of an adversary who chooses the second release last.
 
     The first release is pure DP, and the second has a bounded range. Delta is at most 5% and 0.001 more. Negative
     control: events that are 10% smaller have less than the adversary's delta.
@@ -184,7 +184,7 @@ def test_two_releases_the_second_chosen_after_the_first() -> None:
     )
 
     def largest_second_delta(first_loss: float, epsilon: float) -> float:
-        """Returns the largest delta after a loss, over all pairs of two points that the bounded range allows."""
+        """Returns the largest delta after a loss, over 33 pairs of two points that the bounded range allows."""
         up_losses = np.linspace(0.05, 0.85, 33)
         down_losses = up_losses - 0.9
         up_probs = np.expm1(-down_losses) / (np.exp(-down_losses) - np.exp(-up_losses))

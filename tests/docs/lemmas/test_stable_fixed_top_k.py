@@ -13,9 +13,9 @@ ORDERS = np.array([1.05, 1.5, 2.0, 4.0, 8.0, 30.0, 200.0])
 
 @pytest.mark.parametrize("width", [0.01, 0.1, 0.5, 2.0, 8.0])
 def test_j_picks_never_cost_more_than_the_limit_of_many(width: float) -> None:
-    """The RDP of j picks, each of the bounded range width / sqrt(j), rises with j toward a limit at every Renyi order.
+    """The RDP of j picks, each of the bounded range width / sqrt(j), does not fall as j rises from 1 to 1000.
 
-    The limit is width^2 / 8 times the Renyi order. So the limit bounds the RDP of any number of picks.
+    At each Renyi order it is at most the order times width^2 / 8, the limit of many picks.
     """
     curves = [
         num_picks * bounded_range_rdp(loss_range=width / math.sqrt(num_picks), orders=ORDERS)
@@ -31,7 +31,7 @@ def largest_delta(width: float, num_picks: int) -> float:
 
     Each pick may depend on the picks before it. The delta is computed by dynamic programming.
     """
-    remaining_epsilons = np.linspace(-3, 3, 6001)  # of epsilon less the losses so far
+    remaining_epsilons = np.linspace(-3, 3, 6001)  # epsilon minus the losses so far
     deltas = np.maximum(0, -np.expm1(remaining_epsilons))
     for _ in range(num_picks):
         largest_deltas = np.zeros_like(deltas)

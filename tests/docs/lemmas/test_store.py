@@ -14,7 +14,8 @@ def committed_law(
 
     Args:
         law: the probabilities of the drawn bits 0 and 1.
-        crash_probs_of_bits: the probabilities of a crash after the draw of 0 and of 1. After one the draw is repeated.
+        crash_probs_of_bits: the probabilities of a crash after the draw of 0 and of 1. After a crash the draw is
+            repeated.
     """
     zero = law[0] * (1 - crash_probs_of_bits[0])
     one = law[1] * (1 - crash_probs_of_bits[1])

@@ -14,9 +14,9 @@ RNG = np.random.default_rng(0)
 
 @pytest.mark.parametrize("clip", [1e-3, 0.7, 1.0, 1.999, 50.0])
 def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
-    """The sum of 3000 clipped products of features and residuals is exact, in any order and in parts of seven.
+    """The sum of 3000 clipped products of features and residuals is that of Python integers.
 
-    It equals the sum of Python integers.
+    It is the same in another order and in parts of seven.
     """
     moments = ClippedMoments(clip=clip, num_teachers=3000)
     features = RNG.uniform(low=-1, high=1, size=(3000, 3))
@@ -154,7 +154,7 @@ def test_more_teachers_than_an_integer_can_sum_are_refused() -> None:
 
 @pytest.mark.parametrize("clip", [1.0, np.nextafter(2.0, 0)])
 def test_sums_of_blocks_are_exact_beyond_the_whole_numbers_of_doubles(clip: float) -> None:
-    """A block of 2^17 votes of the largest length is summed exactly, and so are 2^8 such blocks.
+    """A block of 2^17 votes of the largest length is summed exactly, and so are 2^8 such blocks and one more vote.
 
     The latter sum is beyond 2^53, up to which doubles hold each whole number.
     """
