@@ -190,7 +190,7 @@ def test_nothing_costs_nothing(accountant: AccountantKind) -> None:
 def test_trade_off_curve_agrees_with_its_price(accountant: AccountantKind, event: pa.Event) -> None:
     """A trade-off curve lies above the lines of three epsilons and their deltas, and above the curve of `gdp_mu`.
 
-    Its largest distance from a blind guess is at most the advantage.
+    The largest distance of the curve from a blind guess is at most the advantage.
     """
     account = account_of(accountant, events=[event])
     alphas = (1e-3, 0.05, 0.3, 0.7)

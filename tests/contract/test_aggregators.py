@@ -223,6 +223,7 @@ def test_blocks_of_teachers_give_the_release_of_the_whole(case: Case) -> None:
         blocks, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(3)
     )
     np.testing.assert_array_equal(release.labels, expected.labels)
+    np.testing.assert_array_equal(release.answered, expected.answered)
 
 
 @every_case
@@ -362,7 +363,9 @@ def test_votes_of_another_library_are_read_like_an_array(case: Case) -> None:
         )
 
     expected = release_of(votes)
-    np.testing.assert_array_equal(release_of(Tensor(votes)).labels, expected.labels)
+    release_of_tensor = release_of(Tensor(votes))
+    np.testing.assert_array_equal(release_of_tensor.labels, expected.labels)
+    np.testing.assert_array_equal(release_of_tensor.answered, expected.answered)
 
 
 @every_case
@@ -493,7 +496,7 @@ def test_any_integer_type_gives_the_same_release(case: Case, dtype: type) -> Non
 def test_twice_the_queries_need_no_more_memory(case: Case) -> None:
     """From 75,000 to 150,000 queries, working memory grows by less than 52 bytes for each further query.
 
-    It stays below 50 MiB. Votes and release do not count.
+    The working memory stays below 50 MiB. Votes and release do not count as working memory.
     """
 
     def measure_working_memory(num_queries: int) -> int:

@@ -228,7 +228,7 @@ def test_3_a_record_that_changes_can_trade_tau_votes_for_tau_others() -> None:
 def test_3_the_size_of_the_fault_at_a_published_figure() -> None:
     """Epsilon 3.69 at delta 1e-6, which published code claims, would be 5.34 if all moved votes were counted.
 
-    The code counts half of them. Both are the same conversion, of rho and of twice this rho.
+    The code counts half of the votes. Both epsilons are converted in the same way, from rho and from twice this rho.
     """
 
     def epsilon_of(rho: float) -> float:
@@ -351,7 +351,8 @@ def renyi_at_8(aggregator: Aggregator) -> float:
 def test_7_noise_has_its_stated_std_in_votes() -> None:
     """A count that is one noise std above the threshold passes with probability Phi(1).
 
-    Twice the std has a quarter of the Renyi price. The faulty variant takes the std for a variance.
+    Twice the std has a quarter of the Renyi price. A gap at the threshold of a stability test passes half the time. The
+    faulty variant takes the std for a variance.
     """
     check_scale(draw_labels=labels_of_gaussian_votes)
 

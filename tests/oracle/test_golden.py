@@ -66,7 +66,7 @@ def test_noisy_max_bound_lies_between_the_tied_divergence_and_corollary_9(
 ) -> None:
     """The package's price of a noisy maximum is at least the stored divergence of tied gaps.
 
-    It is at most Corollary 9 of Zhu & Wang 2022.
+    The price is at most the bound of Corollary 9 of Zhu & Wang 2022.
     """
     inputs = entry["inputs"]
     order = np.array([inputs["alpha"]])

@@ -75,7 +75,7 @@ def charges(ledger_name: str) -> list[dict[str, Any]]:
 def test_totals_of_stored_ledgers_stay_the_same(ledger_name: str, accountant: str) -> None:
     """The events of a stored ledger have the total epsilon that was recorded for an accountant.
 
-    If it was recorded that the accountant refuses them, it still does.
+    An accountant that was recorded to refuse the events still does.
     """
     recorded_epsilon = TOTALS[ledger_name][accountant]
     accountant_class = ACCOUNTANTS[accountant]

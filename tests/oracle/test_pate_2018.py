@@ -128,7 +128,8 @@ def test_the_costs_of_screening_and_answers_add_up() -> None:
 def test_votes_without_a_theorem_raise_unknown_cost() -> None:
     """`cost_on` raises `UnknownCost` where no theorem applies.
 
-    That is if a teacher has no vote, for add-remove, for other aggregators, and for people with two teachers.
+    No theorem applies if a teacher casts no vote, under add-remove, to `StableTopK` and `CenteredVotes`, and to people
+    with two teachers.
     """
     vote_counts = clear_votes(num_queries=3)
     vote_counts[1, 0] -= 1  # a teacher that said nothing

@@ -95,9 +95,9 @@ BASES = (
 @pytest.mark.parametrize("base", BASES, ids=lambda base: type(base).__name__)
 @pytest.mark.parametrize(("eta", "gamma"), SHAPES)
 def test_curve_is_at_most_theorem_2_as_printed(base: pa.Event, eta: float, gamma: float) -> None:
-    """The Renyi curve of a tuning is at most that of Theorem 2, at its best second order.
+    """The Renyi curve of a tuning is at most that of Theorem 2, with the best second order.
 
-    It is at least the curve of a single run.
+    The curve is at least that of a single run.
     """
     distribution = pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
     event = pa.TuningEvent(base, score=pa.NoOpEvent(), distribution=distribution)
@@ -187,9 +187,9 @@ def test_a_second_release_beside_a_tuned_one_adds_its_price() -> None:
 
 
 def test_failures_are_moved_out_of_the_runs() -> None:
-    """`TuningEvent` refuses runs that may fail; `tuning_event` moves their failure probability outside of the tuning.
+    """`TuningEvent` refuses runs that may fail, and `tuning_event` moves their failure probability out of the tuning.
 
-    There it is multiplied by the mean number of runs.
+    The failure probability outside is multiplied by the mean number of runs.
     """
     base = pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.1), failure_prob=1e-6)
     distribution = pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)

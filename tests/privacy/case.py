@@ -151,8 +151,8 @@ def by_rank(
 ) -> Callable[[IntArray], Distribution]:
     """Returns a function from histograms to distributions, which calls `distribution` once for equal sorted counts.
 
-    Outcomes are renamed from ranks to labels. This holds for distributions that treat labels alike and break ties by
-    the lowest index, which `test_shipped.py` checks.
+    Outcomes are renamed from ranks to labels. The distributions must treat labels alike and break ties by the lowest
+    index, which `test_shipped.py` checks.
     """
     laws_of_sorted: dict[tuple[int, ...], Distribution] = {}
 

@@ -30,7 +30,7 @@ def top_sets(counts: IntArray) -> IntArray:
 
 
 class GapPairs(NamedTuple):
-    """Neighbors up to what decides a top-k release: the gaps, and which top-k sets agree, `[N, n]` each.
+    """Pairs of neighbors, by all that decides a top-k release: the gaps, and which top-k sets agree, `[N, n]` each.
 
     The distribution of k depends on the gaps alone, and so does the probability that the set of the k best is released.
     Two histograms can release the same set only for the same k. So gaps and agreement determine both distributions up

@@ -161,7 +161,7 @@ def gap_selection_distribution(
 
 @cache  # All histograms of a small instance have one test.
 def _pass_probs(aggregator: StableTopK | StableFixedTopK, num_teachers: int) -> FloatArray:
-    """Returns the probability that a set with each gap passes the stability test of an aggregator."""
+    """Returns the probability, for each gap, that a set with this gap passes the stability test of an aggregator."""
     return aggregator.stability_test(num_teachers=num_teachers).pass_probs
 
 

@@ -291,7 +291,7 @@ def test_one_sampled_step_has_the_delta_of_its_privacy_profile(
 ) -> None:
     """The exact accountant's delta of one sampled step is at least the event's privacy profile, and at most 0.2% more.
 
-    Some events here have privacy losses of several hundred.
+    One of the events has an epsilon of over 200 at delta 1e-9.
     """
     event = pa.SampledGaussianEvent(
         noise_multiplier=noise_multiplier
@@ -366,7 +366,7 @@ def largest_distance(vectors: list[FloatArray]) -> float:
 
 
 def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
-    """If one group of records is replaced by another of any size, the rounded sum moves by at most the sensitivity.
+    """If one group of 1 to 40 records is replaced by another, the rounded sum moves by at most the sensitivity.
 
     Some exchange moves it by 90% of the sensitivity, which refutes one of half this size.
     """

@@ -90,10 +90,10 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_each_class_pays_at_most_its_budget_for_the_densities(adjacency: Adjacency) -> None:
-    """Three classes of people with budgets 0.5, 1 and 4 have epsilons that hold for the shift by their weights.
+    """Three classes of people with budgets 0.5, 1 and 4 have prices that cover a shift of the noise by their weights.
 
-    Each epsilon is over 99% of the budget and at most all of it. A price for 5% more noise is refuted, and so is the
-    price of the class with the next smaller budget.
+    The epsilon of a class is over 99% of its budget and at most all of it. A price for 5% more noise is refuted, and so
+    is the price of the class with the next smaller budget.
     """
     shape = VoteShape(num_queries=500, num_labels=4, num_teachers=900)
     budgets = {"cautious": 0.5, "usual": 1.0, "open": 4.0}

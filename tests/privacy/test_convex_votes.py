@@ -118,7 +118,7 @@ def test_no_group_moves_a_sum_further_than_claimed_and_nearly_as_far(
 ) -> None:
     """If one of `num_others` + 1 groups of a teacher is replaced, the sum moves by at most the sensitivity.
 
-    For two settings some exchange reaches 80% of it.
+    For two settings some exchange moves the sum by over 80% of the sensitivity.
     """
     vote_sums, moment_clipping = sums_with_any_first_group(num_others, penalty=penalty, clip=clip)
     moved = largest_move_under_one_student(vote_sums)
@@ -247,12 +247,14 @@ def test_training_without_limits_moves_the_sum_further_than_the_sensitivity(
 
 
 def test_a_removed_group_moves_the_sum_by_half_of_a_replaced_one() -> None:
-    """Under add-remove, whose sensitivity is half that of replace-one, a removed group moves the sum by at most that.
+    """A removed group moves the sum by at most the sensitivity for add-remove, which is half of that for replace-one.
 
-    One of the six groups moves it by over half of the sensitivity.
+    One of the six groups moves the sum by over half of the sensitivity for add-remove.
     """
     rng = np.random.default_rng(3)
     moment_clipping = ClippedMoments(clip=0.3, num_teachers=6, adjacency=Adjacency.ADD_REMOVE)
+    replace_one_clipping = ClippedMoments(clip=0.3, num_teachers=6)
+    assert moment_clipping.l2_sensitivity == replace_one_clipping.l2_sensitivity / 2
     inputs = rng.normal(size=(6, 3))
     labels = rng.random(size=(6, 2)) < 0.5
     group_of = np.arange(6)

@@ -101,9 +101,10 @@ def test_gap_selection_covers_every_neighbor(
 
 
 def test_gap_selection_in_one_direction_does_not_cover_the_other() -> None:
-    """The cost of a gap selection backward exceeds the one forward by over 30%.
+    """A gap selection's cost for the divergence of a neighbor's law is over 30% above that for the divergence from it.
 
-    Here the largest probability is 0.9, the range 0.5 and the Renyi order 4; the costs are 0.081 and 0.059.
+    Here the largest probability is 0.9, the bounded range is 0.5 and the Renyi order is 4. The costs are 0.081 and
+    0.059.
     """
     forward, backward = gap_selection_rdp(
         logit(np.array([0.9])), event=BoundedRangeEvent(epsilon=0.5), orders=[4.0]
@@ -230,8 +231,8 @@ def test_bits_of_all_labels_cover_a_teacher_who_changes_all_of_them(
 ) -> None:
     """The cost of all labels' bits, a sum over labels, covers a teacher who changes its votes for all of them.
 
-    It is at least the exact divergences in both directions. Negative control: for one setting, 90% and 50% of it are
-    exceeded.
+    The cost is at least the exact divergences in both directions. Negative control: for one setting, 90% and 50% of the
+    cost are exceeded.
     """
     costs = bits_costs(num_teachers, num_labels, noise_std=noise_std, adjacency=adjacency)
     assert_covered(renyi_divergence=costs.exact_forward, renyi_price=costs.cost_forward)

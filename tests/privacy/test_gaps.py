@@ -263,7 +263,7 @@ def test_a_teacher_with_gaps_votes_for_one_set(adjacency: Adjacency) -> None:
 def test_centered_votes_with_gaps_move_the_sum_by_as_much_as_is_paid(adjacency: Adjacency) -> None:
     """The votes of one teacher, with any abstentions, move the clipped sum by at most its sensitivity.
 
-    Some reach 90% of it. A teacher without any vote adds 0.
+    Some votes move the sum by over 90% of the sensitivity. A teacher without any vote adds 0.
     """
     center = np.array([0.1, 0.6, 0.5])
     aggregator = CenteredVotes(

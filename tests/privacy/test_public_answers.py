@@ -80,7 +80,7 @@ def share_of_sensitivity(
 def test_no_change_of_one_expert_moves_the_sum_further_than_the_price(adjacency: Adjacency) -> None:
     """One of two experts moves the sum by at most the sensitivity, on all ensembles and all their neighbors.
 
-    Some pair reaches 90% of it, which refutes a smaller price.
+    On some pair the sum moves by over 90% of the sensitivity, which refutes a smaller price.
     """
     shares_of_sensitivity = [
         share_of_sensitivity(
@@ -104,7 +104,7 @@ def test_no_change_of_one_expert_moves_the_sum_further_than_the_price(adjacency:
 def test_public_answers_made_of_the_votes_break_the_price(adjacency: Adjacency) -> None:
     """Negative control: if the first expert's answers are taken for the public ones, this expert moves the sum too far.
 
-    For then its replacement moves the differences of all experts.
+    If that expert is replaced or removed, the differences of all experts move.
     """
     shares_of_sensitivity = [
         share_of_sensitivity(

@@ -234,7 +234,8 @@ def test_prices_of_sharper_accountants_hold_and_are_nearly_attained(
 ) -> None:
     """The exact and the PLD accountant's price of one release hold on all pairs, and over 80% of them are attained.
 
-    For three releases, only the worst pair is compared. It does not refute the price, and attains over 60% of it.
+    For three releases, only the worst pair is compared. This pair does not refute the price, and attains over 60% of
+    it.
     """
     small_instance = SmallInstance(adjacency, num_labels=3, num_teachers=3)
     once, thrice = (
@@ -490,10 +491,7 @@ def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 @every_adjacency
 def test_a_regularizer_does_not_change_the_price(adjacency: Adjacency, noise: str) -> None:
-    """A selection with a regularizer has the same event as without.
-
-    For the same numbers are added to the gaps of both neighbors.
-    """
+    """A selection has the same event with a regularizer, which adds equal numbers to the gaps of both neighbors."""
     plain = GapSelection(
         noise=noise, noise_scale=1.0, num_labels=4, num_teachers=6, padded=True, adjacency=adjacency
     ).event

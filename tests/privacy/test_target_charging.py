@@ -432,7 +432,7 @@ def test_no_adaptive_session_costs_more_than_the_price(epsilon: float, target_hi
 def test_best_session_costs_at_least_a_repeated_test() -> None:
     """A session that repeats one test for up to 40 calls has at most the delta of the best adaptive session.
 
-    Its delta is a sum over the numbers of hits and misses.
+    The delta of the repeated test is a sum over the numbers of hits and misses.
     """
     epsilon = 0.1
     target_hits = 3

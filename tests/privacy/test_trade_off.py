@@ -1,6 +1,6 @@
 """Trade-off curves, the least probability of a miss for each of a false alarm, are never above the exact ones.
 
-They are close to them, for pairs of neighbors whose exact curve is known.
+For pairs of neighbors whose exact curve is known, the curves are close to it.
 """
 
 import math
@@ -296,7 +296,8 @@ def test_failures_bound_the_curve_of_a_release_that_fails() -> None:
 def test_mixture_of_gaussian_and_ranges_is_no_better_than_its_parts() -> None:
     """The mu of a Gaussian release beside bounded ranges lies above that of the Gaussian alone.
 
-    It is at most 2% above the root of the sum of the squares of both mu. Its curve is at most that of an exact pair.
+    This mu is at most 2% above the root of the sum of the squares of both mu. The curve of all these releases is at
+    most that of an exact pair.
     """
     ranges = pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.2), count=50)
     both = pa.ExactAccountant().compose(pa.GaussianEvent(noise_multiplier=1.0)).compose(ranges)

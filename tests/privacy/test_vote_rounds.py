@@ -101,7 +101,7 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
 ) -> None:
     """A kernel teacher that is replaced or removed moves the sum by at most its weight times the sensitivity.
 
-    It has 1 to 40 records with any labels. Some move exceeds 90% of the bound.
+    The teacher has 1 to 40 records with any labels. Some move exceeds 90% of the bound.
     """
     rng = np.random.default_rng(1)
     label_scale = np.array([3.0, 0.4]) * 40
@@ -139,7 +139,7 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
 def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjacency) -> None:
     """A trained teacher that is replaced or removed moves the sum by at most the sensitivity.
 
-    It has one or three records, and answers from 0 to huge ones. Some move exceeds 90% of the sensitivity.
+    The teacher has one or three records, and answers from 0 to huge ones. Some move exceeds 90% of the sensitivity.
     """
     rng = np.random.default_rng(4)
     moment_clipping = ClippedMoments(clip=0.6, num_teachers=1, adjacency=adjacency)
@@ -321,9 +321,10 @@ def test_all_rounds_use_the_noise_that_is_charged(
 def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Sampled releases in two rounds do not refute their price; the second student depends on the first release.
+    """Sampled releases in two rounds do not refute their price.
 
-    Negative control: they refute the price of one of the two rounds.
+    The student of the second round depends on the first round. Negative control: they refute the price of one of the
+    two rounds.
     """
     inputs = np.repeat(POOL[:1], 3, axis=0)
 

@@ -187,7 +187,7 @@ def test_passes_of_a_table_follow_its_levels() -> None:
 def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
     """The released bits of three labels follow the product of their probabilities by a chi-square test.
 
-    Their counts differ. 10% less noise is rejected.
+    The counts of the labels differ. The distribution for 10% less noise is rejected.
     """
     vote_counts_of_a_query = np.array([8, 10, 5])
     vote_counts = np.tile(vote_counts_of_a_query, (DRAWS, 1))

@@ -1,7 +1,4 @@
-"""95% intervals of released scores hold the score of the test records, and that of the population, often enough.
-
-That is in at least 93% of the releases.
-"""
+"""95% intervals of released scores hold the scores of test records and population in at least 93% of releases."""
 
 from dataclasses import dataclass
 from typing import Any, cast
