@@ -475,7 +475,7 @@ def _known_shares_text(known_share_of_label: Mapping[str, float]) -> str:
 
 
 def markdown_cell(cell_text: str) -> str:
-    """Returns text for one cell of a Markdown table: one line, in which characters of Markdown and HTML are escaped."""
+    r"""Returns text for one cell of a Markdown table: one line, with a backslash before each of the marks \`*[]<>|#."""
     cell_line = " ".join(cell_text.split())
     for character in "\\`*[]<>|#":
         cell_line = cell_line.replace(character, f"\\{character}")

@@ -88,6 +88,8 @@ def _experiment_id(client: Any, experiment_name: str) -> Any:
 def _dotted_settings(settings: Any, name_prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yields nested settings as pairs of a dotted name and a value.
 
+    The class of a part, its setting `_target_`, has the name of the part alone.
+
     Args:
         settings: a mapping of settings, or the value of a single setting.
         name_prefix: the dotted name of `settings`; empty for all settings.

@@ -130,7 +130,7 @@ def on_paper(value: Any) -> Any:
 
 
 def shorten_name(name: str, max_length: int) -> str:
-    """Returns a name of at most `max_length` characters; if it is too long, its middle is left out.
+    """Returns a name of at most `max_length` characters, 3 or more; if it is too long, its middle is left out.
 
     Names often differ only at their beginnings and ends.
     """

@@ -33,6 +33,11 @@ def test_every_entry_of_not_covered_is_a_field_of_the_report(report: Report) -> 
         assert value is not None, path
 
 
+def test_numbers_from_which_each_other_follow_are_not_covered_alike(report: Report) -> None:
+    """The number of private records and that of a teacher follow from each other, and neither is covered."""
+    assert {"data.num_private", "teachers.records_per_teacher"} <= report.not_covered.keys()
+
+
 def test_infinite_epsilon_is_the_string_inf(report: Report) -> None:
     """An infinite epsilon is written as "inf", and read as infinite."""
     report_without_guarantee = replace(
