@@ -1,7 +1,7 @@
 """The device on which torch computes, and a stand-in for torch that imports it when it is first used.
 
-Importing torch takes seconds. Modules that use torch import the stand-in `torch` from here. So commands that do not
-compute with torch, such as `--help`, are fast.
+Importing torch takes seconds. Modules that may be imported without a computation in torch take the stand-in `torch`
+from here. So commands that do not compute with torch, such as `--help`, are fast.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ VERSION = "0.1.0"
 # Whether the owner has registered the name on PyPI. Until then a stranger may register the name, so nobody is told to
 # install from there.
 PACKAGE_IS_PUBLISHED = False
-# The packages that each extra brings, by the names that they are imported by.
+# The packages that have to be installed for an extra, by the names that they are imported by. Others of the extra are
+# not looked for.
 _PACKAGES = {
     "train": "torch sklearn hydra omegaconf tensorboard safetensors joblib threadpoolctl yaml matplotlib "
     "jinja2 PIL rich",
@@ -58,12 +59,12 @@ def require_extra(name: str, extra: str, value: object = NOT_SHOWN) -> None:
 
 
 def lazily(package: str, names_of_module: Mapping[str, str]) -> Callable[[str], Any]:
-    """Returns a `__getattr__` for a package, which imports a module when its names are first used (PEP 562).
+    """Returns a `__getattr__` for a package or module, which imports a module when its names are first used (PEP 562).
 
     Args:
-        package: the name of the package.
+        package: the name of the package or module.
         names_of_module: the public names in each module, separated by blanks, by the module. A module is named relative
-            to the package, such as `quote`, or `.pricing.quote` for a module of the parent package.
+            to `package`, such as `quote`, or `.pricing.quote` for a module of the parent package.
     """
 
     def load(public_name: str) -> Any:

@@ -427,7 +427,7 @@ class CompareSettings(AskingSettings, PartSettings):
         "the number of processes; by default one for each core", default=None
     )
     output_dir: str | None = setting(
-        "the folder of the comparison; by default it is named after data, queries, delta and adjacency",
+        "the folder of the comparison; by default it is named after the data and the settings that all methods share",
         default=None,
         is_path=True,
     )
@@ -528,7 +528,7 @@ class AttackSettings(AskingSettings, PartSettings):
     )
     confidence: float = setting("the confidence with which a price is refuted", default=0.95)
     sabotage: str | None = setting(
-        "breaks the release on purpose, to see that the attack notices: noise (a tenth of it), clip (not applied), "
+        "breaks the release on purpose, to see that the attack notices: noise (a tenth of it), clip (exceeded), "
         "charge (half), features (fitted on private records), or seed (shared between runs)",
         default=None,
     )

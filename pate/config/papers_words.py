@@ -83,7 +83,7 @@ def hint(word: str, known_settings: tuple[str, ...], *, part_name: str = "aggreg
 
 
 def _spelled_plainly(word: str) -> str:
-    """Returns a word in lower case, letters and digits alone; Greek letters and the star are spelled by their names."""
+    """Returns a word in lower case, letters and digits alone, with the characters of `_CHARACTER_NAMES` spelled out."""
     for character, spelled_name in _CHARACTER_NAMES.items():
         word = word.replace(character, spelled_name)
     return re.sub(r"[\W_]", "", word.lower())

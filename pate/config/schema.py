@@ -73,7 +73,7 @@ NUM_PUBLIC_LABELS_KEY = "public_labels"
 Field = tuple[str, Any, Any]
 """A field of a schema: name, type and default, as `make_dataclass` takes them."""
 
-# The width of the longest lines on a page of help, in columns.
+# The width to which descriptions of members are wrapped, in columns, before a page of help is folded.
 _PAGE_COLUMNS = 116
 # The column, behind the indent, in which texts begin on a page of help.
 _TEXT_COLUMN = 16
