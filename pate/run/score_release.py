@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from pate.accounting.ledger import Ledger
 from pate.accounting.ledger_entry import ChargeNote
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.data import Dataset, Split
-from pate.data.array_digest import add_shape_and_entries
 from pate.files.arrays import arrays_of_npz, npz_bytes
 from pate.models.student_model import Predictor
 from pate.report.released_scores import ReleasedScores
@@ -251,16 +251,21 @@ class ScoreCharge:
 
 
 def account_of_test_records(test_split: Split) -> str:
-    """Returns the name of the account of test records: a digest of their ids, groups and labels.
+    """Returns the name of the account of test records: a digest of the labels of each group, in no order.
 
-    The inputs are left out, so other features of the same records are charged to the same account.
+    The same records are charged to the same account with other features, in another order, and beside other private or
+    public records. The numbers of records and groups are left out, as a data set counts them over all splits.
     """
     hasher = hashlib.sha256(b"test records")
-    order = np.argsort(test_split.record_ids, kind="stable")
-    for array in (
-        test_split.record_ids[order],
-        test_split.group_ids[order],
-        test_split.labels[order],
-    ):
-        add_shape_and_entries(hasher, array=array)
+    label_rows = np.packbits(test_split.labels, axis=1)
+    order = np.lexsort((*label_rows.T, test_split.group_ids))
+    group_ids = test_split.group_ids[order]
+    label_rows = label_rows[order]
+    first_rows = [0, *(np.flatnonzero(np.diff(group_ids)) + 1).tolist(), len(group_ids)]
+    labels_of_groups = [
+        label_rows[first_row:next_row].tobytes() for first_row, next_row in pairwise(first_rows)
+    ]
+    hasher.update(repr(test_split.labels.shape).encode())
+    for labels_of_group in sorted(labels_of_groups):
+        hasher.update(len(labels_of_group).to_bytes(8, "little") + labels_of_group)
     return hasher.hexdigest()

@@ -6,12 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, ScoresEvent, SharedLedger
 from pate.aggregators import StableTopK
+from pate.data import Table
 from pate.report import PrivacyStatement, Report
 from pate.run.plan import Plan
+from pate.run.score_release import account_of_test_records
 from pate.run.train import train
 from scripts import verify_release
 from tests.e2e.small_run import (
@@ -60,6 +63,51 @@ def test_scores_are_charged_to_the_test_records(run: tuple[Path, Report]) -> Non
         entry for entry in SharedLedger.stored(ledger_beside(folder)).entries if entry != charge
     ]
     assert [entry.data for entry in others] == [small_dataset().private_digest()]
+
+
+@pytest.mark.parametrize("settings", [{}, {"id": "id"}, {"id": "id", "group": "family"}])
+def test_the_account_of_test_records_is_the_same_beside_other_records(
+    tmp_path: Path, settings: dict[str, str]
+) -> None:
+    """A test file has one account for scores, whatever private and public files stand beside it, and in any order.
+
+    Fewer test records have another account.
+    """
+    rng = np.random.default_rng(0)
+
+    def table(name: str, num_rows: int) -> str:
+        """Writes a table, and returns its path."""
+        lines = [
+            f"{name}-{row},{name}-{row // 3},{rng.random():.3f},{row % 2},{row % 5 % 2}"
+            for row in range(num_rows)
+        ]
+        return written(f"{name}.csv", lines=lines)
+
+    def written(file_name: str, lines: list[str]) -> str:
+        text = "\n".join(["id,family,size,flu,rash", *lines]) + "\n"
+        (tmp_path / file_name).write_text(text)
+        return str(tmp_path / file_name)
+
+    def account(private: str, public: str, test: str) -> str:
+        dropped = {"id", "family"} - set(settings.values())
+        data = Table(
+            private=private,
+            public=public,
+            test=test,
+            labels=("flu", "rash"),
+            drop=tuple(sorted(dropped)),
+            **settings,
+        )
+        return account_of_test_records(data.load().test)
+
+    test = table("test", num_rows=90)
+    first = account(private=table("a", 300), public=table("b", 60), test=test)
+    assert account(private=table("x", 450), public=table("y", 30), test=test) == first
+    head, *lines = (tmp_path / "test.csv").read_text().splitlines()
+    assert head.startswith("id")
+    private, public = str(tmp_path / "a.csv"), str(tmp_path / "b.csv")
+    assert account(private, public, test=written("reverse.csv", lines=lines[::-1])) == first
+    assert account(private, public, test=written("fewer.csv", lines=lines[3:])) != first
 
 
 def test_scores_stand_in_all_published_files(run: tuple[Path, Report]) -> None:
