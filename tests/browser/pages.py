@@ -144,9 +144,9 @@ def nothing_answered() -> str:
 
 
 def halted() -> str:
-    """Returns the HTML page of a session that used up its hits half-way.
+    """Returns the HTML page of a session that used up its hits half-way, with seeded noise and synthetic data.
 
-    Its noise is seeded, its data are synthetic, and its names long.
+    The names of labels and data are long.
     """
     release = ReleaseSummary(
         num_queries=600,
@@ -186,10 +186,7 @@ def halted() -> str:
 
 
 def no_guarantee() -> str:
-    """Returns the HTML page of a run without noise or price.
-
-    It has one label, three queries, one epoch and no baseline.
-    """
+    """Returns the HTML page of a run without noise or price: one label, three queries, one epoch, no baseline."""
     report = usual_report(num_labels=1, num_queries=3, num_answered=2)
     unpriced = replace(
         report.privacy,

@@ -16,7 +16,7 @@ PageFile = Callable[[str], Path]
 def test_every_reader_can_read_the_page(browser: Any, page_file: PageFile, name: str) -> None:
     """Each page has no fault at a desk, on a phone, in dark colors and in print.
 
-    Its background is dark in dark colors, and white otherwise.
+    The background is dark in dark colors, and white otherwise.
     """
     sights = look(browser, path=page_file(name), readers=READERS)
     assert {reader: sight.faults for reader, sight in sights.items() if sight.faults} == {}
@@ -34,7 +34,7 @@ def test_every_reader_can_read_the_page(browser: Any, page_file: PageFile, name:
 def test_names_are_text_whatever_is_in_them(browser: Any, page_file: PageFile, name: str) -> None:
     """A page shows names with HTML markup as text.
 
-    It has no script, picture or bold element, and the browser has no complaint.
+    The page has no script, picture or bold element, and the browser has no complaint.
     """
     with opened(browser, path=page_file(name)) as (page, events):
         assert HOSTILE in page.title()

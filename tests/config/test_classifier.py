@@ -45,7 +45,7 @@ def plan_of_a_fit(num_public: int) -> Plan:
 def test_the_parts_are_those_of_the_experiment(composed: Callable[..., Any]) -> None:
     """A fit without estimators has the teacher, aggregator, student and accountant of `experiment=centered_votes`.
 
-    Its number of queries is also that of the experiment.
+    The number of queries is also that of the experiment.
     """
     config = composed(arguments=["experiment=centered_votes"])
     build_part = part_maker(config)

@@ -326,10 +326,7 @@ def test_default_epsilon_of_stable_top_k_boundary_applies_to_runs_alone(
 def test_settings_of_noise_that_contradict_each_other_are_refused(
     composed: Composed, words: str, refusal: Refusal
 ) -> None:
-    """Settings of noise that contradict each other are refused.
-
-    They are an unknown `noise`, no target where noise is solved, and `max_epsilon` without `noise=given`.
-    """
+    """An unknown `noise`, no target where noise is solved, and `max_epsilon` without `noise=given` are refused."""
     with refusal:
         settings_from(composed(arguments=words.split()), settings_class=TrainSettings)
 

@@ -1,4 +1,8 @@
-"""`release/config.yaml` has only what is declared public; everything else is left out, whatever it looks like."""
+"""`release/config.yaml` has only what may be published; everything else is left out, whatever it looks like.
+
+Of a part's fields, texts and lists may be published if they are marked public, and numbers unless they are marked
+private or are seeds. Of the data, only fields that are marked public may be.
+"""
 
 import json
 import operator
@@ -109,7 +113,7 @@ def config_of_inner(secret_text: str) -> dict[str, Any]:
 
 
 def settings_with(secret_text: str) -> dict[str, Any]:
-    """Returns settings with the secret text and the private number in every place that is not declared public."""
+    """Returns settings with the secret text and the private number in places that may not be published."""
     forest = {
         "_target_": "sklearn.ensemble.RandomForestClassifier",
         "n_estimators": 20,
@@ -188,7 +192,7 @@ def aggregator_with(secret_text: str) -> MyVotes:
 
 @pytest.mark.parametrize("secret_text", SECRETS)
 def test_secret_is_not_published_from_any_depth(secret_text: str) -> None:
-    """Neither a secret nor a private number is published from any place that is not declared public."""
+    """Neither a secret nor a private number is published from a place in `settings_with`, at any depth."""
     text = public_settings(
         settings=settings_with(secret_text=secret_text),
         aggregator=aggregator_with(secret_text=secret_text),
@@ -271,7 +275,7 @@ def test_nested_objects_are_filtered_and_tables_published_by_digest() -> None:
     assert "table" not in component
 
 
-# The settings of a reader that name its folders and have no default, by reader.
+# The settings of a reader that name its folders, by reader; `root` has no default.
 FOLDERS = {
     "celeba": ["root", "cache"],
 }

@@ -219,7 +219,7 @@ class Sized:
 def test_a_users_class_is_built_where_it_is_allowed() -> None:
     """A user's class with a method `load` is built as data if its module is allowed.
 
-    It is refused as a teacher, and a class without `load` is refused as data.
+    The same class is refused as a teacher, and a class without `load` is refused as data.
     """
     node = OmegaConf.create({"_target_": f"{__name__}.Sized", "size": 3})
     for allowed_prefix in (f"{__name__}.", __name__, __name__.partition(".")[0]):

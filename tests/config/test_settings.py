@@ -48,7 +48,8 @@ def test_no_file_of_a_command_repeats_a_setting() -> None:
 def test_adding_a_field_adds_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     """A field that is added to the settings of pate-train appears in its schema and on its help page.
 
-    It is also in the lists of paths, of published settings, and of those that may change when a run is continued.
+    If it is marked so, the field is in the list of paths, of published settings, or of those that may change when a run
+    is continued.
     """
 
     @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -32,8 +32,8 @@ SPEC.loader.exec_module(HOOK)
     ],
 )
 def test_long_names_break_behind_signs(html: str, shown: str | None) -> None:
-    """The hook inserts `<wbr>` after dots, underscores, equals signs and opening brackets of long names.
+    """In inline code and headings, the hook inserts `<wbr>` after signs of long names, such as dots and underscores.
 
-    It does so in inline code and headings. `shown` is the changed HTML, or None if it stays as it is.
+    `shown` is the changed HTML, or None if the hook changes nothing.
     """
     assert HOOK.breakable(html) == (html if shown is None else shown)

@@ -80,7 +80,7 @@ def test_each_aggregator_reads_what_the_page_says() -> None:
 def test_the_page_states_which_pairs_fit_and_take_budgets() -> None:
     """The table of pairs says which teachers and aggregators fit, and which can give groups budgets of their own.
 
-    It agrees with `can_read` and `can_weigh_groups_in_votes`.
+    The table agrees with `can_read` and `can_weigh_groups_in_votes`.
     """
     rows = {
         (type_given, type_read): cells[2:]

@@ -42,7 +42,7 @@ ABSOLUTE_TOLERANCE = 1e-6
 
 # Parts of report.json that depend on the run alone: not on the moment, a version or the machine.
 REPORT_PARTS = ("privacy", "release", "teachers", "student", "baselines", "verdict", "data", "seed")
-# Digests within release/: of files with trained numbers, which are compared by themselves.
+# The digests of the files in release/. They are left out, since trained numbers are compared by themselves.
 MANIFEST = "manifest.json"
 
 Snapshot = dict[str, Any]

@@ -121,9 +121,9 @@ def test_rounds_cost_the_same_and_give_a_calibrated_student(whole: Ended, in_rou
 def test_a_release_does_not_depend_on_where_features_lie(
     scratch: bool, in_rounds: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Release and student have the same bytes wherever the run keeps its features.
+    """Release and student have the same bytes with features in memory, in a scratch file, or made anew in each round.
 
-    That is in memory, in a scratch file, or nowhere if they are computed anew in each round. No scratch file remains.
+    No scratch file remains.
     """
     monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", 0)
     train(replace(centered_plan(), scratch=scratch), output_dir=tmp_path / "run")
@@ -137,7 +137,8 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
 ) -> None:
     """A run that is killed after three of twenty rounds has paid for all of them, and computes only 17 more sums.
 
-    It then computes 20 sums for the student of the majority vote. Bytes and charges are those of an uninterrupted run.
+    The run then computes 20 sums for the student of the majority vote. Bytes and charges are those of an uninterrupted
+    run.
     """
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         watch_sums(patch, max_sums=3)
@@ -274,7 +275,8 @@ def test_each_budget_class_has_its_epsilon(
 ) -> None:
     """A third of the records has a budget of epsilon 0.5, the others one of 3, and each class gets its own epsilon.
 
-    It is over 99% of the budget and at most all of it. Report, `privacy.json`, cards and ledger state it.
+    The epsilon of a class is over 99% of its budget and at most all of it. The report states both epsilons, and
+    `privacy.json`, cards and ledger state them rounded up.
     """
     monitor = SilentMonitor()
     report = train(
@@ -414,9 +416,9 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
 def test_many_records_have_baselines_of_a_sample(
     in_rounds: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If there are too many records, the two baselines learn from a random sample of groups, and the report says so.
+    """If there are too many records, two baselines learn from a random sample of groups, and the report says so.
 
-    These are the student of the majority vote and the model of all records. The release has the same bytes.
+    The two are the student of the majority vote and the model of all records. The release has the same bytes.
     """
     monkeypatch.setattr("pate.run.record_sample.MAX_ROWS", 700)
     report = train(replace(centered_plan(), all_records=None), output_dir=tmp_path / "run")

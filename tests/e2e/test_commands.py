@@ -248,7 +248,7 @@ def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
 def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Path) -> None:
     """A sweep of four runs that is interrupted leaves a table of the finished runs.
 
-    Its last printed line says that the same command continues.
+    The last printed line says that the same command continues.
     """
     warm.warm_up()
     settings = [
@@ -270,7 +270,7 @@ def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Pat
 def test_a_run_in_processes_ends_by_a_signal_with_its_workers(tmp_path: Path) -> None:
     """A run that trains in worker processes ends all of them when it receives SIGTERM.
 
-    It prints a last line on how to continue, and its exit code is 143.
+    The run prints a last line on how to continue, and the exit code is 143.
     """
     command_words = command(
         "train",
@@ -364,7 +364,8 @@ def test_runs_are_readable_by_their_owner_alone_for_any_umask(tmp_path: Path) ->
 def test_audit_reads_csv_and_npy_and_says_whose_noise_it_priced(tmp_path: Path) -> None:
     """`pate-audit` prints the same for votes in CSV as in NumPy format.
 
-    It says whether the noise was given or assumed. A cell that is not a number is refused, and the line names the row.
+    The output says whether the noise was given or assumed. A cell that is not a number is refused, and the line names
+    the row.
     """
     counts = np.random.default_rng(0).integers(low=0, high=50, size=(20, 3))
     rows = [";".join(map(str, row)) for row in counts.tolist()]

@@ -32,7 +32,7 @@ ALONE = ["aggregators=[]", "target_delta=1e-5", "num_workers=1", "seeds=1"]
 def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) -> None:
     """A comparison that is killed after its first runs keeps their files when it is called again, and writes all rows.
 
-    It also writes the page and the picture.
+    The page and the picture are written, too.
     """
     folder = tmp_path / "comparison"
     warm.warm_up()

@@ -88,7 +88,7 @@ def test_report_card_and_schema_say_what_features_were_fitted_on(finished: Ended
 def test_the_published_model_predicts_from_pixels_what_the_run_predicted(finished: Ended) -> None:
     """The published model predicts the same from pixels 0 to 255, from floats in [0, 1] and from images.
 
-    Its accuracy is that of the report within 0.02.
+    The accuracy of the model is that of the report within 0.02.
     """
     folder, report = finished
     model = pate.load(folder / "release")
@@ -129,10 +129,7 @@ def test_pate_predict_reads_pictures(finished: Ended, tmp_path: Path) -> None:
 
 
 def test_an_extractor_that_was_altered_is_refused(finished: Ended, tmp_path: Path) -> None:
-    """`pate.load` refuses a release if one bit of `extractor.safetensors` is inverted.
-
-    It does so even if the manifest has the new digest.
-    """
+    """`pate.load` refuses a release if one bit of `extractor.safetensors` is inverted, even with a new manifest."""
     folder, _ = finished
     release_copy = shutil.copytree(folder / "release", tmp_path / "release")
     content = bytearray((release_copy / "extractor.safetensors").read_bytes())
@@ -142,7 +139,7 @@ def test_an_extractor_that_was_altered_is_refused(finished: Ended, tmp_path: Pat
     for _ in range(2):
         with pytest.raises(InvalidValue, match=r"extractor\.safetensors"):
             pate.load(release_copy)
-        # does not help: the schema names the extractor
+        # a new manifest does not help, as the schema names the extractor
         Manifest.from_files(release_copy, file_names=listed, missing_file_remedy="").write(
             release_copy
         )

@@ -24,7 +24,7 @@ COMMON = ("target_epsilon=8", "seed=1", "all_records=false", "logger=none", "stu
 def _text_of_flu(part: str, uniform_draw: float, truth: int, text_of_gap: str) -> str:
     """Returns the text of a cell in the label's column `flu`.
 
-    It is the label itself, but in about 60% of the private rows it is `text_of_gap`, -1 or "maybe".
+    The text is the label itself, but in about 60% of the private rows `text_of_gap`, -1 or "maybe".
 
     Args:
         part: the split that the row is in.

@@ -276,7 +276,7 @@ def test_a_plan_refused_for_noise_names_centered_votes_first(arrays: list[str]) 
 def test_centered_votes_are_no_remedy_under_another_adjacency(arrays: list[str]) -> None:
     """The refusal of a plan with `adjacency=add_remove` does not suggest centered votes.
 
-    Their price is for replaced records.
+    The price of centered votes in a run is for replaced records.
     """
     words = ["aggregator=gaussian_votes", "adjacency=add_remove", "teacher.num_teachers=100"]
     line = refused_command("train", arguments=[*arrays, *words, "target_epsilon=1"])

@@ -21,8 +21,8 @@ EXPERIMENTS = {"centered_votes": 61_629, "centered_votes_400": 400}
 def single_runs(line: str) -> Iterator[list[str]]:
     """Yields the settings that change the price, for each run of a `pate-train` line; a sweep is several runs.
 
-    Nothing is yielded for other lines. Nor is anything if the line has no setting, or sets data, teacher or features,
-    or has an option or a `$(...)`, or names an experiment outside of `EXPERIMENTS`.
+    Nothing is yielded for other lines, or if the line has no setting, sets data, teacher or features, has an option or
+    a `$(...)`, or names an experiment outside of `EXPERIMENTS`.
     """
     words = shlex.split(line, comments=True)
     if words[:1] != ["pate-train"] or "=" not in line:
@@ -80,7 +80,7 @@ def test_a_section_works_as_it_stands(
 ) -> None:
     """If the files of a section of your-own-data.md are written and its command is run, the student learns.
 
-    Its accuracy is above 0.5.
+    The accuracy of the student is above 0.5.
     """
     files = dict(_FILE.findall(SECTIONS[part]))
     assert len(files) == 2

@@ -311,7 +311,7 @@ def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
 ) -> None:
     """Two copies of a run that drew different releases, with two ledgers, are two charges in a third ledger.
 
-    Their releases do not change.
+    The releases do not change.
     """
     run_until(plan_of(run_name), folder=tmp_path / "a" / "run", stage="releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
@@ -520,7 +520,7 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
-@pytest.mark.parametrize("run", ["session"], indirect=True)  # whose ledger holds most
+@pytest.mark.parametrize("run", ["session"], indirect=True)  # a charge and two later parts
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_run_continues_with_its_own_ledger_alone(run: Run, damage: str, tmp_path: Path) -> None:
     """An unfinished run is refused if its ledger is missing, damaged or another run's.

@@ -243,7 +243,7 @@ def test_the_classifier_passes_a_prior_to_the_aggregator() -> None:
     queries = data.public.inputs[:100]
     with pytest.warns(UserWarning, match="protects nobody"):
         model.fit(data.private.inputs, data.private.labels.astype(int), queries)
-    # any: only that no prior is there matters
+    # any votes would do: without a prior, each query after the first 20 is a hit
     votes = np.full((len(queries), len(model.classes_)), NUM_TEACHERS // 2)
     blind = aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
     assert blind.num_asked == 20 + 15, "every query after the first ones hits"

@@ -48,7 +48,7 @@ def draw(folder: Path, num_pictures: int, rng: np.random.Generator) -> list[tupl
 def test_pictures_in_a_folder(tmp_path: Path) -> None:
     """A run on a folder of pictures, with labels in a CSV file, publishes a model of pictures.
 
-    `pate-predict` finds over 90% of the labels of new pictures, and agrees with the model that `pate.load` returns. It
+    `pate-predict` finds over 90% of the labels of new pictures, agrees with the model that `pate.load` returns, and
     refuses a table in place of pictures.
     """
     rng = np.random.default_rng(0)

@@ -195,7 +195,7 @@ def test_a_bundle_of_an_earlier_version_is_read(finished_folder: Path, tmp_path:
 def test_a_finished_run_is_read_again_at_no_cost(finished_folder: Path) -> None:
     """A finished run that is started again returns its report, trains nothing and charges nothing.
 
-    It is refused with other settings.
+    With other settings the run is refused.
     """
     before = ledger_beside(finished_folder).read_bytes()
     monitor = SilentMonitor()
@@ -310,7 +310,7 @@ def test_a_pool_smaller_than_num_queries_is_used_whole_or_refused(tmp_path: Path
     def make_config_text(_: object, *, num_queries: int | None = None) -> str:
         return f"num_queries: {num_queries}\n"
 
-    # and the folder stays free for a better plan
+    # the refusal leaves the folder free for a better plan
     with refused_parameter("num_queries", value=1000):
         train(
             replace(

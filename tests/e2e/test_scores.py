@@ -141,9 +141,9 @@ def test_report_shows_true_and_released_scores(run: tuple[Path, Report]) -> None
 def test_release_with_scores_is_verified(
     run: tuple[Path, Report], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The verifier finds no fault in a release with scores.
+    """The verifier finds no fault in a release with scores, whose votes it cannot price.
 
-    It finds a changed score and a smaller epsilon of the scores, although the digests in the manifest were written
+    A changed score and a smaller epsilon of the scores are found, although the digests in the manifest were written
     again.
     """
     folder, _ = run

@@ -103,7 +103,7 @@ def test_the_bundle_predicts_for_others_by_label_name(
 ) -> None:
     """`pate-predict` writes probabilities and labels of new patients, with a copy of the published folder alone.
 
-    They are those of the model that `pate.load` returns, in the order of the rows.
+    Probabilities and labels are those of the model that `pate.load` returns, in the order of the rows.
     """
     shutil.copytree(finished_folder / "release", tmp_path / "bundle")
     succeeded(
@@ -137,7 +137,7 @@ def test_the_student_has_learned(finished_folder: Path) -> None:
 def test_published_files_hold_nothing_private(finished_folder: Path, tables_folder: Path) -> None:
     """No published file has the town of private rows only, the path or name of the private file, or a patient's id.
 
-    Nor has one the student's accuracy or mean average precision on true labels.
+    The student's accuracy and mean average precision on true labels are in no published file, either.
     """
     student = json.loads((finished_folder / "report.json").read_text())["student"]
     scores = [f"{student[name]:.4f}" for name in ("accuracy", "mean_average_precision")]
@@ -232,9 +232,9 @@ def test_mistakes_of_the_commands_are_one_line(
 def test_a_schema_is_written_once_without_private_words(
     tables_folder: Path, tmp_path: Path
 ) -> None:
-    """`pate-schema` writes the kinds of the public columns, and no word of private rows only.
+    """`pate-schema` writes the kinds of the public columns, and not the town of private rows only.
 
-    It refuses to overwrite the file.
+    The command refuses to overwrite the file.
     """
     output = tmp_path / "schema.yaml"
     words = [

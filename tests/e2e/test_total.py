@@ -146,9 +146,9 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
 
 
 def test_a_refusal_before_the_draw_spends_nothing(ledger: Path, tmp_path: Path) -> None:
-    """A run is refused before it draws if another run took the room under the cap while this one trained its teachers.
+    """A run is refused before it draws if another run took the room under the cap while it trained its teachers.
 
-    This run is not charged.
+    The refused run is not charged.
     """
     account = account_in(ledger, max_epsilon=1.1 * epsilon_of(num_releases=1))
 
@@ -505,7 +505,7 @@ def test_ledger_card_and_report_state_the_same_price(
 ) -> None:
     """Ledger, card, report and console state the same epsilon of a run, by the accountant of its plan.
 
-    That holds by Renyi divergences and by the exact and the auto accountant, for which other filters enforce the cap.
+    That holds for three accountants, whichever filter enforces the cap.
     """
     price = accountant().compose(EVENT).get_epsilon(target_delta=1e-5)
     monitor = SilentMonitor()
@@ -604,7 +604,7 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
 
 
 def test_people_of_two_accounts_pay_for_a_second_draw_too(ledger: Path, tmp_path: Path) -> None:
-    """The total of people in two accounts has the draw that `redraw` adds, before that draw is charged."""
+    """The total of people in two accounts includes the draw that `redraw` adds, before that draw is charged."""
     tables = [loader_of_table(digest_letter=letter, ids=range(100)) for letter in "ab"]
     run_until_released(replace(plan_of(ledger), load_dataset=tables[0]), folder=tmp_path / "a")
     plan = replace(plan_of(ledger), load_dataset=tables[1], new_account=True, redraw=True)
@@ -636,9 +636,9 @@ def test_other_owners_and_other_kinds_of_owners_have_accounts_of_their_own(
 
 
 def test_owners_that_an_unnamed_ledger_knows_give_a_warning(tmp_path: Path) -> None:
-    """A run on the default ledger only warns, once, if another account of it knows ids of the run's table.
+    """A run on a default ledger only warns, once, if another account in the run's folder knows ids of the run's table.
 
-    It goes on, as two tables may both number their rows from 1. With a cap on the total epsilon, a run is refused.
+    The run goes on, as two tables may both number their rows from 1. With a cap on the total epsilon, a run is refused.
     """
     usual = replace(
         plan_on_default_ledger(), load_dataset=loader_of_table(digest_letter="a", ids=range(100))
@@ -773,7 +773,7 @@ def test_releases_that_share_their_noise_have_no_total(
 def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> None:
     """Seeded runs with the same votes in three folders, one of them with another student, are one charge in the ledger.
 
-    Their reports state the same price.
+    The reports state the same price.
     """
     plan = replace(plan_on_default_ledger(), seed=3)
     train(plan, output_dir=tmp_path / "a")

@@ -338,7 +338,7 @@ def test_the_manifest_counts_what_was_left_out_and_why(
 ) -> None:
     """The manifest of a build counts icons and pictures, and those left out by license and by fault.
 
-    It has the license and author of each set.
+    The license and author of the sets are in it, too.
     """
     build_icons_in(
         folder=tmp_path / "out",

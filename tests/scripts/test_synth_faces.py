@@ -235,7 +235,7 @@ def test_a_copy_continues_after_a_full_disk(
 ) -> None:
     """A copy that met a full disk at the second of three blocks draws that block and the third when called again.
 
-    Its files are then those of an uninterrupted copy.
+    The files are then those of an uninterrupted copy.
     """
     copy = FaceCopy(count=COUNT, image_size=8)
     copy.write(tmp_path / "whole")
@@ -271,7 +271,7 @@ def test_another_folder_or_another_copy_is_refused(tmp_path: Path) -> None:
 def test_the_script_writes_a_copy_and_says_a_mistake_in_one_line(tmp_path: Path) -> None:
     """The script writes nine faces in CSV format, which `CelebA` reads.
 
-    It refuses an unknown format in one line with exit code 2.
+    An unknown format is refused in one line with exit code 2.
     """
     command = [
         sys.executable,

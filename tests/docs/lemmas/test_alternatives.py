@@ -16,8 +16,8 @@ from pate.array_types import FloatArray
 def hockey_stick(ratio: float, sampling_prob: float, covariance: FloatArray) -> float:
     """Returns the hockey stick at gamma = e^epsilon of two mixtures of a standard normal and a shifted one.
 
-    It is q E (e^(U - s11 / 2) - gamma e^(V - s22 / 2) - b)^+ for centered normals (U, V), with b = (gamma - 1) (1 - q)
-    / q. Given V the expectation is exact; over V it is summed on a grid.
+    That is q E (e^(U - s11 / 2) - gamma e^(V - s22 / 2) - b)^+ for centered normals (U, V), with b = (gamma - 1) (1 -
+    q) / q. Given V the expectation is exact; over V it is summed on a grid.
 
     Args:
         ratio: gamma, the ratio of probabilities above which the difference counts.
@@ -53,8 +53,8 @@ def test_the_stick_rises_along_the_way_to_the_worst_pair(
 ) -> None:
     """The hockey stick of two mixtures never falls as the covariance moves to that of the worst pair.
 
-    The covariance moves on a line; the worst pair has two opposite moves of the largest length, 1.2. There the hockey
-    stick equals the package's profile. This is step 2 of the proof.
+    The covariance moves on a line; the worst pair has two opposite moves of the largest length, 1.2. The hockey stick
+    of the worst pair equals the package's profile. The test is of step 2 of the proof.
     """
     worst_covariance = 1.2**2 * np.array([[1, -0.999999], [-0.999999, 1]])
     for first_length, second_length, cosine in (
@@ -85,10 +85,9 @@ def test_the_stick_rises_along_the_way_to_the_worst_pair(
 def renyi_by_quadrature(
     renyi_order: float, sampling_prob: float, mean_shift: float, adjacency: Adjacency
 ) -> mpmath.mpf:
-    """Returns the Renyi divergence of the pair of laws of a sampled Gaussian at a Renyi order.
+    """Returns the Renyi divergence of the pair of laws of a sampled Gaussian, by quadrature with 30 digits.
 
-    It is integrated by quadrature with 30 digits. A mean moves by `mean_shift` standard deviations with probability
-    `sampling_prob`.
+    A mean moves by `mean_shift` standard deviations with probability `sampling_prob`.
     """
     with mpmath.workdps(30):
         a = mpmath.mpf(renyi_order)

@@ -28,7 +28,7 @@ def smallest_mass(curve: PriceCurve, guesses_of_attack: Guesses, *, tail_prob: f
     """Returns the smallest total weight of a law of the number of right guesses that a price allows.
 
     Numbers from `guesses_of_attack.num_correct` on have the weight `tail_prob` together. If the result exceeds 1, the
-    price allows no probability law with this tail. It is infinite if no weights fit. One linear program has all
+    price allows no probability law with this tail. The result is infinite if no weights fit. One linear program has all
     constraints.
     """
     num_right = np.arange(guesses_of_attack.num_guesses + 1)
@@ -89,7 +89,7 @@ def test_randomized_response_is_refuted_no_more_often_than_allowed(
 ) -> None:
     """Guesses about randomized response, which attains its price, refute this price with probability at most 5%.
 
-    They refute a price of a third of epsilon with probability over 5%, or over 0 for 10 guesses at epsilon 0.3 or 1.
+    A price of a third of epsilon is refuted with probability over 5%, or over 0 for 10 guesses at epsilon 0.3 or 1.
     """
     right_prob = np.exp(epsilon) / (1 + np.exp(epsilon))  # the largest of any epsilon-DP coin
     nums_correct = np.arange(num_guesses + 1)

@@ -44,7 +44,7 @@ def largest_adaptive_delta(is_admitted: Callable[[Counts], bool], cap_epsilon: f
     The adversary chooses each release after the outcomes so far. Every release is randomized response with one of the
     epsilons in `EPSILONS`, the worst pair of that price. After every outcome the adversary stops or picks the next
     release. The numbers of releases at each epsilon must be admitted, and are limited by `MAX_COUNTS_OF_RELEASES`.
-    Delta is the mean of (1 - e^(cap - loss))^+. It is computed backwards over the numbers of releases, with all losses
+    Delta is the mean of (1 - e^(cap - loss))^+, and is computed backwards over the numbers of releases, with all losses
     at once.
     """
     most_steps = sum(
@@ -116,7 +116,8 @@ def test_an_adaptive_adversary_breaks_a_cap_on_the_total(
 ) -> None:
     """An adversary who chooses each release after earlier outcomes has over `excess` times delta at the cap.
 
-    It goes on as long as the accountant's total is within the cap. Each path keeps the cap, but their mixture does not.
+    The adversary goes on as long as the accountant's total is within the cap. Each path keeps the cap, but their
+    mixture does not.
     """
     cap_epsilon = 4.0
     delta = 1e-2
@@ -177,9 +178,9 @@ def test_a_filter_that_counts_less_fails(make_filter: Callable[..., PrivacyFilte
 
 
 def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
-    """(x - e^cap)_+ <= delta x^a exp(-(a - 1) budget) holds for all x at one Renyi order a, and is attained.
+    """(x - e^cap)_+ <= delta x^a exp(-(a - 1) budget) holds at one Renyi order a for each ratio x, and is attained.
 
-    It is the bound on the stopped supermartingale.
+    The bound on the stopped supermartingale follows. 50 random orders, caps and deltas are tried.
     """
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -221,10 +222,10 @@ def largest_delta_of_two_gaussians(
 @pytest.mark.slow
 @pytest.mark.parametrize(("cap_epsilon", "delta"), [(4.0, 1e-6), (1.0, 1e-3)])
 def test_a_sum_of_mu_squared_bounds_adaptive_gaussians(cap_epsilon: float, delta: float) -> None:
-    """If the first Gaussian's outcome decides the second, within a budget of mu squared, delta is that of one.
+    """If the first Gaussian's outcome decides the second, delta is that of one Gaussian with the whole budget.
 
-    That one Gaussian has the whole budget, and at most the filter's delta. With 10% more budget the adversary exceeds
-    1.2 times delta.
+    The budget is one of mu squared, and the delta at most the filter's. With 10% more budget the adversary exceeds 1.2
+    times the filter's delta.
     """
     budget = GaussianFilter(max_epsilon=cap_epsilon, target_delta=delta).budget
     delta_of_one_gaussian = gaussian_delta(mu=math.sqrt(budget), epsilon=cap_epsilon)

@@ -136,8 +136,8 @@ def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
 ) -> None:
     """The moment of a random boundary call is at most 1 if its hit is weighed with 1 minus the cost of a hit.
 
-    This is for Renyi orders at which that cost is below 1. At all orders, the plain moment is at most 1 plus the cost
-    of a call.
+    The bound is for Renyi orders at which the cost is below 1. At all 40 orders, the plain moment is at most 1 plus the
+    cost of a call.
     """
     orders = orders_for(epsilon)
     event = boundary_event(epsilon, bounded_range=bounded_range)

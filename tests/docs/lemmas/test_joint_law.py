@@ -156,7 +156,8 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(name: str, reach: int
 def test_rows_allow_a_small_part_of_one_candidate() -> None:
     """A law with half of its weight on the gap of all votes and half on a gap of 0 satisfies the rows.
 
-    So the largest gap may have a weight that stands for only e^-4.5 of a candidate.
+    The same weight stands for e^-4.5 times as many candidates on the largest gap as on a gap of 0, so for a small part
+    of one candidate.
     """
     gap_types = make_candidate_types(reach=2, num_teachers=30, num_candidates=20)
     unmoved = np.flatnonzero(gap_types.moved_factors == 1.0)

@@ -83,7 +83,7 @@ def test_a_group_of_gaussian_releases_is_never_dearer_than_said(
 def test_a_group_of_randomized_responses_is_never_dearer_than_said(group_size: int) -> None:
     """At the epsilon that `group_epsilon` states, the exact delta of `group_size` randomized responses is at most 1e-6.
 
-    This epsilon is nearly `group_size` times that of one response.
+    The stated epsilon is nearly `group_size` times that of one response.
     """
     unit_epsilon = 0.4
     epsilon = group_epsilon(

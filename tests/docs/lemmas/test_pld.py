@@ -153,7 +153,7 @@ def test_a_profile_of_zcdp_is_above_the_gaussian_of_that_rho() -> None:
 def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
     """The convex minorant of random points above a convex function is at most the points, and at least that function.
 
-    It is also at least the chords of that function.
+    The minorant is also at least the chords of that function.
     """
     rng = np.random.default_rng(1)
     x = np.sort(rng.uniform(high=5, size=60))

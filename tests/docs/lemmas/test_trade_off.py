@@ -11,7 +11,7 @@ import pate.accounting as pa
 def test_product_exceeds_one_on_every_interval() -> None:
     """-2 log Phi(-z) (1 - z R(z)), with Mills' ratio R, is above 1.1 on each of 1000 intervals from -3 to 1.8.
 
-    Its factors are monotone, so their values at the ends of an interval bound it.
+    The two factors are monotone, so their values at the ends of an interval bound their product.
     """
     z = np.linspace(-3.0, 1.8, 1001)
     mills_ratio = ndtr(-z) / norm.pdf(z)

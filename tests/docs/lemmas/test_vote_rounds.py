@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
     """The sum of 3000 clipped products of features and residuals is that of Python integers.
 
-    It is the same in another order and in parts of seven.
+    The sum is the same in another order and in parts of seven.
     """
     moments = ClippedMoments(clip=clip, num_teachers=3000)
     features = RNG.uniform(low=-1, high=1, size=(3000, 3))
