@@ -44,7 +44,7 @@ def default_distribution(
     return _distribution_of_mechanism(mechanism, counts=tuple(histogram.tolist()))
 
 
-# A mechanism knows no number of teachers, so instances with different numbers have histograms in common.
+# A top-k mechanism knows no number of teachers, so instances with different numbers have histograms in common.
 @lru_cache(maxsize=1000)
 def _distribution_of_mechanism(mechanism: Any, counts: tuple[int, ...]) -> Distribution:
     """Returns the distribution of a mechanism for one histogram."""

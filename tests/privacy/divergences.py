@@ -22,7 +22,7 @@ ORDERS: FloatArray = np.array(_ORDERS)
 def largest_renyi(
     first_laws: FloatArray, second_laws: FloatArray, renyi_orders: FloatArray = ORDERS
 ) -> FloatArray:
-    """Returns the largest Renyi divergence of N first laws `[N, n]` from the second, for each Renyi order."""
+    """Returns the largest Renyi divergence of N first laws `[N, n]` from N second laws, for each Renyi order."""
     return np.asarray(
         renyi(logs(first_laws), log_second_laws=logs(second_laws), renyi_orders=renyi_orders).max(
             axis=0
@@ -31,7 +31,7 @@ def largest_renyi(
 
 
 def largest_delta(first_laws: FloatArray, second_laws: FloatArray, epsilon: float) -> float:
-    """Returns the largest hockey-stick divergence over all pairs of distributions `[N, n]`."""
+    """Returns the largest hockey-stick divergence of N first laws `[N, n]` from N second laws, at an epsilon."""
     return float(hockey_stick(first_laws, second_laws, epsilon).max())
 
 
@@ -103,7 +103,7 @@ def verdict_on_shift(mean_shift: float, event: Event) -> Verdict:
 
 
 def largest_move(contributions: FloatArray, adjacency: Adjacency) -> float:
-    """Returns the largest l2 distance by which one contribution, a row of `contributions` `[n, D]`, can move the sum.
+    """Returns the largest l2 distance by which one contribution, a row of `contributions`, can move the sum.
 
     Under replace-one the row is replaced by any other row; under add/remove it is added or removed.
     """
@@ -118,7 +118,7 @@ def assert_reached(
     """Fails if one contribution can move a sum by more than the claimed distance, or if none moves it by 90% of that.
 
     Args:
-        contributions: all that one teacher or group may add to the sum, `[n, D]`.
+        contributions: all that one teacher or group may add to the sum, `[num_contributions, num_entries]`.
         adjacency: whether a contribution is replaced by another, or added and removed.
         claimed_l2_sensitivity: the claimed l2 distance.
     """

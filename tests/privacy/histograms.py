@@ -21,7 +21,7 @@ def neighbors(
 
 
 def top_sets(counts: IntArray) -> IntArray:
-    """Returns the k labels with the largest counts as a bit mask, for k = 0..L: `[H, L + 1]`.
+    """Returns the k labels with the largest of L counts as a bit mask, for k = 0..L and H histograms: `[H, L + 1]`.
 
     Of equal counts the lower index is larger.
     """
@@ -43,7 +43,7 @@ class GapPairs(NamedTuple):
 
 
 def gaps_of(counts: IntArray, *, num_teachers: int, padded: bool) -> IntArray:
-    """Returns the gaps between counts in falling order, `[H, L - 1]`.
+    """Returns the gaps between the L counts of H histograms in falling order, `[H, L - 1]`.
 
     If `padded`, `num_teachers` stands before the counts and 0 after them, and the gaps are `[H, L + 1]`.
     """

@@ -22,7 +22,7 @@ from tests.privacy.histograms import gaps_of
 def selection_distribution(
     noise: str, utilities: NDArray[np.number], noise_scale: float
 ) -> FloatArray:
-    """Returns the probability of each of n candidates to have the largest noisy utility, `[N, n]`.
+    """Returns the probability of each of n candidates to have the largest noisy utility, for N queries: `[N, n]`.
 
     For Laplace noise, utilities must be multiples of 1/2: the quadrature is in pieces of this length, and no kink of
     the density may lie inside a piece.

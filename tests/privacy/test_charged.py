@@ -416,7 +416,8 @@ def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
 def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
     """A session of 30 equal queries, which ends with the first boundary outcome, has at most the claimed delta.
 
-    The exact delta is a sum over how often each outcome occurred.
+    The exact delta is a sum over how often each outcome occurred. Negative control: a single call is epsilon-DP for an
+    epsilon below 0.2, and at epsilon 0.2 the delta of a session exceeds 1e-4.
     """
     num_queries = 30
     aggregator = BoundaryMax(
@@ -434,6 +435,8 @@ def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
         epsilon: RdpAccountant().compose(event).get_delta(target_epsilon=epsilon)
         for epsilon in (0.2, 0.5, 1.0)
     }
+    assert tight_boundary(aggregator.call_epsilon).epsilon < 0.2
+    deltas = []
     move = np.array([1, 0] if adjacency == Adjacency.ADD_REMOVE else [1, -1])
     for first_count in (0, 20, 60, 120):
         counts = np.array([first_count, 1])
@@ -445,6 +448,9 @@ def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
                     first_law, second_law, num_queries=num_queries, epsilon=epsilon
                 )
                 assert exact <= claimed_delta
+                if epsilon == 0.2:
+                    deltas.append(exact)
+    assert max(deltas) > 1e-4
 
 
 def boundary_session_delta(

@@ -75,7 +75,9 @@ def all_groups() -> list[tuple[ScoredRecord, ...]]:
 def steps_of_all_groups(
     score_design: ScoreDesign, *, is_clipped: bool = True
 ) -> dict[str, IntArray]:
-    """Returns what each group alone adds to each block of the sums, in steps of the grid, `[num_groups, D]` each.
+    """Returns what each group alone adds to each block of the sums, in steps of the grid.
+
+    The array of a block is `[num_groups, num_entries]`.
 
     Args:
         score_design: the blocks and their clips.

@@ -52,7 +52,8 @@ def votes_of(
         teacher_of: the teacher of each record, `[num_records]`.
         num_teachers: the number of teachers.
         num_directions: the number of principal directions of the pool that are features.
-        pool_answers: the answers of trained teachers on the pool, beyond their own records, `[N, D, L]`.
+        pool_answers: the answers of trained teachers on the pool, beyond their own records,
+            `[num_teachers, num_features, num_labels]`.
         expected_records: the expected number of records of a teacher.
         pool_inputs: the public inputs.
         make_vote_sums: makes the object that adds up the votes of a round.

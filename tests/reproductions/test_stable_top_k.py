@@ -21,7 +21,7 @@ from reproductions.stable_top_k.exp3 import main
 from reproductions.stable_top_k.floors import Floor
 from reproductions.stable_top_k.table2 import StudentExperiment, aligned, families, within_reach
 
-pytestmark = pytest.mark.slow  # one table, computed once for all tests here
+pytestmark = pytest.mark.slow  # a table for the first two tests, and students for others
 Cells = tuple[float | None, float | None, float | None, float | None]
 COLUMNS = ("add_remove_classic", "add_remove_tight", "replace_one_classic", "replace_one_tight")
 PRINTED: dict[str, tuple[str, Cells]] = {
