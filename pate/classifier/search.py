@@ -30,7 +30,7 @@ from pate.classifier.classifier import PATEClassifier
 from pate.classifier.fit_ledger import require_ledger_of_fits, unit_of
 from pate.classifier.fit_streams import streams_of
 from pate.classifier.fit_warnings import ClassesFromLabels, GapsFromLabels, PublicGroups, SharedRows
-from pate.classifier.inputs import rows_of
+from pate.classifier.inputs import dense, rows_of
 from pate.classifier.missing_labels import without_gaps
 from pate.classifier.past_fits import memory_unchanged
 from pate.classifier.samples import disjoint_group_ids
@@ -540,7 +540,11 @@ def _draw_groups(
 
 
 def _take(values: Any, row_indices: IntArray) -> Any:
-    """Returns the entries of labels or groups at some rows: of a DataFrame, Series or array the same, else a list."""
+    """Returns the entries of labels or groups at some rows.
+
+    The result is a DataFrame, a Series or an array if the values are one, an array for a sparse matrix, or else a list.
+    """
+    values = dense(values)
     if hasattr(values, "iloc"):
         return values.iloc[row_indices]
     if isinstance(values, np.ndarray):

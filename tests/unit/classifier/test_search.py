@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.tree import DecisionTreeClassifier
 
 import pate.accounting as pa
@@ -240,6 +241,17 @@ def test_unknown_labels_are_scored_as_absent() -> None:
     assert score == total_score(
         model, inputs=inputs[:30], labels=labels[:30] & known, group_ids=groups
     )
+
+
+@pytest.mark.slow
+def test_a_search_reads_sparse_labels() -> None:
+    """Labels in a sparse matrix, which a fit accepts, are divided and scored as well."""
+    inputs, labels, public_inputs = labeled_records()
+    search = PATESearch(
+        estimator=PATEClassifier(), param_grid=PARAM_GRID, epsilon=6.0, mean_fits=1.5
+    )
+    search.fit(inputs, sparse.coo_array(labels.astype(int)), X_public=public_inputs)
+    assert (search.predict(inputs) == labels).mean() > 0.7
 
 
 def test_classes_in_a_column_are_scored_one_by_one() -> None:
