@@ -1,4 +1,4 @@
-"""Program `python -m benchmarks`, which times each job next to its floor, in one run and on one thread."""
+"""Program `python -m benchmarks`, which times each job next to its floor in one run; `make bench` sets one thread."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def print_table(console: Console, rows: int) -> None:
-    """Prints the memory that a large table holds after it is read, and the peak and time of the reading."""
+    """Prints the size of a large table, and time and peak memory of reading it and of training teachers on it."""
     cost = table_cost(rows)
     held, *peaks = (size / 2**30 for size in (cost.held, cost.before, cost.loaded, cost.largest))
     subject = f"data=table, {cost.rows:,} rows of 100 columns: {cost.features} features a row, {held:.2f} GB of float32"
@@ -128,7 +128,7 @@ def print_large(console: Console, rows: int, settings: Sequence[str]) -> None:
 
 
 def print_busy(console: Console) -> None:
-    """Prints a run's processor time next to a busy core; exits where the time or the bytes of the run differ."""
+    """Prints a run's processor time next to a busy core; exits if it is too long, or if the bytes of the run differ."""
     busy = measure_busy_core()
     console.print(
         f"pate-train experiment=centered_votes, {ROWS:,} rows: "
@@ -171,7 +171,7 @@ def print_growth(console: Console) -> None:
 
 
 def surroundings() -> dict[str, object]:
-    """Returns the versions and the machine that two runs must share before their figures are compared."""
+    """Returns the versions and the machine, which two runs must share to be compared, and the machine's load."""
     return {
         "version": version("pate-multilabel"),
         "python": platform.python_version(),
@@ -264,7 +264,7 @@ def _alternating_medians(job: Job) -> tuple[float, float]:
 
 
 def _seconds(call: Callable[[], object]) -> float:
-    """Returns this process's seconds on the processor, which other work disturbs less than the clock."""
+    """Returns the processor seconds of a call, in this process and its children; other work disturbs a clock more."""
     start = _spent()
     call()
     return _spent() - start

@@ -1,7 +1,8 @@
-"""Program `python -m benchmarks.attacks`, which attacks every aggregator in a rehearsal and fails on a refuted price.
+"""Program `python -m benchmarks.attacks`, which attacks aggregators in a rehearsal and fails on a refuted price.
 
-For each: the price, a lower bound by exact laws where there is one, the attack's, and its seconds; on WordNet-40, and
-once on a table. One in twenty honest attacks exceeds the price: a refuted one is attacked again.
+For every aggregator but `distributed_votes`: the price, a lower bound by exact laws where there is one, the attack's,
+and its seconds; on WordNet-40, and once on a table. Up to one in twenty honest attacks exceeds the price: a refuted one
+is attacked again.
 
 `--keep FILE` goes on with what a file holds. `--record` writes docs/results.json and the page's picture;
 `scripts/draw_tables.py` then writes the page's table.
@@ -94,7 +95,7 @@ class KeptResults:
         }
 
     def once(self, name: str, find: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Returns the result of `find`, which is called for the first request of a name alone."""
+        """Returns the result of `find`, which is called for the first request of a name that the file lacks."""
         if name not in self._results:
             self._results[name] = find()
             if self._path is not None:
@@ -104,7 +105,7 @@ class KeptResults:
 
 
 def table(kept: KeptResults, console: Console, *, record: bool) -> int:
-    """Attacks every aggregator on WordNet-40, and the default aggregator on a table; returns the exit code."""
+    """Attacks aggregators on WordNet-40, and `CenteredVotes` on a table as well; returns the exit code."""
     dataset = WordNet40().load()
     results = dict[str, dict[str, Any]]()
     register_configs()
@@ -144,7 +145,7 @@ def table(kept: KeptResults, console: Console, *, record: bool) -> int:
 def attack_release(
     aggregator: Aggregator, dataset: Dataset, *, num_canaries: int | None = None
 ) -> dict[str, Any]:
-    """Returns the result of an attack; attacks a price that is refuted again, with twice as many runs."""
+    """Returns the result of an attack; if it refutes the price, that of a second attack with twice as many runs."""
     budget = Budget(delta=DELTA, epsilon=EPSILON)
     attack = Attack(
         aggregator=aggregator,
@@ -179,7 +180,7 @@ def cells(name: str, result: dict[str, Any]) -> list[str]:
 
 
 def write_results(results: dict[str, dict[str, Any]], rows: list[list[str]]) -> None:
-    """Writes the figures from which the page's table and picture are made."""
+    """Writes the figures from which the page's table is made, and draws the page's picture."""
     path = DOCS / "results.json"
     sets = json.loads(path.read_text(encoding="utf-8"))
     commit = subprocess.run(
@@ -213,7 +214,7 @@ def in_lines(figure_sets: dict[str, dict[str, Any]]) -> str:
 
 
 def draw(output: Path, results: dict[str, dict[str, Any]]) -> None:
-    """Draws a row per aggregator: the price as a line, with the bounds by exact laws and by the attack below."""
+    """Draws a row per aggregator with its bounds by exact laws and by the attack, and one line for the price of all."""
     priced_release = {name: result for name, result in results.items() if "error" not in result}
     order = sorted(priced_release, key=lambda name: priced_release[name]["lower_bound"])
     figure = Figure(figsize=(4.8, 0.26 * len(order) + 0.9), layout="constrained", facecolor="white")
@@ -320,7 +321,7 @@ def run_small_attack(aggregator: Aggregator, dataset: Dataset, seed: int) -> dic
 
 
 def draw_dataset() -> Dataset:
-    """Returns a thousand private records of normal features, some of which serve as labels."""
+    """Returns a thousand private records of normal features, with labels that say which of ten features exceed 1.5."""
     rng = np.random.default_rng(0)
     start = 0
     splits = []

@@ -118,7 +118,7 @@ def busy_core() -> Iterator[None]:
 
 
 def _cores() -> int:
-    """Returns the cores that this process may use."""
+    """Returns the number of cores of the machine; 2 where it is not known."""
     return os.cpu_count() or 2
 
 

@@ -1,4 +1,4 @@
-"""Releases with secret noise (ChaCha20) next to the same releases with numpy's PCG64, in at most twice the time."""
+"""Releases with secret noise (ChaCha20) next to the same releases with numpy's PCG64."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def _rounds(votes: KernelVotes) -> object:
 
 
 def _products(votes: KernelVotes) -> object:
-    """Multiplies matrices as often as a release with rounds must."""
+    """Multiplies inputs and labels once for each of 20 rounds."""
     return [
         votes.private_split.inputs.T @ votes.private_split.labels.astype(np.float32)
         for _ in range(20)

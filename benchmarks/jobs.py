@@ -50,7 +50,7 @@ class Job:
 
 
 def quick_jobs() -> list[Job]:
-    """Returns jobs of milliseconds."""
+    """Returns jobs of milliseconds, some of them of a second or two."""
     return [
         *(
             _aggregation(name, aggregator, num_queries=600)
@@ -121,7 +121,7 @@ def _noise_multipliers() -> FloatArray:
 
 
 def _costs() -> list[Job]:
-    """Returns jobs for the data-dependent cost of 6,000 queries at all default orders, on one thread."""
+    """Returns jobs for data-dependent costs of 6,000 queries, at all default orders; smooth sensitivity at order 8."""
     rng = np.random.default_rng(0)
     chances = rng.dirichlet(np.r_[1.0, np.full(9, 0.15)], 6000)
     classes = np.array([rng.multinomial(250, row) for row in chances])
@@ -204,7 +204,7 @@ def _compositions() -> list[Job]:
 
 
 def _optimal_compositions() -> list[Job]:
-    """Returns jobs for a report's default epsilon, next to Renyi's; no result is cached between two rounds."""
+    """Returns jobs for the exact epsilon and a report's default one, next to Renyi's; each round composes anew."""
     events = {
         f"{name}, 600 x {NUM_LABELS}": aggregators()[name].event_for(
             num_queries=600, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
@@ -245,7 +245,7 @@ def _array_epsilon(multipliers: FloatArray) -> float:
 
 
 def _dp_accounting() -> Job:
-    """Returns the same epsilon by dp-accounting at its own, fewer orders, next to our array."""
+    """Returns the job of the same epsilon by dp-accounting at its own, fewer orders, next to our array."""
     import dp_accounting
     from dp_accounting.rdp import RdpAccountant as TheirAccountant
 

@@ -64,7 +64,7 @@ _MILESTONES = (
     "release/student",
 )
 _WITHIN_S = 0.3  # of a milestone
-_PATIENCE_S = 120  # seconds before a run without progress is killed
+_PATIENCE_S = 120  # the longest wait for a file of a run, or for its end
 _SAVED_S = 3.0  # a teacher trained so long before a kill is on the disk
 
 
@@ -77,7 +77,7 @@ class Kills:
     finished: int = 0  # runs that reached their end
     continued: int = 0  # runs that lost a worker or node and reached their end by themselves
     stopped: int = 0  # runs that lost a worker or node and ended with a line on the remedy
-    # runs that lost a worker or node, made no progress for two minutes and were killed
+    # waits of two minutes in vain: for a file of a run, or for the end of a run, which is then killed
     hung: int = 0
     # trainings that ended before a kill but were not saved, and so were repeated
     unsaved: int = 0
@@ -91,7 +91,7 @@ class Kills:
 
 
 def main() -> None:
-    """Prints the kills and the faults; exit code 1 where anything is wrong."""
+    """Prints the kills and the faults; exit code 1 where anything is wrong, except that runs on Ray may hang."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -158,7 +158,7 @@ class Disturbed:
         self.moments: list[float] = []
 
     def kill(self, num_kills: int, rng: random.Random) -> Kills:
-        """Kills until enough kills were made and the last run reached its end."""
+        """Kills until enough kills were made and at least one run reached its end."""
         start = time.monotonic()
         if self._start(self.calm).wait() != 0:
             raise RuntimeError(self.errors.read_text())
@@ -193,7 +193,7 @@ class Disturbed:
     def _wait_for_a_moment(
         self, run: subprocess.Popen[bytes], length: float, rng: random.Random
     ) -> None:
-        """Waits for a uniform moment, or until just after the next missing file appears."""
+        """Waits for a uniform moment, or until just after one of the missing files appears."""
         ahead = [name for name in _MILESTONES if not (self.path / name).exists()]
         if ahead and rng.random() < 0.5:
             awaited = self.path / rng.choice(ahead)
@@ -306,7 +306,7 @@ class Disturbed:
 
 
 def _drawn(folder: Path) -> list[tuple[str, str, bytes]]:
-    """Returns part, event and release of each line of a run's ledger: all but the run's name."""
+    """Returns part, event and release of each line of a run's ledger, but not the names of run and charge."""
     return [(key.partition(":")[2], event, release) for key, _, event, release in rows_of(folder)]
 
 

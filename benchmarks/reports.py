@@ -122,7 +122,7 @@ class _LargeRun:
 
 
 def report_jobs() -> list[Job]:
-    """Returns the job of a report with a thousand labels and twenty thousand queries, under 15 seconds."""
+    """Returns the job of a report with a thousand labels and twenty thousand queries, some seconds."""
     large = _LargeRun(num_queries=20_000, num_labels=1_000, num_test=10_000)
     name = "a report, 20,000 queries x 1,000 labels, 10,000 test samples"
     return [

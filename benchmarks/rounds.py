@@ -27,7 +27,7 @@ _BLOCK_ROWS = 512
 
 
 def round_jobs() -> list[Job]:
-    """Returns rounds over as many records, inputs and labels as WordNet-40 has, and a round over a million records."""
+    """Returns rounds over about as many records, inputs and labels as WordNet-40 has, and one over a million."""
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(_RECORDS, _INPUTS)).astype(np.float32)
     groups = np.arange(_RECORDS)

@@ -4,8 +4,9 @@ It trains one student by `pate-train experiment=centered_votes` on WordNet-40, o
 as `examples/yeast.py` writes.
 
 `release` draws its scores many times by the way that a run goes, for the same test records. `coverage` draws faster. It
-also draws the test records themselves, from the test and private records together. A row has the mean error, half of
-the interval, and the shares of intervals that hold the score of these test records and of all records.
+also draws the test records themselves, once or anew for each release, from the test and private records together. A row
+has the mean error, half of the interval, and the share of intervals that hold the score of these test records. Where
+they are drawn anew it also has the share that hold the score of all records.
 """
 
 from __future__ import annotations
@@ -263,7 +264,7 @@ def true_scores(
     *,
     weights: FloatArray,
 ) -> dict[str, float]:
-    """Returns the scores of weighted records, by the functions of scikit-learn."""
+    """Returns the scores of weighted records; F1 and average precision are those of scikit-learn."""
     present = labels.any(axis=0)
     precisions = average_precision_score(
         labels[:, present], probabilities[:, present], average=None, sample_weight=weights

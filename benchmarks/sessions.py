@@ -1,4 +1,4 @@
-"""Sessions of target charging: ten thousand charges, and the price of a session with ten thousand hits."""
+"""Sessions of target charging: ten thousand charges, the price of a session with ten thousand hits, and its noise."""
 
 from __future__ import annotations
 

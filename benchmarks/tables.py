@@ -102,7 +102,7 @@ def _read(folder: Path) -> TableCost:
 
 
 def _train(private: Split) -> None:
-    """Partitions the records among teachers and trains as many at a time as the default engine does."""
+    """Partitions the records among teachers and trains eight at a time."""
     partition = Partition.draw(private.group_ids, _TEACHERS, np.random.default_rng(0))
     teacher = LinearTeacher(device="cpu")
     for first in range(0, _TEACHERS, _AT_ONCE):

@@ -146,7 +146,7 @@ class Round:
     engine: float  # by the engine, on all cores
     loop: float  # by the user's loop
     loop_core: float  # by the loop, of one core
-    core: float  # by the engine's own fit, of one core
+    core: float  # by the teacher's own fit, of one core
     rate: float  # of large products on all cores
     core_rate: float  # of large products on one core
 
@@ -228,8 +228,9 @@ def _parts(count: int, size: int, shape: tuple[int, ...]) -> list[Shard]:
 
 
 def _cnn_flops(teacher: CNNTeacher, part: Shard) -> float:
-    """Returns the operations per image, forward and (twice that) backward, without a gradient of the images.
+    """Returns the operations of training one teacher: forward and (twice that) backward for each image of each epoch.
 
+    A gradient of the images is not among them.
     Products with zeros at the edges are left out, although a library may do them: a share of the rate is a lower bound.
     """
     network = network_of(teacher, part)

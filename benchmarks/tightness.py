@@ -78,7 +78,7 @@ ROWS: dict[str, tuple[Aggregator, int]] = {
 
 
 def main() -> None:
-    """Prints the table; exit code 1 where a price is below its lower bound or looser than recorded."""
+    """Prints the table; without `--record` exit code 1 for a price below its bound or looser than recorded."""
     recorded: dict[str, dict[str, float]] = (
         json.loads(RECORDED.read_text()) if RECORDED.is_file() else {}
     )
@@ -135,7 +135,7 @@ def bound_and_prices(aggregator: Aggregator, num_labels: int) -> tuple[float, di
 
 
 def find_faults(least: float, prices: dict[str, float], recorded: dict[str, float]) -> list[str]:
-    """Returns the prices that are below their lower bound, or looser than recorded."""
+    """Returns the prices that are below their lower bound, looser than recorded, or without a recorded ratio."""
     faults = [
         f"{name} says {price:.4f}, refuted by {least:.4f}"
         for name, price in prices.items()

@@ -115,7 +115,7 @@ def with_validation(dataset: Dataset, seed: int) -> Dataset:
 
 
 def with_fewer_groups(dataset: Dataset, num_groups: int, seed: int) -> Dataset:
-    """Returns the data with `count` of the private groups, drawn at random."""
+    """Returns the data with `num_groups` of the private groups, drawn at random."""
     groups = np.unique(dataset.private.group_ids)
     chosen = np.random.default_rng(seed).choice(groups, num_groups, replace=False)
     private = part_of(dataset.private, is_chosen=np.isin(dataset.private.group_ids, chosen))

@@ -22,7 +22,7 @@ _LISTS = Path("/var/lib/apt/lists")
 _FILE = re.compile(r"_main_binary-[a-z0-9]+_Packages(\.\w+)?")
 _TAGS = re.compile(r"([\w\-+:]+::)\{([^}]*)\}|([\w\-+:]+::[\w\-+.:]+)")
 _NOT_CONTENT = ("suite::", "role::")
-# public packages that have a tag
+# The largest and the smallest share of the public packages that may have a tag which is a label.
 _MAX_SHARE = 0.6
 _MIN_SHARE = 0.01
 

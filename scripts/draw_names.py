@@ -2,7 +2,8 @@
 
 Each group of the command line has a table on the page, between the lines `<!-- names: GROUP -->` and `<!-- end -->`. A
 row has the name of a choice and the Python call that builds the same object. The call names those arguments whose value
-in the choice's file is not the default of its class. With `--check` nothing is written: a stale page is an error.
+in the choice's file is not the default of its class, and has FOLDER for those that the reader has to name. With
+`--check` nothing is written: a stale page is an error.
 """
 
 from __future__ import annotations

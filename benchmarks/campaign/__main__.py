@@ -2,8 +2,9 @@
 
 With `--kind kills` they meet SIGKILL at random moments. With `faults` the disk fails, or the machine dies, at any
 call of a run to it, those of SQLite included; this takes a C compiler. With `damage` any file in any state is
-damaged, the ledger first. With `input` they are given settings, vote files and arrays that are none. Exit code 1
-where anything got through.
+damaged, most often the ledger. With `input` they are given settings, vote files and arrays that are none. With `rounds`
+a run in rounds or one of its workers is killed; with `nodes` the run is on a Ray cluster, and a node may be killed too.
+`all` stands for the first four. Exit code 1 where anything got through.
 """
 
 from __future__ import annotations

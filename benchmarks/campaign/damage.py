@@ -25,20 +25,20 @@ DAMAGES = ("truncate", "empty", "flip", "garbage", "no text", "delete", "folder"
 _STATES = 10  # stored runs of each kind, copies of which are damaged
 _LEDGER = "ledger.db"
 _OF_LEDGER = 0.4  # probability that the ledger is damaged, the file of most consequence
-_OLDER = 0.2  # probability that an older copy of the ledger is restored
+_OLDER = 0.2  # probability that damage to the ledger is the restoration of an older copy
 _WRITTEN_LAST = (f"{RUN}/report.json", f"{RUN}/release/privacy_card.md")
 
 
 @dataclass(frozen=True)
 class State:
-    """A stopped run, which is never damaged itself, and its ledger at an earlier time where there was a ledger."""
+    """A stopped or finished run, which is never damaged itself, and its ledger at an earlier time if there was one."""
 
     folder: Path
     older: Path | None
 
 
 class Damage:
-    """Runs that are stopped, damaged and continued.
+    """Runs that are stopped or finished, then damaged and continued.
 
     Args:
         folder: for all of them.
@@ -135,7 +135,7 @@ class Damage:
         return states[-1]
 
     def _other(self, kind: Kind) -> Path:
-        """Returns another run of the same settings, whose files look as if they belonged to the damaged run."""
+        """Returns a run with another seed, whose files look as if they belonged to the damaged run."""
         folder = self._folder / f"other-{kind.name}"
         if not folder.exists():
             Kind(kind.name, seed=2).start(folder).wait()

@@ -95,7 +95,7 @@ _GROUPS = ("data", "teacher", "engine", "aggregator", "accountant", "student")
 
 
 class Mistakes:
-    """Commands and calls with bad input; a command that accepts its input is stopped before it works.
+    """Commands and calls with bad input; `pate-train` is stopped before it works if it accepts its input.
 
     Args:
         folder: for files.
@@ -161,7 +161,7 @@ class Mistakes:
 
 
 def _overrides(kind: str, rng: random.Random, share: float) -> list[str]:
-    """Returns one or two words of a command line."""
+    """Returns one or two words of a command line with the probability `share`, else none."""
     if rng.random() > share:
         return []
     words = []
@@ -187,7 +187,7 @@ def _overrides(kind: str, rng: random.Random, share: float) -> list[str]:
 
 
 def _keys(kind: str) -> list[str]:
-    """Returns the settings of a command, those of its groups' members included, and a few that do not exist."""
+    """Returns the settings of a command but for `output_dir`, those of its groups' members, and a few that are none."""
     keys = ["", "num_querys", "aggregator.none", "hydra.none"]
     keys += [item.name for item in settings_of(kind) if item.name != "output_dir"]
     groups = {"train": _GROUPS, "account": ("aggregator", "accountant"), "audit": ("aggregator",)}[
@@ -282,7 +282,7 @@ _STRANGE = 0.4
 
 
 def public_calls() -> list[tuple[str, str]]:
-    """Returns all public callables, as pairs of a module and a name."""
+    """Returns the public callables of `_MODULES` but for `_SKIPPED`, as pairs of a module and a name."""
     calls = []
     for path in _MODULES:
         module = importlib.import_module(path)
@@ -312,7 +312,10 @@ def strange_call(rng: random.Random) -> tuple[str, Callable[[], None]]:
 
 
 def call_of(path: str, name: str, rng: random.Random) -> tuple[str, Callable[[], None]]:
-    """Returns the text of a call of this name, and the call, which exits with 2 and one line, or with 0."""
+    """Returns the text of a call of this name, and the call.
+
+    The call exits with 2 and one line if it refuses its arguments, and with 3 if its price is no number >= 0.
+    """
     class_ = getattr(importlib.import_module(path), name)
     try:
         parameters = list(inspect.signature(class_).parameters.values())

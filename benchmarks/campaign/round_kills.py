@@ -86,7 +86,7 @@ class RoundKills:
         write_arrays_of(_ROWS, folder)
 
     def attempt(self, rng: random.Random) -> list[Finding]:
-        """Kills and continues one run, which must end with one charge and the release of an undisturbed run."""
+        """Kills and continues one run, which must end with the charges and, if seeded, the release of a calm run."""
         kind = self._kind(rng)
         truth = self._truth(kind)
         folder = self._folder / "run"

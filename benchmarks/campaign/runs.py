@@ -26,7 +26,7 @@ _SIZE = (
     "data.num_public=30",
     "data.num_test=20",
     "num_queries=20",
-    # small runs, which teach no student
+    # so small a release teaches a student next to nothing
     "all_records=false",
     "allow_useless=true",
     "accountant=rdp",
@@ -91,7 +91,7 @@ class Truth:
 
     epsilon: float  # the price in the report
     charges: list[str]  # the event of each
-    release: bytes | None  # the bytes; None where another run's noise is another's
+    release: bytes | None  # the bytes; None for a run without a seed, whose noise no other run has
     duration_s: float  # seconds that the run took
 
     @classmethod
@@ -139,9 +139,10 @@ Row = tuple[str, str, str, bytes]
 
 
 def rows_of(folder: Path) -> list[Row]:
-    """Returns key, charge, event and release of each ledger line that SQLite can read; leaves the file unchanged.
+    """Returns key, charge, event and release of each ledger line, or nothing if SQLite cannot read them all.
 
-    Read from a copy, without the package: a transaction that was cut off is rolled back there.
+    They are read from a copy, without the package: a transaction that was cut off is rolled back there, and the file
+    stays unchanged.
     """
     with tempfile.TemporaryDirectory() as copied:
         for name in ("ledger.db", "ledger.db-journal"):

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 WRONG_RELEASE = "wrong releases"
 LOW_PRICE = "prices below the truth"
 TRACEBACK = "tracebacks"
-# a wrong exit code, more than a line, or a line that does not name the mistake
+# a wrong exit code, a last line that is missing, too long or does not name the file, or unexpected charges
 UNCLEAR = "unclear endings"
-# processes or files that hold private records after their run
+# processes or files that hold private records after their run, or files that others may use
 EXPOSED = "exposed records"
 SORTS = (WRONG_RELEASE, LOW_PRICE, TRACEBACK, UNCLEAR, EXPOSED)
 
@@ -28,7 +28,7 @@ class Finding:
 class Tally:
     """The tries of one kind and their findings."""
 
-    kind: str  # kills, faults, damage or input
+    kind: str  # kills, faults, damage, input, rounds or nodes
     tries: int = 0  # so far
     # with the number of their try
     findings: list[tuple[int, Finding]] = field(default_factory=list)

@@ -120,7 +120,8 @@ class Recipe:
             The settings that read the folder: `data=image_folder` and others.
 
         Raises:
-            InvalidValue: no such package, another version, or too few icons for the splits.
+            InvalidValue: no such package, another version, too few icons for the splits, or another build that writes
+                to the folder.
             OSError: the disk is full; what was drawn is kept.
         """
         package.require_version()

@@ -86,14 +86,14 @@ _FORMS = {
     "pictures": ArrayForm(dtype_kinds="u", shape=(None, None, None, None)),
     "outcomes": ArrayForm(dtype_kinds="u", shape=(None,)),
 }
-_AHEAD = 3  # shards that wait for a process, each
+_AHEAD = 3  # shards per process that are drawn or wait
 
 
 @dataclass(frozen=True)
 class Shard:
     """Icons of a set that are drawn together."""
 
-    first: int  # the row of the first of them among all icons that are drawn
+    first: int  # the row of the first of them among all icons with a label
     svgs: tuple[str | None, ...]  # the icons; None for an entry that is none
     pixels: int  # height and width of the pictures
     color: str  # grey or rgb

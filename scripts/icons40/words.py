@@ -109,8 +109,9 @@ def label_words(name: str, *, styles: bool = True) -> frozenset[str]:
 def family_of(icon_set: str, name: str) -> str:
     """Returns the family: the name of an icon in all styles and sizes; names that differ in numbers are sizes.
 
-    So `fluent:person-24-filled` and `fluent:person-16-regular` are the family `fluent:person`, and so are all dice.
-    That merges more than it has to, which is the safe side: a family is the unit of privacy.
+    So `fluent:person-24-filled` and `fluent:person-16-regular` are the family `fluent:person`, and the dice
+    `mdi:dice-1` to `mdi:dice-6` are the family `mdi:dice`. That merges more than it has to, which is the safe side: a
+    family is the unit of privacy.
     """
     parts = [part for part in name.lower().split("-") if not _is_style(part)]
     return f"{icon_set}:{'-'.join(parts) or name}"

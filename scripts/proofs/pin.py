@@ -65,7 +65,7 @@ def pinned_code(source: str) -> Iterator[tuple[str, list[str], str]]:
 
 
 def _documented(node: ast.AST, prefix: str) -> Iterator[tuple[str, _Documented]]:
-    """Yields a module, and the classes and functions within it, with their qualified names."""
+    """Yields a module, and the classes and functions directly within it or one of them, with their qualified names."""
     if isinstance(node, ast.Module):
         yield "", node
     for child in ast.iter_child_nodes(node):

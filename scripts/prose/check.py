@@ -1,7 +1,8 @@
 """Prose check of `make check`: long sentences, phrases, long lines, marks that begin lines, dead links.
 
 `python scripts/prose/check.py [FILE ...]` prints one line per finding and exits with 1 if there are any. Without a file
-it reads every page, every docstring and error of the sources, and the comments that commands show as help.
+it reads every page, every docstring and error of the sources but for the tests of the core, and the comments of YAML
+files, which commands show as help.
 `docs/contributing/style.md` has the rules.
 """
 
@@ -26,7 +27,10 @@ PAGES = [
     *(ROOT / folder / "README.md" for folder in ("tests", "reproductions")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-FOLDERS = ("pate", "conf", "scripts", "reproductions", "benchmarks", "examples", "notebooks")
+FOLDERS = (
+    *("pate", "packages", "conf", "scripts"),
+    *("reproductions", "benchmarks", "examples", "notebooks"),
+)
 SOURCES = [
     path
     for folder in FOLDERS

@@ -1,6 +1,7 @@
 """Pictures of faces: every attribute leaves a mark that can be seen.
 
-Poses, skin, clothes, background and grain differ from face to face and have nothing to do with the attributes.
+Poses, tones of skin that is not pale, clothes, background and grain differ from face to face and have nothing to do
+with the attributes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -268,8 +269,8 @@ def picture(face: Face, pose: list[float], image_size: int) -> NDArray[np.uint8]
 def draw_faces(seed: int, block: int, *, image_size: int) -> NDArray[np.uint8]:
     """Draws one block of faces, uint8 `[BLOCK, 3, image_size, image_size]`; their labels are `draw_attributes`.
 
-    As with people who label photographs, label and picture do not always agree: a tenth of the attributes that a
-    face has are not drawn, and as many are drawn that it has not.
+    As with people who label photographs, label and picture do not always agree: on average a tenth of the attributes
+    that a face has are not drawn, and as many are drawn that it has not.
     """
     rng = np.random.default_rng((seed, block, _SHAPES))
     whims = rng.random((BLOCK, NUM_WHIMS)).tolist()

@@ -67,7 +67,7 @@ class FaceCopy:
         require_choice("format", self.form, ("text", "csv"))
 
     def write(self, folder: Path | str, stage: StageOpener = unwatched) -> None:
-        """Writes the missing files in the folder, pictures first: the same call continues after a full disk."""
+        """Writes the missing pictures in the folder, and then the lists: the same call continues after a full disk."""
         folder = Path(folder)
         images = folder / IMAGES if self.form == "text" else folder / IMAGES / IMAGES
         num_blocks_written = self._claim(folder)
@@ -89,7 +89,7 @@ class FaceCopy:
             picture.save(path, format="JPEG", quality=95, subsampling=0)
 
     def _claim(self, folder: Path) -> int:
-        """Marks the folder as this copy's and returns the number of its blocks."""
+        """Marks the folder as this copy's and returns the number of blocks that are written."""
         rule = "a new folder or a part of this copy"
         if not (folder / MARKER).exists():
             entries = os.listdir(folder) if folder.is_dir() else []

@@ -279,8 +279,8 @@ def secure_holder_app(
     its stage, and in rounds the opening question. It refuses all other messages.
 
     Formal guarantee: the holder's numbers leave this app only in a masked vector. Each key masks one vector. The sum
-    for a request or question is opened for one set of holders, of at least `SumTerms.threshold` among those that share
-    their keys.
+    for a request or question is opened for one set of holders. At least `SumTerms.threshold` of them share
+    their keys with this holder.
     docs/threat-model.md describes attacks by a server that invents keys, or sends holders different questions.
 
     Args:
