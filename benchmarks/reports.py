@@ -78,6 +78,9 @@ class _LargeRun:
             epsilon=100.0,
             seed=0,
             unit=PrivacyUnit.of_teacher(),
+            num_draws=1,
+            tuned=None,
+            published_event=release.event,
         )
         models: Any = {name: self._model(rng, test) for name in _MODELS}
         data = Dataset(
@@ -121,10 +124,12 @@ class _LargeRun:
             np.sort(model.predict_proba(self.results.dataset.test.inputs), axis=0)
 
 
-def report_jobs() -> list[Job]:
-    """Returns the job of a report with a thousand labels and twenty thousand queries, some seconds."""
-    large = _LargeRun(num_queries=20_000, num_labels=1_000, num_test=10_000)
-    name = "a report, 20,000 queries x 1,000 labels, 10,000 test samples"
+def report_jobs(
+    num_queries: int = 20_000, num_labels: int = 1_000, num_test: int = 10_000
+) -> list[Job]:
+    """Returns the job of a report of so many queries, labels and test samples."""
+    large = _LargeRun(num_queries, num_labels, num_test)
+    name = f"a report, {num_queries:,} queries x {num_labels:,} labels, {num_test:,} test samples"
     return [
         Job(
             name,
