@@ -259,8 +259,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 longer votes. Without estimators, votes are clipped to a length that is usual for groups as large as
                 public groups; with None, or fewer than 30 public groups, for groups of one record.
             y_public: labels of the first public samples, `[num_labeled, num_labels]` or in another form of y, taken as
-                public; NaN where they are unknown. The student begins with what they teach, unless the private
-                records disagree. Only without estimators and with `X_public`; words and classes need `classes`.
+                public; NaN where they are unknown, and 1 at least once. The student begins with what they teach, unless
+                the private records disagree. Only without estimators and with `X_public`; words and classes need
+                `classes`.
             X_test: the inputs of private test records, `[num_test, num_features]`, with `score_epsilon`. Their people
                 are others than those of X, and pay `score_epsilon` alone.
             y_test: the labels of the test records, private, in the form of y.

@@ -28,8 +28,9 @@ def read_public_labels(
         classes_are_stated: whether the user passed `classes`.
 
     Raises:
-        InvalidValue: the labels have another form than the private ones, or there are no labels, or more labels than
-            public samples; or they are words or classes, and the user passed no `classes`.
+        InvalidValue: the labels have another form than the private ones. Or there are no labels, or none is 1, or there
+            are labels of more samples than the public ones. Or they are words or classes, and the user passed no
+            `classes`.
     """
     if label_task.reads_classes and not classes_are_stated:
         rule = "None without classes=[…]: an error about a class that no private record has would reveal that"
@@ -38,6 +39,9 @@ def read_public_labels(
     if not 1 <= len(labels) <= num_public:
         rule = f"labels of 1 to {num_public} samples, the first of X_public"
         raise InvalidValue("len(y_public)", len(labels), rule=rule)
+    if not (labels == 1).any():
+        rule = "at least one label that a sample has, or None"
+        raise InvalidValue("y_public", "no label is 1", rule=rule)
     return labels
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 from pate.array_types import FloatArray
 from pate.models.networks.training import KnownTargets
 
-# The most entries of gradients of single records that are in memory at once.
+# The most entries of gradients of single records that are in memory at once, unless a single gradient has more.
 _CHUNK_ENTRIES = 2**20
 
 

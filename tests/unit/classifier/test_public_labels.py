@@ -135,6 +135,14 @@ def test_public_words_need_the_names_of_all_classes() -> None:
         )
 
 
+@pytest.mark.parametrize("y_public", [np.zeros((20, 3), int), np.full((20, 3), np.nan)])
+def test_public_labels_without_a_present_one_are_refused(y_public: np.ndarray) -> None:
+    """Public labels that are all 0, or all unknown, are refused by the name of their argument."""
+    inputs, labels = inputs_and_labels()
+    with refused_parameter("y_public", value="no label is 1"):
+        PATEClassifier().fit(inputs[:400], labels[:400], X_public=inputs[400:], y_public=y_public)
+
+
 def test_public_labels_beside_estimators_are_refused() -> None:
     """Public labels are refused with an estimator, as only the student of private groups can start from labels."""
     inputs, labels = inputs_and_labels()
