@@ -10,6 +10,7 @@ P / Q - 1, so that nothing cancels where the privacy loss is small (docs/proofs/
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,6 +35,13 @@ _TANGENT_THRESHOLDS = np.array(
 _DISTANCES_FROM_THRESHOLD = np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0])
 
 
+class CurveCorners(NamedTuple):
+    """The corners of a test curve, by rising Q(S), `[num_corners]` each."""
+
+    q_masses: FloatArray  # Q(S)
+    p_minus_q_masses: FloatArray  # the largest P(S) - Q(S)
+
+
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Pair:
     """A pair (P, Q) of discrete distributions.
@@ -55,6 +63,18 @@ class Pair:
         """The privacy loss log(P / Q) of each outcome; -inf where P is 0."""
         with np.errstate(divide="ignore"):
             return np.log1p(self.ratios_less_one)
+
+    @property
+    def curve_corners(self) -> CurveCorners:
+        """The corners of the test curve."""
+        order = np.argsort(-self.ratios_less_one)
+        sorted_q_masses = self.q_masses[order]
+        inner_corners = np.minimum(np.cumsum(sorted_q_masses[:-1]), 1.0)
+        heights = np.append(0.0, np.cumsum(sorted_q_masses * self.ratios_less_one[order]))
+        return CurveCorners(
+            q_masses=np.concatenate([[0.0], inner_corners, [1.0]]),
+            p_minus_q_masses=self.infinite_loss_prob + heights,
+        )
 
     def mixed_with(self, other_pair: Pair, *, other_share: float) -> Pair:
         """Returns the pair of a release that uses `other_pair` with probability `other_share`, and else this pair.
@@ -232,19 +252,11 @@ def dominating_pair_of(pairs: list[Pair]) -> Pair:
     """
     if len(pairs) == 1:
         return pairs[0]
-    # The corners of all test curves: x is a mass under Q, and y a height.
-    corners_x = []
-    corners_y = []
-    for pair in pairs:
-        order = np.argsort(-pair.ratios_less_one)
-        sorted_q_masses = pair.q_masses[order]
-        ratios_less_one = pair.ratios_less_one[order]
-        inner_corners = np.minimum(np.cumsum(sorted_q_masses[:-1]), 1.0)
-        corners_x.append(np.concatenate([[0.0], inner_corners, [1.0]]))
-        corners_y.append(
-            pair.infinite_loss_prob + np.append(0.0, np.cumsum(sorted_q_masses * ratios_less_one))
-        )
-    x, y = _upper_hull(x=np.concatenate(corners_x), y=np.concatenate(corners_y))
+    corners_of_pairs = [pair.curve_corners for pair in pairs]
+    x, y = _upper_hull(
+        x=np.concatenate([corners.q_masses for corners in corners_of_pairs]),
+        y=np.concatenate([corners.p_minus_q_masses for corners in corners_of_pairs]),
+    )
     slopes = np.diff(y) / np.diff(x)
     return Pair(
         q_masses=np.diff(x),
@@ -272,7 +284,7 @@ def _upper_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def largest_excess_moment(
-    pairs: tuple[Pair, ...], renyi_orders: FloatArray, mean_shift: float
+    pairs: Sequence[Pair], renyi_orders: FloatArray, mean_shift: float
 ) -> FloatArray:
     """Returns the largest E_Q[(P/Q)^a] - 1 of several pairs (P, Q) at each order a, rounded up, `[num_orders]`.
 
@@ -291,8 +303,9 @@ def largest_excess_moment(
     largest_moments = np.zeros_like(renyi_orders)
     for pair in pairs:
         exponents = renyi_orders[:, None] * pair.losses
-        excess_terms = np.expm1(exponents) - renyi_orders[:, None] * pair.ratios_less_one
-        rounding = _ROUNDING * (np.abs(np.expm1(exponents)) + np.abs(exponents))
+        powers_less_one = np.expm1(exponents)
+        excess_terms = powers_less_one - renyi_orders[:, None] * pair.ratios_less_one
+        rounding = _ROUNDING * (np.abs(powers_less_one) + np.abs(exponents))
         # E[P/Q - 1] of a pair above others is a little more than 0, and counts a times.
         surplus = max(float(pair.q_masses @ pair.ratios_less_one) + pair.infinite_loss_prob, 0.0)
         excess_moments_of_pair = (excess_terms + rounding) @ pair.q_masses + renyi_orders * surplus

@@ -16,7 +16,8 @@ plane of points (a, b) is covered by four regions. In each region a few discrete
                             the whole normal is revealed.
 
     between these           The plane is cut into squares. A square is dominated by the pairs at its corners, raised by
-                            a bound on the error of interpolation.
+                            a bound on the error of interpolation. Where the curve of such a pair is cut off below the
+                            raised points, the square, or each part of it, has one pair above the points of all corners.
 
 The Renyi curve is log E_Q[(P/Q)^a] / (a - 1) at the worst of these pairs. Optimal composition takes the worst pair in
 each step from trees of these pairs.
@@ -25,6 +26,7 @@ each step from trees of these pairs.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -43,11 +45,12 @@ from pate.accounting.special import log_ndtr, ndtr
 from pate.accounting.winner_law import (
     bend_of_change,
     bend_of_mass,
+    bend_of_mass_of_rest,
     bend_of_rest,
     curve_points,
     moved_mass,
 )
-from pate.array_types import FloatArray, IntArray
+from pate.array_types import BoolArray, FloatArray, IntArray
 
 SMALLEST_MULTIPLIER = 0.25
 LARGEST_MULTIPLIER = 1e7
@@ -59,12 +62,12 @@ _LARGEST_SUM = 2.8
 _FARTHEST_BIT = 2.4
 # How far P's mean is above the thresholds of the bits for which pairs are computed, in standard deviations.
 _POSITIVE_DISTANCES = np.append(np.arange(7) / 10, 0.6 + np.arange(1, 10) / 5)
-_MEANS_LESS_THRESHOLDS = np.append(-_POSITIVE_DISTANCES[:0:-1], _POSITIVE_DISTANCES)
+MEANS_LESS_THRESHOLDS = np.append(-_POSITIVE_DISTANCES[:0:-1], _POSITIVE_DISTANCES)
 # The squares are chosen for this small shift, and serve all shifts.
 _SMALL_SHIFT = 1e-3
-# A square is divided while a corner of it costs more. At the small shift no law's second moment over mean_shift^2
-# exceeds 1.2800.
-_LARGEST_COST = 1.3
+# A square is divided while a corner of it costs more. At the small shift the largest second moment of a law over
+# mean_shift^2 is 1.2800, so all squares near the costliest laws get the smallest width.
+_LARGEST_COST = 1.25
 # The weight of large positive losses in the cost of a corner.
 _SKEW = 0.1
 # The largest slope of a test curve over mean_shift: the test curve of the two counts themselves cuts off steeper pairs.
@@ -74,6 +77,12 @@ _LARGEST_WIDTH = 0.64
 _SMALLEST_WIDTH = 0.16
 # The corners of a square, in units of its width.
 _CORNERS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+# The number of parts of each side of a square that is divided, as one pair for it all would cost too much.
+_PARTS_OF_SIDE = 3
+# The Renyi orders less one, times the shift of a normal, at which the costs of squares are compared.
+_COMPARED_ORDERS_LESS_ONE = np.array([0.1, 0.25, 0.5, 1.0, 1.5])
+# The number of parts of an interval of thresholds in which one pair dominates.
+_PARTS_OF_CUT_INTERVAL = 4
 # The rounding error of the points of test curves at the corners.
 _CORNER_ROUNDING = 1e-13
 # The largest |phi'| and |phi''|: the bends of a normal's distribution function and of its density.
@@ -99,80 +108,237 @@ def bit_release_pairs(mean_shift: float) -> tuple[Pair, ...]:
     The worst of the pairs dominates at every t with |mean_shift - t| <= 2.4. Z is from P = N(mean_shift, 1) or from
     Q = N(0, 1).
     """
-    steps_in_stds = np.diff(_MEANS_LESS_THRESHOLDS)
-    wider_steps_in_stds = np.maximum(np.append(steps_in_stds, 0), np.append(0, steps_in_stds))
-    q_masses = ndtr(_MEANS_LESS_THRESHOLDS - mean_shift)  # Q(Z > t) for each threshold t
-    p_minus_q_masses = moved_mass(
-        _MEANS_LESS_THRESHOLDS, mean_shift=mean_shift
-    )  # P(Z > t) - Q(Z > t)
-    # Between two thresholds the curve's point lies within width^2 / 8 times the bend from the chord.
-    q_interpolation_slack = wider_steps_in_stds**2 / 8 * _BEND_OF_MASS + _CORNER_ROUNDING
-    p_minus_q_slack = (
-        wider_steps_in_stds**2 / 8 * _BEND_OF_DENSITY + _CORNER_ROUNDING
-    ) * mean_shift
-    raised_p_minus_q_masses = p_minus_q_masses + p_minus_q_slack
-    return tuple(
-        _pairs_above(
-            q_masses=q_masses[None],
-            p_minus_q_masses=raised_p_minus_q_masses[None],
-            q_interpolation_slack=q_interpolation_slack,
-            mean_shift=mean_shift,
+    raised_points = _points_of_bits(MEANS_LESS_THRESHOLDS, mean_shift=mean_shift)
+    pairs = _pairs_above(raised_points, mean_shift=mean_shift)
+    is_cut = _are_cut(pairs, raised_points=raised_points, mean_shift=mean_shift)
+    pairs_of_parts: list[Pair] = []
+    for start in np.flatnonzero(is_cut[:-1] | is_cut[1:]).tolist():
+        lower_end, upper_end = MEANS_LESS_THRESHOLDS[start : start + 2].tolist()
+        part_ends = np.linspace(lower_end, upper_end, num=_PARTS_OF_CUT_INTERVAL + 1)
+        points_of_parts = _points_of_bits(part_ends, mean_shift=mean_shift)
+        ends_of_parts = np.stack(
+            [np.arange(_PARTS_OF_CUT_INTERVAL), 1 + np.arange(_PARTS_OF_CUT_INTERVAL)], axis=1
         )
+        pairs_of_parts += _pairs_above(
+            points_of_parts.of_cells(ends_of_parts), mean_shift=mean_shift
+        )
+    return (*pairs, *pairs_of_parts)
+
+
+def _points_of_bits(means_less_thresholds: FloatArray, mean_shift: float) -> RaisedPoints:
+    """Returns the raised points of the bits Z > t at several thresholds t.
+
+    Args:
+        means_less_thresholds: how far P's mean is above each threshold, rising, `[num_thresholds]`.
+        mean_shift: P's mean, while Q's is 0.
+    """
+    widths = np.diff(means_less_thresholds)
+    wider_widths = np.maximum(np.append(widths, 0), np.append(0, widths))
+    # Between two thresholds the curve's point lies within width^2 / 8 times the bend from the chord.
+    error_per_bend = wider_widths**2 / 8
+    return RaisedPoints(
+        q_masses=ndtr(means_less_thresholds - mean_shift)[None],  # Q(Z > t)
+        p_minus_q_masses=moved_mass(means_less_thresholds, mean_shift=mean_shift)[None],
+        q_slack=(error_per_bend * _BEND_OF_MASS + _CORNER_ROUNDING)[None],
+        p_minus_q_slack=(error_per_bend * _BEND_OF_DENSITY + _CORNER_ROUNDING)[None] * mean_shift,
     )
 
 
 @lru_cache(maxsize=64)  # the Renyi curve and the discrete pairs of a winner need them
-def pairs_at_corners_of_squares(mean_shift: float) -> tuple[Pair, ...]:
-    """Returns a discrete pair for each corner of the squares that cover a middle region of points (a, b).
+def pairs_of_squares(mean_shift: float) -> tuple[Pair, ...]:
+    """Returns discrete pairs that dominate the release of the winner at all points (a, b) of a middle region.
 
     a and b are the two counts that differ between neighbors, less the largest noisy count of all others. In the region
-    both are at least -1.8, and a + b is at most 2.8. At a point (a, b) in a square, the pairs of its four corners
-    together dominate the release of the winner.
+    both are at least -1.8, and a + b is at most 2.8. The region is covered by squares. At a point of a square, either
+    the pairs of its four corners together dominate, or one pair for the square or for a part of it.
 
     Args:
         mean_shift: the distance by which a count differs between neighbors, in standard deviations of the noise:
             1 / noise_multiplier.
     """
-    lower_left_corners, square_widths = _covering_squares()
+    cover = cover_of_squares(mean_shift)
+    return (*cover.corner_pairs, *cover.cell_pairs)
+
+
+@dataclass(frozen=True)
+class SquareCover:
+    """The pairs that dominate the release of the winner at all points (a, b) of a region.
+
+    The region is covered by squares and, in place of those that are cut, by smaller or equal squares, the cells.
+
+    Attributes:
+        lower_left_corners: the points (a, b) at the lower left corners of the squares, `[num_squares, 2]`.
+        widths: the widths of the squares, `[num_squares]`.
+        corner_pairs: the pairs of all distinct corners.
+        corners_of_squares: the indices of each square's corners in `corner_pairs`, `[num_squares, 4]`, in the order of
+            `_CORNERS`.
+        is_cut: whether the curve of a pair at a corner of the square is cut off below its raised points,
+            `[num_squares]`. In all other squares the pairs of the four corners together dominate.
+        cell_corners: the points (a, b) at the lower left corners of the cells, `[num_cells, 2]`.
+        cell_widths: the widths of the cells, `[num_cells]`.
+        cell_pairs: one pair for each cell, which dominates in the cell.
+    """
+
+    lower_left_corners: FloatArray
+    widths: FloatArray
+    corner_pairs: tuple[Pair, ...]
+    corners_of_squares: IntArray
+    is_cut: BoolArray
+    cell_corners: FloatArray
+    cell_widths: FloatArray
+    cell_pairs: tuple[Pair, ...]
+
+
+def cover_of_squares(mean_shift: float) -> SquareCover:
+    """Returns the pairs of `pairs_of_squares`, with the squares in which they dominate."""
+    lower_left_corners, widths = _covering_squares()
+    points = _points_of_corners(lower_left_corners, widths=widths, mean_shift=mean_shift)
+    pair_shift = math.sqrt(2) * mean_shift
+    corner_pairs = _pairs_above(points.raised, mean_shift=pair_shift)
+    is_cut_corner = _are_cut(corner_pairs, raised_points=points.raised, mean_shift=mean_shift)
+    is_cut = np.any(is_cut_corner[points.corners_of_squares], axis=1)
+    pairs_of_cut_squares = _pairs_above(
+        points.raised.of_cells(points.corners_of_squares[is_cut]), mean_shift=pair_shift
+    )
+    # A cut square is divided if its pair costs more than the pairs of all corners at one of some Renyi orders.
+    orders = 1 + _COMPARED_ORDERS_LESS_ONE / pair_shift
+    largest_cost = largest_excess_moment(corner_pairs, orders, mean_shift=pair_shift)
+    is_divided = np.array(
+        [
+            (largest_excess_moment([pair], orders, mean_shift=pair_shift) > largest_cost).any()
+            for pair in pairs_of_cut_squares
+        ],
+        dtype=bool,
+    )
+    steps = np.arange(_PARTS_OF_SIDE)
+    steps_of_parts = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
+    part_widths = widths[is_cut][is_divided] / _PARTS_OF_SIDE
+    part_corners = (
+        lower_left_corners[is_cut][is_divided][:, None]
+        + part_widths[:, None, None] * steps_of_parts
+    ).reshape(-1, 2)
+    part_widths = np.repeat(part_widths, len(steps_of_parts))
+    is_in_region = part_corners.sum(axis=1) < _LARGEST_SUM
+    part_corners = part_corners[is_in_region]
+    part_widths = part_widths[is_in_region]
+    points_of_parts = _points_of_corners(part_corners, widths=part_widths, mean_shift=mean_shift)
+    part_pairs = _pairs_above(
+        points_of_parts.raised.of_cells(points_of_parts.corners_of_squares), mean_shift=pair_shift
+    )
+    undivided_pairs = [
+        pair for pair, divided in zip(pairs_of_cut_squares, is_divided, strict=True) if not divided
+    ]
+    return SquareCover(
+        lower_left_corners=lower_left_corners,
+        widths=widths,
+        corner_pairs=tuple(corner_pairs),
+        corners_of_squares=points.corners_of_squares,
+        is_cut=is_cut,
+        cell_corners=np.concatenate([lower_left_corners[is_cut][~is_divided], part_corners]),
+        cell_widths=np.concatenate([widths[is_cut][~is_divided], part_widths]),
+        cell_pairs=(*undivided_pairs, *part_pairs),
+    )
+
+
+@dataclass(frozen=True)
+class RaisedPoints:
+    """Points (Q(S), P(S) - Q(S)) of sets S of outcomes in several laws, with bounds on an error of interpolation.
+
+    Attributes:
+        q_masses: Q(S) of each set S in each law, `[num_sets, num_laws]`.
+        p_minus_q_masses: P(S) - Q(S), `[num_sets, num_laws]`.
+        q_slack: the distance by which Q(S) between these laws may differ from its interpolation to either side,
+            `[num_sets, num_laws]`.
+        p_minus_q_slack: the amount by which P(S) - Q(S) between these laws may exceed its interpolation,
+            `[num_sets, num_laws]`.
+    """
+
+    q_masses: FloatArray
+    p_minus_q_masses: FloatArray
+    q_slack: FloatArray
+    p_minus_q_slack: FloatArray
+
+    @property
+    def q_ends(self) -> FloatArray:
+        """Both ends of the range of each Q(S), within [0, 1], `[2 * num_sets, num_laws]`."""
+        ends = np.concatenate([self.q_masses - self.q_slack, self.q_masses + self.q_slack])
+        return ends.clip(min=0, max=1)
+
+    @property
+    def heights(self) -> FloatArray:
+        """The largest P(S) - Q(S), with its slack, at each of `q_ends`, `[2 * num_sets, num_laws]`."""
+        raised = self.p_minus_q_masses + self.p_minus_q_slack
+        return np.concatenate([raised, raised])
+
+    def of_cells(self, laws_of_cells: IntArray) -> RaisedPoints:
+        """Returns the points of all corners of each cell as the points of one law; all arrays are `[.., num_cells]`.
+
+        Args:
+            laws_of_cells: the indices of the laws at the corners of each cell, `[num_cells, num_corners]`.
+        """
+        num_cells, num_corners = laws_of_cells.shape
+
+        def gathered(values: FloatArray) -> FloatArray:
+            return values[:, laws_of_cells.T].reshape(len(values) * num_corners, num_cells)
+
+        return RaisedPoints(
+            q_masses=gathered(self.q_masses),
+            p_minus_q_masses=gathered(self.p_minus_q_masses),
+            q_slack=gathered(self.q_slack),
+            p_minus_q_slack=gathered(self.p_minus_q_slack),
+        )
+
+
+@dataclass(frozen=True)
+class _CornerPoints:
+    """The raised points at all distinct corners of squares, and the indices of each square's corners among them."""
+
+    raised: RaisedPoints
+    corners_of_squares: IntArray  # [num_squares, 4]
+
+
+def _points_of_corners(
+    lower_left_corners: FloatArray, widths: FloatArray, mean_shift: float
+) -> _CornerPoints:
+    """Returns the raised points of the four sets of outcomes (`winner_law.curve_points`) at the corners of squares.
+
+    Args:
+        lower_left_corners: the points (a, b) at the lower left corners of the squares, `[num_squares, 2]`.
+        widths: the widths of the squares, `[num_squares]`.
+        mean_shift: the distance by which two counts differ between neighbors, in standard deviations of the noise.
+    """
     # [S, 4, 2]
-    square_corners = lower_left_corners[:, None] + square_widths[:, None, None] * _CORNERS
+    square_corners = lower_left_corners[:, None] + widths[:, None, None] * _CORNERS
     distinct_corners, index_of_corner = np.unique(
         square_corners.reshape(-1, 2).round(6), axis=0, return_inverse=True
     )
+    corners_of_squares = index_of_corner.reshape(-1, len(_CORNERS))
     # A corner serves several squares, so it takes the largest slack of them.
-    interpolation_slack_of_squares = _interpolation_slack(
-        lower_left_corners=lower_left_corners, widths=square_widths, mean_shift=mean_shift
-    )  # [5, S]
-    slack_of_distinct_corners = np.zeros((5, len(distinct_corners)))
-    for slack_row in range(5):
-        interpolation_slack_of_corners = np.repeat(
-            interpolation_slack_of_squares[slack_row], len(_CORNERS)
-        )
-        np.maximum.at(
-            slack_of_distinct_corners[slack_row],
-            index_of_corner.ravel(),
-            interpolation_slack_of_corners,
-        )
+    slack_of_squares = _interpolation_slack(
+        lower_left_corners=lower_left_corners, widths=widths, mean_shift=mean_shift
+    )  # [8, S]
+    slack_of_corners = np.zeros((len(slack_of_squares), len(distinct_corners)))
+    for slack_of_corner, slack_of_square in zip(slack_of_corners, slack_of_squares, strict=True):
+        np.maximum.at(slack_of_corner, corners_of_squares, slack_of_square[:, None])
     q_masses, p_minus_q_masses = curve_points(
         leads_of_first_count=distinct_corners[:, 0],
         leads_of_second_count=distinct_corners[:, 1],
         mean_shift=mean_shift,
     )
-    return tuple(
-        _pairs_above(
-            q_masses=q_masses,
-            p_minus_q_masses=p_minus_q_masses + slack_of_distinct_corners[1:],
-            q_interpolation_slack=slack_of_distinct_corners[0],
-            mean_shift=2**0.5 * mean_shift,
-        )
+    raised_points = RaisedPoints(
+        q_masses=q_masses,
+        p_minus_q_masses=p_minus_q_masses,
+        q_slack=slack_of_corners[:4],
+        p_minus_q_slack=slack_of_corners[4:],
     )
+    return _CornerPoints(raised=raised_points, corners_of_squares=corners_of_squares)
 
 
 @lru_cache(maxsize=1)  # the same for every `mean_shift`
 def _covering_squares() -> tuple[FloatArray, FloatArray]:
     """Returns the lower left corners, `[num_squares, 2]`, and the widths, `[num_squares]`, of squares of points (a, b).
 
-    The squares cover the region with a and b at least -1.8 and a + b at most 2.8 (`pairs_at_corners_of_squares`). A
+    The squares cover the region with a and b at least -1.8 and a + b at most 2.8 (`pairs_of_squares`). A
     square is divided into four where the pair at one of its corners costs too much. That cost is about the second
     moment of the pair's loss divided by mean_shift^2, with large positive losses weighted a little more.
     """
@@ -201,18 +367,18 @@ def _covering_squares() -> tuple[FloatArray, FloatArray]:
             mean_shift=_SMALL_SHIFT,
         )
         raised_p_minus_q_masses = (
-            p_minus_q_masses + interpolation_slack_of_corners[1:]
+            p_minus_q_masses + interpolation_slack_of_corners[4:]
         ) / _SMALL_SHIFT
         # The points of the outcomes A (the first count wins) and A or R (the second count does not win).
         q_of_first_wins, q_of_second_loses = q_masses[:2]
         change_of_first_wins, change_of_second_loses = raised_p_minus_q_masses[:2]
-        q_interpolation_slack = interpolation_slack_of_corners[0]
+        slack_of_first_wins, slack_of_second_loses = interpolation_slack_of_corners[:2]
         # The masses and the changes of the outcomes A, R and B, from these points.
         outcome_masses = np.stack(
             [
-                q_of_first_wins - q_interpolation_slack,
-                q_of_second_loses - q_of_first_wins - 2 * q_interpolation_slack,
-                1 - q_of_second_loses - q_interpolation_slack,
+                q_of_first_wins - slack_of_first_wins,
+                q_of_second_loses - q_of_first_wins - slack_of_first_wins - slack_of_second_loses,
+                1 - q_of_second_loses - slack_of_second_loses,
             ]
         )
         mass_changes = np.stack(
@@ -242,11 +408,10 @@ def _covering_squares() -> tuple[FloatArray, FloatArray]:
 def _interpolation_slack(
     lower_left_corners: FloatArray, widths: FloatArray, mean_shift: float
 ) -> FloatArray:
-    """Returns bounds on the error of interpolation between the corners of each square, `[5, num_squares]`.
+    """Returns bounds on the error of interpolation between the corners of each square, `[8, num_squares]`.
 
-    The first row bounds the error of Q(S) for the first two of the four sets S of outcomes that
-    `winner_law.curve_points` lists. The other four rows bound by how much P(S) - Q(S) may exceed its interpolation, for
-    each of the four sets.
+    The first four rows bound the error of Q(S) for each of the four sets S of outcomes that `winner_law.curve_points`
+    lists. The other four rows bound by how much P(S) - Q(S) may exceed its interpolation.
 
     Args:
         lower_left_corners: the points (a, b) at the lower left corners of the squares, `[num_squares, 2]`.
@@ -262,9 +427,16 @@ def _interpolation_slack(
     t_range = (a_low + b_low) / 2**0.5, (a_high + b_high) / 2**0.5
     # bilinear interpolation errs by at most width^2 / 8 times the bend
     error_per_bend = widths**2 / 8
-    q_slack = error_per_bend * np.maximum(
-        bend_of_mass(a_range=a_range, b_range=b_range, d_range=d_range, t_range=t_range),
-        bend_of_mass(a_range=b_range, b_range=a_range, d_range=d_range, t_range=t_range),
+    bend_of_first_mass = bend_of_mass(
+        a_range=a_range, b_range=b_range, d_range=d_range, t_range=t_range
+    )
+    # That of the second count, and so of its complement, by symmetry.
+    bend_of_second_mass = bend_of_mass(
+        a_range=b_range, b_range=a_range, d_range=d_range, t_range=t_range
+    )
+    bend_of_rest_mass = bend_of_mass_of_rest(a_range=a_range, b_range=b_range)
+    bends_of_masses = np.stack(
+        [bend_of_first_mass, bend_of_second_mass, bend_of_rest_mass, bend_of_rest_mass]
     )
     bend_of_first_wins = bend_of_change(
         a_range=a_range, b_range=b_range, d_range=d_range, t_range=t_range
@@ -272,7 +444,7 @@ def _interpolation_slack(
     bend_of_second_loses = bend_of_change(
         a_range=b_range, b_range=a_range, d_range=d_range, t_range=t_range
     )
-    bends = np.stack(
+    bends_of_changes = np.stack(
         [
             bend_of_first_wins,
             bend_of_second_loses,
@@ -280,37 +452,47 @@ def _interpolation_slack(
             bend_of_rest(a_range=b_range, b_range=a_range),
         ]
     )
-    p_minus_q_slacks = error_per_bend * mean_shift * bends + _CORNER_ROUNDING * mean_shift
-    return np.concatenate([q_slack[None] + _CORNER_ROUNDING, p_minus_q_slacks])
+    q_slacks = error_per_bend * bends_of_masses + _CORNER_ROUNDING
+    p_minus_q_slacks = (error_per_bend * bends_of_changes + _CORNER_ROUNDING) * mean_shift
+    return np.concatenate([q_slacks, p_minus_q_slacks])
 
 
-def _pairs_above(
-    *,
-    q_masses: FloatArray,
-    p_minus_q_masses: FloatArray,
-    q_interpolation_slack: FloatArray,
-    mean_shift: float,
-) -> list[Pair]:
-    """Returns, for each law, a pair whose test curve is nowhere below the points (Q(S), P(S)) of that law.
+def _pairs_above(raised_points: RaisedPoints, mean_shift: float) -> list[Pair]:
+    """Returns, for each law, a pair whose test curve is nowhere below its points, but where it is cut off.
 
     A law is a pair (P, Q) of distributions of the winner, or of a bit, on two neighbors. The test curve of a pair is
     the largest P(S) over all sets S of outcomes with a given Q(S).
 
     Args:
-        q_masses: Q(S) of each set S of outcomes in each law, `[num_sets, num_laws]`.
-        p_minus_q_masses: P(S) - Q(S), `[num_sets, num_laws]`.
-        q_interpolation_slack: the distance by which Q(S) may differ from `q_masses` to either side, `[num_laws]`.
-        mean_shift: the distance of two normals whose test curve is known to lie above those of all laws.
+        raised_points: the points of each law.
+        mean_shift: the distance of two normals whose test curve is known to lie above those of all laws. Tangents of
+            it cut the curves of the pairs off.
     """
-    # Each point becomes two, at both ends of the range of its Q(S).
-    q_ends = np.concatenate(
-        [q_masses - q_interpolation_slack, q_masses + q_interpolation_slack]
-    ).clip(min=0, max=1)
-    p_minus_q_at_ends = np.concatenate([p_minus_q_masses, p_minus_q_masses])
     return [
         pair_above_points(q_of_law, p_minus_q_masses=p_minus_q_of_law, mean_shift=mean_shift)
-        for q_of_law, p_minus_q_of_law in zip(q_ends.T, p_minus_q_at_ends.T, strict=True)
+        for q_of_law, p_minus_q_of_law in zip(
+            raised_points.q_ends.T, raised_points.heights.T, strict=True
+        )
     ]
+
+
+def _are_cut(pairs: Sequence[Pair], *, raised_points: RaisedPoints, mean_shift: float) -> BoolArray:
+    """Returns whether the test curve of each pair is below one of the points that it was made for, `[num_laws]`.
+
+    Args:
+        pairs: the pair that `_pairs_above` returns for each law.
+        raised_points: the points of each law.
+        mean_shift: the distance by which a count differs between neighbors, in standard deviations of the noise.
+    """
+    is_cut = np.zeros(len(pairs), dtype=bool)
+    for index, (pair, q_of_law, height_of_law) in enumerate(
+        zip(pairs, raised_points.q_ends.T, raised_points.heights.T, strict=True)
+    ):
+        corners = pair.curve_corners
+        height_of_curve = np.interp(q_of_law, corners.q_masses, corners.p_minus_q_masses)
+        # The slack covers ten times the rounding that is allowed here.
+        is_cut[index] = (height_of_curve < height_of_law - _CORNER_ROUNDING / 10 * mean_shift).any()
+    return is_cut
 
 
 def winner_rdp(noise_multiplier: float, num_moving_counts: int, orders: FloatArray) -> FloatArray:
@@ -349,7 +531,7 @@ def winner_rdp(noise_multiplier: float, num_moving_counts: int, orders: FloatArr
             )
             moment_of_small_counts = np.expm1(log_censored_moment + log_moment)
             moment_of_squares = largest_excess_moment(
-                pairs_at_corners_of_squares(mean_shift),
+                pairs_of_squares(mean_shift),
                 orders,
                 mean_shift=math.sqrt(2) * mean_shift,
             )
@@ -441,7 +623,7 @@ def winner_pairs(noise_multiplier: float, num_moving_counts: int) -> WinnerPairs
         pairs = [
             *distribution_pairs_of_large_sums,
             *distribution_pairs_of_small_counts,
-            *pairs_at_corners_of_squares(mean_shift),
+            *pairs_of_squares(mean_shift),
         ]
     largest_variance = max(
         float(pair.q_masses @ (pair.ratios_less_one * pair.ratios_less_one)) for pair in pairs

@@ -138,6 +138,22 @@ def bend_of_mass(a_range: Range, b_range: Range, d_range: Range, t_range: Range)
     )
 
 
+def bend_of_mass_of_rest(a_range: Range, b_range: Range) -> FloatArray:
+    """Returns the bend of P(R): a bound on the sum of the absolute second derivatives in a and in b, `[num_sets]`.
+
+    R is the outcome that neither of the two differing counts wins (`curve_points`), with P(R) = Phi(-a) Phi(-b).
+
+    Args:
+        a_range: the range of a within each set.
+        b_range: the range of b within each set.
+    """
+    # The second derivatives are -phi'(a) Phi(-b) in a and -Phi(-a) phi'(b) in b.
+    return np.asarray(
+        _largest_slope(ranges=a_range) * ndtr(-b_range[0])
+        + ndtr(-a_range[0]) * _largest_slope(ranges=b_range)
+    )
+
+
 def bend_of_change(a_range: Range, b_range: Range, d_range: Range, t_range: Range) -> FloatArray:
     """Returns the downward bend of the derivative of P(A) in the direction in which a rises and b falls.
 

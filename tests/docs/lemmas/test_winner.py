@@ -11,11 +11,24 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 from pate.accounting import WinnerEvent
+from pate.accounting.discrete_pairs import Pair
 from pate.accounting.exact_grid import LossGrid, rounded_spacing
 from pate.accounting.exact_pairs import dominating_pairs
 from pate.accounting.exact_steps import composition_step
-from pate.accounting.winner import winner_rdp
-from pate.accounting.winner_law import bend_of_change, bend_of_mass, bend_of_rest
+from pate.accounting.winner import (
+    MEANS_LESS_THRESHOLDS,
+    bit_release_pairs,
+    cover_of_squares,
+    winner_rdp,
+)
+from pate.accounting.winner_law import (
+    bend_of_change,
+    bend_of_mass,
+    bend_of_mass_of_rest,
+    bend_of_rest,
+    curve_points,
+    moved_mass,
+)
 
 Array = np.ndarray
 Range = tuple[Array, Array]
@@ -163,6 +176,103 @@ def test_one_step_is_above_every_law_for_convex_functions(
             assert (before + 0.97 * (after_step - before) < largest_exact).any()
 
 
+def mixture(pairs: list[Pair], shares: Array) -> Pair:
+    """Returns the pair of a release that draws one of several pairs with these probabilities, and reveals which."""
+    return Pair(
+        q_masses=np.concatenate(
+            [share * pair.q_masses for pair, share in zip(pairs, shares, strict=True)]
+        ),
+        ratios_less_one=np.concatenate([pair.ratios_less_one for pair in pairs]),
+        infinite_loss_prob=float(shares @ [pair.infinite_loss_prob for pair in pairs]),
+    )
+
+
+def lead_over_law(pair: Pair, first_lead: float, second_lead: float, mean_shift: float) -> float:
+    """Returns the smallest height of a pair's test curve above the corners of the curve of the law at (a, b)."""
+    q_masses, heights = curve_points(
+        np.array([first_lead]), np.array([second_lead]), mean_shift=mean_shift
+    )
+    corners = pair.curve_corners
+    curve_heights = np.interp(q_masses[:, 0], corners.q_masses, corners.p_minus_q_masses)
+    return float((curve_heights - heights[:, 0]).min())
+
+
+@pytest.mark.parametrize("mean_shift", [1e-6, 0.02, 0.3, 1.0, 3.0])
+def test_every_law_in_a_square_is_below_the_pairs_of_the_square(mean_shift: float) -> None:
+    """The test curve of every law is below the mixture of the pairs at the corners of its square, or below one pair.
+
+    Negative control: for the two smallest shifts, the mixture at the corners of a cut square is too low for some law.
+    """
+    cover = cover_of_squares(mean_shift)
+    rng = np.random.default_rng(0)
+    leads_in_cut_squares = []
+    for corner, width, indices, is_cut in zip(
+        cover.lower_left_corners, cover.widths, cover.corners_of_squares, cover.is_cut, strict=True
+    ):
+        for x, y in rng.random((9, 2)):
+            first_lead, second_lead = corner + width * np.array([x, y])
+            shares = np.array([(1 - x) * (1 - y), (1 - x) * y, x * (1 - y), x * y])
+            pair = mixture([cover.corner_pairs[index] for index in indices], shares=shares)
+            lead = lead_over_law(pair, first_lead, second_lead, mean_shift=mean_shift)
+            if is_cut:
+                leads_in_cut_squares.append(lead)
+            else:
+                assert lead >= 0
+    if mean_shift <= 0.02:
+        assert min(leads_in_cut_squares) < 0
+    for corner, width, pair in zip(
+        cover.cell_corners, cover.cell_widths, cover.cell_pairs, strict=True
+    ):
+        for first_lead, second_lead in corner + width * rng.random((5, 2)):
+            assert lead_over_law(pair, first_lead, second_lead, mean_shift=mean_shift) >= 0
+
+
+@pytest.mark.parametrize("mean_shift", [1e-6, 0.02, 0.3, 1.0, 3.0])
+def test_squares_and_cells_cover_the_region(mean_shift: float) -> None:
+    """Each point with a and b at least -1.8 and a + b at most 2.8 is in a square that is not cut, or in a cell."""
+    cover = cover_of_squares(mean_shift)
+    rng = np.random.default_rng(1)
+    points = rng.uniform(-1.8, 4.6, size=(4000, 2))
+    points = points[points.sum(axis=1) <= 2.8]
+    lower_left_corners = np.concatenate(
+        [cover.lower_left_corners[~cover.is_cut], cover.cell_corners]
+    )
+    widths = np.concatenate([cover.widths[~cover.is_cut], cover.cell_widths])
+    places = (points[:, None] - lower_left_corners) / widths[:, None]
+    is_inside = ((places >= -1e-9) & (places <= 1 + 1e-9)).all(axis=2)
+    assert is_inside.any(axis=1).all()
+
+
+@pytest.mark.parametrize("mean_shift", [1e-6, 0.02, 0.3, 1.0, 3.0])
+def test_every_bit_is_below_a_mixture_of_two_pairs(mean_shift: float) -> None:
+    """The point of each bit Z > t, for t within 2.4 of Z's mean, is below one pair or a mixture of two neighbors.
+
+    Negative control: no single pair near a point is above all points up to the next threshold.
+    """
+    pairs = bit_release_pairs(mean_shift)
+    num_thresholds = len(MEANS_LESS_THRESHOLDS)
+    pairs_of_parts = pairs[num_thresholds:]
+    leads_of_nearest_pair = []
+    for distance in np.linspace(-2.4, 2.4, 400):
+        index = int(np.searchsorted(MEANS_LESS_THRESHOLDS, distance, side="right")) - 1
+        index = min(max(index, 0), num_thresholds - 2)
+        lower_end, upper_end = MEANS_LESS_THRESHOLDS[index : index + 2]
+        upper_share = (distance - lower_end) / (upper_end - lower_end)
+        candidates = [
+            mixture([*pairs[index : index + 2]], shares=np.array([1 - upper_share, upper_share])),
+            *pairs_of_parts,
+        ]
+        q_mass = float(ndtr(distance - mean_shift))
+        height = float(moved_mass(np.array([distance]), mean_shift=mean_shift)[0])
+        leads = [
+            float(np.interp(q_mass, *candidate.curve_corners)) - height for candidate in candidates
+        ]
+        assert max(leads) >= 0
+        nearest_pair = pairs[index + round(upper_share)]
+        leads_of_nearest_pair.append(float(np.interp(q_mass, *nearest_pair.curve_corners)) - height)
+    assert min(leads_of_nearest_pair) < 0
+
+
 @pytest.mark.slow
 def test_bends_are_bounded() -> None:
     """Second differences of winning probabilities and of their derivatives are at most the proven bounds.
@@ -188,6 +298,9 @@ def test_bends_are_bounded() -> None:
 
     def prob_that_first_wins(first_mean: float, second_mean: float) -> float:
         return float(winner_law(first_mean=first_mean, second_mean=second_mean)[0])
+
+    def prob_that_rest_wins(first_mean: float, second_mean: float) -> float:
+        return float(winner_law(first_mean=first_mean, second_mean=second_mean)[2])
 
     def second_differences(
         function_of_means: Callable[[float, float], float],
@@ -248,3 +361,6 @@ def test_bends_are_bounded() -> None:
                 first_mean_range, second_mean_range, difference_range, sum_range
             )[0]
             assert np.abs(bends).sum() <= bound_on_prob + 1e-6
+            bends = second_differences(prob_that_rest_wins, first_mean, second_mean, step=step)
+            bound_on_rest = bend_of_mass_of_rest(first_mean_range, second_mean_range)[0]
+            assert np.abs(bends).sum() <= bound_on_rest + 1e-6
