@@ -63,7 +63,7 @@ def _settings() -> argparse.Namespace:
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--num-teachers", type=int, default=800)
     parser.add_argument("--num-looped", type=int, default=8)
-    parser.add_argument("--chunk-size", type=int, default=200, help="teachers in one batch")
+    parser.add_argument("--chunk-size", type=int, default=200, help="teachers in one stack")
     parser.add_argument("--epochs", type=int, default=6)
     return parser.parse_args()
 

@@ -62,8 +62,8 @@ class RoundsOfHolders:
 
     Rule: the opening question makes each holder train its teachers. Each later question asks the holders for one sum:
     three sums for the prevalence, if it is released, and then one sum for each round. A question depends on public
-    values and on earlier releases. The ledger is charged for the prevalence before its first sum, and for all rounds
-    together before the noise of the first round is drawn.
+    values and on earlier releases. The ledger is charged once, for prevalence and rounds together: with the first noisy
+    result, before anything depends on that result.
 
     Attributes:
         plan: the plan of the release, with `CenteredVotes` in rounds.
