@@ -88,7 +88,7 @@ ANSWERS = {
     "what was published": "90 of 100 public records got 2 labels each",
     "whom it protects": "one value of the column patient, with all its rows",
     "what it promises me": "Nobody who sees the release can tell these worlds apart better than the figures",
-    "what delta is": "With a probability of at most one in a million, called delta",
+    "what delta is": "times that in the other, plus one in a million, called delta",
     "was the noise random": "from random numbers of the operating system, which were stored nowhere",
     "can we publish a second model": "two like this one: epsilon 10.00, delta 2 in a million",
     "what if consent is withdrawn": "After publication: the person cannot be taken out",
@@ -189,6 +189,17 @@ def test_curve_of_a_gaussian_is_above_the_exact_one_and_close(false_alarm_rate: 
     """The bound on the share of members found is at least that of the Gaussian release, and at most 5% above it."""
     exact = norm.cdf(norm.ppf(false_alarm_rate) + MU)
     assert exact - 1e-9 <= DOSSIER.max_share_found(false_alarm_rate) <= 1.05 * exact
+
+
+def test_page_says_what_the_publisher_added_to_the_folder() -> None:
+    """A page states that it comes from the folder alone only if the publisher added neither lines nor an attack."""
+    assert "made from that folder alone" in text_of(html_page=DOSSIER.html())
+    with_attack = text_of(html_page=replace(DOSSIER, attack=ATTACK_REPORT).html())
+    assert "what the publisher added: the attack in question 6" in with_attack
+    with_both = replace(DOSSIER, attack=ATTACK_REPORT, publisher="A hospital")
+    assert "the lines below and the attack in question 6" in text_of(html_page=with_both.html())
+    for page in (with_attack, text_of(html_page=with_both.html())):
+        assert "folder alone" not in page
 
 
 def test_curve_without_bounds_on_attacks_is_that_of_epsilon_and_delta() -> None:
