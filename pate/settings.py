@@ -47,10 +47,11 @@ def setting(
         may_change_when_continued: whether a run may be continued in its folder with another value. The folder compares
             all other settings, on which the release depends (for `pate-vote`: the votes).
         published: whether the value may stand in a release's `config.yaml`.
-        is_path: whether the value is the path of a file or folder. Such a value stays text, whatever it looks like.
+        is_path: whether the value is the path of a file or folder. Such a value stays text whatever it looks like, but
+            for null and interpolations.
         is_name: whether the value is a name, such as the name of a column. Such a value stays text where it looks like
             a number.
-        is_text: whether the value is free text, such as an address. It is taken literally, with commas too.
+        is_text: whether the value is free text, such as an address. It is taken as a path is, with commas too.
     """
     metadata = {
         "help": help_text,

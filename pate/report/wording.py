@@ -42,7 +42,7 @@ def percent(share: float) -> str:
 def add_words(templates: Any) -> None:
     """Adds to a Jinja environment the filters `delta`, `epsilon` and `percent`, and the words that all pages use.
 
-    The words are the names of metrics, models and adjacencies, and two warnings.
+    The words are the names of metrics, models and adjacencies, `PAPER_LABEL` and `SEEDED_WARNING`.
     """
     templates.filters |= {"delta": format_delta, "epsilon": format_epsilon, "percent": percent}
     templates.globals |= {
