@@ -14,7 +14,7 @@ import pytest
 MARKED_FOLDERS = frozenset({"browser", "e2e", "notebooks"})
 ROOT = Path(__file__).resolve().parents[1]
 # The functions that start a process, or put another program into this one; the other ones in Python call these.
-# multiprocessing and joblib call the last one.
+# joblib calls the last one, and so does multiprocessing, unless it forks.
 _STARTING_FUNCTIONS: tuple[tuple[Any, str], ...] = (
     (subprocess.Popen, "__init__"),
     (os, "fork"),

@@ -78,7 +78,7 @@ def usual_report(num_labels: int, num_queries: int, num_answered: int) -> Report
 
 
 def usual_figures(names: tuple[str, ...], num_queries: int, num_answered: int) -> PictureArrays:
-    """Returns the arrays that the pictures of such a run are drawn from."""
+    """Returns the arrays from which the pictures of a run as in `usual_report` are drawn."""
     rng = np.random.default_rng(0)
     num_labels = len(names)
     prevalence = np.linspace(0.6, 0.05, num_labels)

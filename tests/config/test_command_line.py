@@ -78,7 +78,7 @@ class CommandLine:
         return cls(command_name, tuple(arguments))
 
 
-# Command lines that name data, by the way that `default_way` chooses for what they leave open.
+# Command lines by the way that `default_way` chooses for what they leave open.
 LINES_OF_WAYS: dict[str | None, tuple[str, ...]] = {
     "pictures": (
         "train data=image_folder",
@@ -295,9 +295,7 @@ def test_default_epsilon_of_stable_top_k_boundary_applies_to_runs_alone(
 ) -> None:
     """For `aggregator=stable_top_k_boundary`, the default target epsilon of pate-train is 36.
 
-    Other commands keep their own defaults.
-
-    A target on the command line counts for every command.
+    Other commands keep their own defaults. A target on the command line counts for every command.
     """
     boundary = "aggregator=stable_top_k_boundary"
     assert composed(arguments=[boundary], command=command).target_epsilon == target
@@ -431,7 +429,7 @@ def test_plan_has_the_values_of_the_settings(
         train_command, "print_report", lambda report, report_path, with_scores: None
     )
     monkeypatch.setattr(train_command, "sweep_row", lambda report, output_dir: {})
-    # The end of the test restores its earlier value.
+    # The end of the test restores the earlier configuration.
     monkeypatch.setattr(HydraConfig.instance(), "cfg", None)
     words = [*GIVEN.split(), "max_epsilon=2"]
     HydraConfig.instance().set_config(compose("train", words, return_hydra_config=True))

@@ -81,9 +81,9 @@ def test_long_command_breaks_after_a_backslash_outside_quotes() -> None:
 def test_width_is_the_terminals_or_80_in_a_pipe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A help page is as wide as the terminal, and has 80 columns in a pipe.
+    """A help page is as wide as a terminal of 72 columns, and has 80 columns in a pipe.
 
-    In a pipe `COLUMNS` replaces the 80, from 40 to 110.
+    In a pipe `COLUMNS` replaces the 80; the page has at least 40 and at most 110.
     """
 
     def is_no_terminal(descriptor: int) -> os.terminal_size:

@@ -56,7 +56,7 @@ class ClassWithUnknownHint:
 def test_schema_has_the_configurable_fields() -> None:
     """The schema of a class has its target and its fields, apart from excluded ones and those that are no arguments.
 
-    If a type hint is unknown, its field takes any value.
+    If one type hint is unknown, all fields of the class take any value.
     """
     node = OmegaConf.structured(
         schema_of(ClassWithFields, excluded_fields=("share",), extra_fields=(("beside", int, 5),))

@@ -48,7 +48,7 @@ KINDS = ("add_remove", "replace_one")
 def test_the_table_of_tightness_and_the_audit_have_the_same_prices(
     release: str, place: int
 ) -> None:
-    """docs/results.json has the epsilons of a release that docs/audit.md prints, under both adjacencies.
+    """docs/results.json has the epsilons of the paper's noise that docs/audit.md prints, in a row for each adjacency.
 
     Args:
         release: the row of the table.

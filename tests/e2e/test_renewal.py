@@ -138,9 +138,9 @@ def test_the_second_release_tells_more_than_the_first(renewed: Renewed) -> None:
 
 @pytest.mark.slow
 def test_what_is_published_states_where_the_student_started(renewed: Renewed) -> None:
-    """Card, `privacy.json` and dossier of the second run have the digest of the first release.
+    """Card, `privacy.json` and dossier of the second run have the digest of the first release's manifest.
 
-    `privacy.json` also has its price. The path of the first run is in no published file.
+    `privacy.json` also has the price of the first release. The path of the first run is in no published file.
     """
     digest_of_manifest = file_digest(path=renewed.first / "release" / MANIFEST, remedy="")
     release = renewed.second / "release"

@@ -34,7 +34,7 @@ def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_site_prefers_a_notebook_with_outputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The site takes a notebook that was run from the folder of outputs, and others from the repository."""
+    """The site shows the file in the folder of outputs for a notebook that was run, and else that in the repository."""
     specification = importlib.util.spec_from_file_location("notebook_hook", HOOK)
     assert specification is not None and specification.loader is not None
     hook = importlib.util.module_from_spec(specification)

@@ -224,8 +224,8 @@ def largest_delta_of_two_gaussians(
 def test_a_sum_of_mu_squared_bounds_adaptive_gaussians(cap_epsilon: float, delta: float) -> None:
     """If the first Gaussian's outcome decides the second, delta is that of one Gaussian with the whole budget.
 
-    The budget is one of mu squared, and the delta at most the filter's. With 10% more budget the adversary exceeds 1.2
-    times the filter's delta.
+    The budget limits the sum of mu squared, and the delta is at most the filter's. With 10% more budget the adversary
+    exceeds 1.2 times the filter's delta.
     """
     budget = GaussianFilter(max_epsilon=cap_epsilon, target_delta=delta).budget
     delta_of_one_gaussian = gaussian_delta(mu=math.sqrt(budget), epsilon=cap_epsilon)

@@ -32,7 +32,7 @@ def roc_down(lower_tail_prob: Array, shift_in_stds: float, num_normals: int) -> 
 
 
 def test_the_hazard_is_concave_in_the_level() -> None:
-    """The normal hazard is concave as a function of the negative logarithm of the distribution function.
+    """The normal's reversed hazard is concave as a function of the negative logarithm of the distribution function.
 
     Second differences on a grid show it.
     """

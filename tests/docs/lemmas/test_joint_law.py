@@ -34,10 +34,7 @@ def renyi_function(renyi_order: float) -> ConvexFunction:
 
 
 def hockey_stick_function(epsilon: float) -> ConvexFunction:
-    """Returns the function whose mean under P is the hockey stick of P over Q at epsilon.
-
-    The value of the hockey stick for two equal laws is subtracted.
-    """
+    """Returns the function whose mean under P is the hockey stick of P over Q at epsilon, minus that of P over P."""
     growth = np.exp(epsilon)
 
     def convex_function(ratios: Array) -> Array:

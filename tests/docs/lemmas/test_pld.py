@@ -164,7 +164,7 @@ def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
     lower_hull_slopes = np.diff(y[lower_hull_corners]) / np.diff(x[lower_hull_corners])
     assert (np.diff(lower_hull_slopes) > 0).all()
     assert (minorant <= y + 1e-12).all()
-    # chords of any convex function below y
+    # chords of the convex function below y
     assert (
         np.interp(x, x[lower_hull_corners], convex[lower_hull_corners]) <= minorant + 1e-12
     ).all()
