@@ -66,6 +66,7 @@ class Method(ABC):
 
         Raises:
             InvalidValue: no parameters meet the budget.
+            TypeError: `parameters` has names that are not those of the method.
         """
 
     def columns(self, bench: Bench) -> dict[str, Any]:

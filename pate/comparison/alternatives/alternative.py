@@ -220,9 +220,9 @@ class Alternative(Method):
                     accountant=make_accountant,
                 )
             }
-        noise_multiplier = require_positive(
-            "noise_multiplier", parameters.get("noise_multiplier", 0.0)
-        )
+        if set(parameters) != {"noise_multiplier"}:
+            raise TypeError(f"{self.name} has the parameter noise_multiplier alone")
+        noise_multiplier = require_positive("noise_multiplier", parameters["noise_multiplier"])
 
         def train_with_seed(seed: int) -> Trained:
             """Returns a model that is trained with a seed."""

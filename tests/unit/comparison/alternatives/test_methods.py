@@ -18,6 +18,7 @@ from pate.comparison.alternatives.dp_gd import DpGradientDescent
 from pate.comparison.alternatives.dp_ls import DpLeastSquares
 from pate.comparison.alternatives.dp_sgd import DpSgd
 from pate.comparison.calibration import Calibration, calibrate_method
+from pate.files.reading import DamagedFile
 from pate.report import multilabel_metrics
 from tests.e2e.small_run import SilentMonitor, small_dataset
 from tests.refusals import ANY, refused_parameter
@@ -88,6 +89,19 @@ def test_a_stored_calibration_is_priced_again(method: Alternative, tmp_path: Pat
     with refused_parameter("epsilon", value=ANY, rule_words="3 once calibrated"):
         calibrate_method(
             method,
+            budget=budget_at_epsilon(epsilon=3.0),
+            bench=small_bench(),
+            calibration_file=calibration_path,
+        )
+
+
+def test_parameters_of_another_method_are_a_damaged_calibration(tmp_path: Path) -> None:
+    """A file with the noise of an aggregator is no calibration of an alternative, and the error names the file."""
+    calibration_path = tmp_path / "calibrations" / "a.json"
+    Calibration(parameters={"noise_std": 2.0}, epsilon=3.0).write(calibration_path)
+    with pytest.raises(DamagedFile, match=r"a\.json.*other parameters"):
+        calibrate_method(
+            DP_GRADIENT_DESCENT,
             budget=budget_at_epsilon(epsilon=3.0),
             bench=small_bench(),
             calibration_file=calibration_path,
