@@ -438,7 +438,7 @@ def test_calibration_changes_the_fields_declared_as_noise(
 ) -> None:
     """`scaled` changes only fields that are marked `noise`, over all cases of a class.
 
-    Together with calibration it changes all fields marked `noise` or `solved`. No field has both marks.
+    Scaling and calibration together change all fields marked `noise` or `solved`. No field has both marks.
     """
     scaled_fields = set()
     solved_fields = set()

@@ -145,7 +145,7 @@ def test_curve_of_poisson_is_theorem_6_as_printed(
 
 @pytest.mark.parametrize("eta", [0.0, 1.0, 4.0])
 def test_pure_dp_costs_two_and_eta_times_as_much(eta: float) -> None:
-    """The best of epsilon-DP runs costs at most (2 + eta) epsilon, however many runs are expected (Corollary 4)."""
+    """The best of epsilon-DP runs costs at most (2 + eta) epsilon (Corollary 4), also of over 70,000 expected runs."""
     distribution = pa.TruncatedNegativeBinomial(eta=eta, gamma=1e-6)
     event = pa.TuningEvent(
         base=pa.PureDpEvent(epsilon=0.1), score=pa.NoOpEvent(), distribution=distribution

@@ -99,7 +99,7 @@ def _case_of_top_k(
         relabel_outcome=relabel_outcome,
         epsilon=parameters.get("epsilon"),
         failure_reached_at_size=failure_reached_at_size,
-        # The exponential mechanism over sets of labels, whose price is a bounded range.
+        # The exponential mechanism over sequences or sets of labels, whose price is a bounded range.
         is_range_attained=mechanism_class in (JointTopK, CanonicalTopK) and has_gumbel_noise,
         is_sharply_priced=mechanism_class is PeelingTopK and parameters == {"epsilon": 4.0},
     )

@@ -368,7 +368,7 @@ def largest_distance(vectors: list[FloatArray]) -> float:
 def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
     """If one group of 1 to 40 records is replaced by another, the rounded sum moves by at most the sensitivity.
 
-    Some exchange moves it by 90% of the sensitivity, which refutes one of half this size.
+    Some exchange moves the sum by over 90% of the sensitivity, which refutes a sensitivity of half this size.
     """
     rng = np.random.default_rng(0)
     fixed_features = rng.normal(size=(30, 3))

@@ -158,9 +158,9 @@ def test_price_covers_all_histograms_that_a_person_of_several_teachers_changes(
 
 @pytest.mark.slow
 def test_a_record_is_dealt_to_as_many_teachers_as_its_budget_pays_for() -> None:
-    """A record with budget 1 is dealt to one teacher, and one with budget 4 to as many as epsilon 4 pays for.
+    """A record with budget 1 has one copy, and one with budget 4 as many copies as epsilon 4 pays for teachers.
 
-    With one teacher more, epsilon would exceed 4.
+    Each copy has a group of its own, which goes to one teacher. With one teacher more, epsilon would exceed 4.
     """
     shape = VoteShape(num_queries=50, num_labels=4, num_teachers=40)
     budget = PersonBudgets.from_classes(class_budgets={"cautious": 1.0, "usual": 4.0}, delta=1e-6)
@@ -184,3 +184,4 @@ def test_a_record_is_dealt_to_as_many_teachers_as_its_budget_pays_for() -> None:
     for inputs, expected_copies in zip(dataset.private.inputs[:8], num_copies[:8], strict=True):
         is_copy = (repeated_records.inputs == inputs).all(axis=1)
         assert is_copy.sum() == expected_copies
+        assert len(np.unique(repeated_records.group_ids[is_copy])) == expected_copies

@@ -363,7 +363,7 @@ def test_a_domain_of_all_labels_fails_never_and_attains_nearly_its_epsilon(
 ) -> None:
     """Limited-domain top-k never fails and has log ratios of at most epsilon 4 if its domain has every label.
 
-    The largest log ratio is at least 93% of epsilon.
+    The largest log ratio is over 93% of epsilon.
     """
 
     def mechanism_for(small_instance: SmallInstance) -> LimitedDomainTopK:

@@ -159,8 +159,9 @@ def test_sessions_of_threshold_calls_keep_their_price_and_not_that_of_their_hits
 def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -> None:
     """Sessions of up to 40 selections inside the boundary wrapper have at most the delta of their price.
 
-    The sessions end with their second boundary outcome. The five pairs of neighbors with the largest ratios are tried.
-    Negative control: under replace-one, some exceed the price of two accesses.
+    The sessions end with their second boundary outcome. The five pairs of neighbors with the largest ratios are tried,
+    with all outcomes but the likeliest one and the boundary merged. Negative control: under replace-one, some exceed
+    the price of two accesses.
     """
     wrapper = BoundaryWrapper(make_selection(noise="gumbel", adjacency=adjacency, noise_scale=4.0))
     first, second = distribution_pairs(wrapper, adjacency)
@@ -171,7 +172,7 @@ def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -
     deltas_of_hits = []
     likeliest = [int(np.argmax(law[:-1])) for law in first]
     for at in np.argsort(-np.abs(np.log(first / second)).max(axis=1))[:5]:
-        # the likeliest outcome apart, the others together: sessions see no more
+        # the likeliest outcome apart, the others together, so that there are few transcripts
         apart = [
             np.array([law[likeliest[at]], 1 - law[likeliest[at]] - law[-1], law[-1]])
             for law in (first[at], second[at])

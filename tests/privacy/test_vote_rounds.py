@@ -416,11 +416,24 @@ def test_one_record_moves_a_round_from_a_public_start_by_its_sensitivity() -> No
     assert largest_move(make_start=make_start_of_private_labels) > 1.2
 
 
-def test_weights_are_finite_for_a_student_with_certain_predictions() -> None:
-    """The student's weights stay finite even where its predictions become certain.
+def test_clip_is_positive_for_a_student_with_certain_predictions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The clip of a round is 1% of that for an undecided student if the student is certain of all labels.
 
-    That happens here as the labels are linearly separable and the noise is tiny.
+    The clip is computed from the variance of the labels under the student, which is then 0.
     """
+    recorded_moments = record_constructed(
+        monkeypatch, module_name="pate.aggregators.centered_rounds", class_name="ClippedMoments"
+    )
+    for log_odds in (0.0, 1e6):
+        ask_first_round(np.ones((3, 1), np.bool_), student_start=start_with(log_odds))
+    clip_if_undecided, clip_if_certain = (moments.clip for moments in recorded_moments)
+    assert clip_if_certain == pytest.approx(0.01 * clip_if_undecided, rel=1e-9)
+
+
+def test_weights_are_finite_with_tiny_noise_on_separable_labels() -> None:
+    """The student's weights are finite after 30 rounds with tiny noise, if the labels are linearly separable."""
     inputs = np.random.default_rng(4).normal(size=(400, 3))
     votes = votes_of(inputs, labels=inputs[:, :2] > 0, teacher_of=np.arange(400), num_teachers=400)
     certain_votes = CenteredVotes(noise_multiplier=1e-4, prevalence_share=0.0, rounds=30)
