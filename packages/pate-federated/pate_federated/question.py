@@ -152,7 +152,7 @@ class Roll:
     def require_enough(
         self, present_holders: Collection[str], refusal_reasons: Mapping[str, str], remedy: str
     ) -> None:
-        """Raises `InvalidValue`, before anything is charged, if more than `max_absent` holders are absent.
+        """Raises `InvalidValue` if more than `max_absent` holders are absent.
 
         Args:
             present_holders: the names of the holders with a valid answer.
