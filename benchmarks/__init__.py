@@ -1,1 +1,1 @@
-"""Benchmarks against floors measured in the same run, and campaigns of attacks: `python -m benchmarks`."""
+"""Benchmarks against floors measured in the same run, `python -m benchmarks`, and campaigns of attacks."""

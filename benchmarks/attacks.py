@@ -57,7 +57,10 @@ _ALLOWED = 0.99  # quantile of how many honest attacks exceed their price
 
 
 def main() -> None:
-    """Prints the table, or how many honest attacks exceeded their price; exit code 1 where too many did."""
+    """Prints the table, or how many honest attacks exceeded their price; exit code 1 if any price is refuted.
+
+    Honest attacks refute a price if too many of them exceed it.
+    """
     parser = argparse.ArgumentParser(prog="python -m benchmarks.attacks", description=main.__doc__)
     parser.add_argument(
         "--keep", type=Path, help="a file of attacks that were made: they are not made again"

@@ -50,7 +50,7 @@ class Job:
 
 
 def quick_jobs() -> list[Job]:
-    """Returns jobs of milliseconds, some of them of a second or two."""
+    """Returns jobs of milliseconds, the longest of them of a second or two."""
     return [
         *(
             _aggregation(name, aggregator, num_queries=600)

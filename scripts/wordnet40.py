@@ -164,7 +164,7 @@ def gloss_families(synsets: Sequence[Synset]) -> dict[int, int]:
 
 
 def deal_splits(families: dict[int, int], sizes: Sequence[int]) -> list[list[int]]:
-    """Assigns whole families to splits of exactly the given sizes; the last split takes all others.
+    """Assigns whole families to splits of exactly the given sizes where possible; the last split takes all others.
 
     Families come in the order of the SHA-256 of their number: a fixed order that looks random, is
     unrelated to content and does not depend on the version of a random generator. A split takes the next

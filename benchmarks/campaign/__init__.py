@@ -1,1 +1,1 @@
-"""A campaign against `pate-train`: kills, faults, damage and bad input, for as many tries as somebody has time for."""
+"""A campaign against commands: kills, faults, damage and bad input, for as many tries as somebody has time for."""

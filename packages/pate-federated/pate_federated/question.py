@@ -93,7 +93,7 @@ class Roll:
 
     Attributes:
         holders: the number of teachers of each holder, by the holder's name.
-        max_absent: the largest number of holders that may be absent or refused; with more, nothing is released.
+        max_absent: the largest number of holders that may be absent or refused; with more, no release is completed.
 
     Raises:
         InvalidValue: there is no holder. A name cannot be the name of a file, or two names differ only in case or in
