@@ -230,6 +230,19 @@ def test_only_an_epsilon_above_ten_is_warned_of(
         assert (warning in html) is is_warned_of
 
 
+def test_a_session_has_one_price_whichever_queries_are_answered(
+    report: Report, picture_arrays: PictureArrays
+) -> None:
+    """The page says that a refused query costs as much as another one, unless the price is that of a session."""
+    each_query = "A refused query costs as much privacy as an answered one."
+    whole_session = "The price is that of the whole session, whichever queries are answered."
+    html = render_html(report, picture_arrays)
+    assert each_query in html and whole_session not in html
+    session = replace(report.privacy, target_hits=5)
+    html = render_html(replace(report, privacy=session), picture_arrays)
+    assert whole_session in html and each_query not in html
+
+
 @pytest.mark.usefixtures("no_pictures")
 def test_private_groups_are_counted_beside_the_records(
     report: Report, picture_arrays: PictureArrays
