@@ -1,4 +1,4 @@
-"""The settings of every command, each defined once: its name, type, default, help text and marks.
+"""The settings of the commands of this package: each one's name, type, default, help text and marks.
 
 A mark says, for instance, whether a release publishes the setting, or whether its value is a path (`setting`).
 

@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 _PRIVATE_SKLEARN_MODULES = {"conftest", "experimental", "externals", "tests"}
 # A slot without a group of its own: an argument of a class of scikit-learn.
 _IN_SKLEARN = "within an estimator"
-# The base classes that each slot allows.
+# The base classes that each slot allows; `data` has none.
 _BASES = {
     "accountant": "pate.accounting.Accountant",
     "aggregator": "pate.aggregators.Aggregator",

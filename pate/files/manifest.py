@@ -1,4 +1,4 @@
-"""The manifest of a folder: a file with the SHA-256 digest of each other file, which is written last."""
+"""The manifest of a folder: a file with the SHA-256 digests of other files in it, which is written after them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Manifest:
         )
 
     def write(self, folder: Path | str) -> None:
-        """Writes the manifest into its folder, after all other files."""
+        """Writes the manifest into its folder; the files that it lists must be there."""
         write_text(Path(folder, MANIFEST), text=to_json(self) + "\n")
 
     @classmethod
