@@ -101,7 +101,7 @@ def test_gap_selection_covers_every_neighbor(
 
 
 def test_gap_selection_in_one_direction_does_not_cover_the_other() -> None:
-    """A gap selection's cost for the divergence of a neighbor's law is over 30% above that for the divergence from it.
+    """A gap selection costs over 30% more for the divergence of a neighbor's law from its own law than for the reverse.
 
     Here the largest probability is 0.9, the bounded range is 0.5 and the Renyi order is 4. The costs are 0.081 and
     0.059.
@@ -113,7 +113,7 @@ def test_gap_selection_in_one_direction_does_not_cover_the_other() -> None:
 
 
 def test_gap_selection_is_attained_by_a_distribution_with_the_same_largest_probability() -> None:
-    """The law (0.9, 0.1) and the law in which the likeliest outcome is tilted by the range attain the cost.
+    """The law (0.9, 0.1) and one whose odds differ by the bounded range attain both costs of a gap selection.
 
     That holds at the Renyi orders from 4 to 16.
     """

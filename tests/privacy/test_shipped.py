@@ -327,10 +327,10 @@ def test_two_picks_with_the_noise_of_one_are_refuted() -> None:
 def test_curve_holds_without_sets_that_the_neighbor_does_not_have(
     adjacency: Adjacency, case: Case
 ) -> None:
-    """The Renyi divergence stays within the price once the sets that the neighbor cannot release are removed.
+    """The Renyi divergence stays within the price if the sets that the neighbor cannot release count as refusals.
 
-    Their probability is at most the failure probability. For cases with `is_curve_attained`, the divergence exceeds 90%
-    of the price.
+    The probability of these sets is at most the failure probability. For cases with `is_curve_attained`, the divergence
+    exceeds 90% of the price.
     """
     small_instance = case.largest_instance(adjacency)
     first_laws, second_laws, outcomes = pairs_of_laws(case, small_instance)
