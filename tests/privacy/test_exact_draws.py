@@ -385,7 +385,8 @@ def test_floats_of_noise_lie_within_their_error_bound() -> None:
 def test_counts_are_compared_by_a_table_as_one_by_one(max_count: int, noise_std: float) -> None:
     """If 4900 noisy counts are compared with a threshold, a table gives the same bits as comparing them one by one.
 
-    Both use the same random words, and leave the generator in the same state.
+    Both use the same random words, and leave the generator in the same state. For some counts, words next to the
+    boundary between the two bits are tried, too.
     """
     counts = np.random.default_rng(3).integers(low=0, high=max_count + 1, size=(700, 7))
     first_rng = np.random.default_rng(4)
