@@ -119,7 +119,7 @@ def test_masks_reach_every_engine_from_files_and_scratch(
 def test_a_schema_with_readings_of_uncertain_labels_serves_a_run_and_predictions(
     tables_folder: Path, tmp_path: Path
 ) -> None:
-    """A run reads from the file that `pate-schema` writes what uncertain labels mean.
+    """The file that `pate-schema` writes tells a run what uncertain labels mean.
 
     The published model predicts for rows in which labels are missing.
     """

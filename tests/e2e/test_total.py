@@ -85,7 +85,7 @@ def account_in(ledger: Path, max_epsilon: float | None = None) -> Ledger:
 def test_each_run_prints_the_total_of_earlier_runs(tmp_path: Path) -> None:
     """Of two runs that share a ledger, the second prints the epsilon of the first when it starts.
 
-    At its end it prints the epsilon of both together.
+    After its release, the second prints the epsilon of both together.
     """
     ledger = tmp_path / "budget" / "ledger.db"
     first = run_until(plan_of(ledger), folder=tmp_path / "a", stage="training the student")

@@ -137,7 +137,7 @@ def test_release_of_a_tuning_is_verified(
 
 
 def test_nothing_tells_the_number_of_runs(run: tuple[Path, Report, SilentMonitor]) -> None:
-    """Nothing in the folder of a tuned release or in its progress tells the number of runs.
+    """A tuned release leaves no folder of runs, publishes no file of choices, and shows one stage for all runs.
 
     Only the owner can read folder and ledger.
     """

@@ -63,11 +63,11 @@ def test_gaussian_curve_is_below_the_corners_of_bounded_ranges(epsilon: float) -
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 12.0])
 def test_log_slope_of_the_hyperbola_has_one_inflection(epsilon: float) -> None:
-    """Half of the slope of the hyperbola exceeds z up to one point, and is smaller beyond it."""
+    """Half of the derivative of the hyperbola's log-slope exceeds z up to one point, and is smaller beyond it."""
     weight = np.exp(-epsilon)
     z = np.linspace(-8.0, 8.0, 4001)
-    half_slope = norm.pdf(z) / (weight / (1 - weight) + norm.cdf(-z))
-    signs = np.sign(half_slope - z)
+    half_derivative = norm.pdf(z) / (weight / (1 - weight) + norm.cdf(-z))
+    signs = np.sign(half_derivative - z)
     assert (np.diff(signs) != 0).sum() == 1
     assert signs[0] > 0 > signs[-1]
 
