@@ -153,9 +153,9 @@ def ask(
     seconds: float,
     connect_seconds: float,
 ) -> Iterator[Contribution]:
-    """Yields the answers of all connected nodes to one message, as they arrive.
+    """Yields the answers of all connected nodes to one message.
 
-    Then it yields a problem for each holder on the roll whose answer is late or missing.
+    After the answers it yields a problem for each holder on the roll whose answer is late or missing.
 
     Args:
         grid: Flower's connection to the nodes.
