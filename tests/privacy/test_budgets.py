@@ -49,7 +49,8 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
 ) -> None:
     """A group of weight w, beside one of weight 1, costs at most w / (noise multiplier) in all steps of the prevalence.
 
-    That cost is the root of the sum of (furthest move of the group / noise std)^2 over the steps.
+    That cost is the root of the sum of (furthest move of the group / noise std)^2 over the steps. Negative control: 90%
+    of w / (noise multiplier) is exceeded.
     """
     noises = record_constructed(
         monkeypatch, module_name="pate.aggregators.prevalence", class_name="RoundedGaussian"
@@ -84,7 +85,7 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
     spent = math.sqrt(
         sum((move / noise.std) ** 2 for move, noise in zip(moves, noises, strict=True))
     )
-    assert spent <= weight / 2.0
+    assert 0.9 * weight / 2.0 < spent <= weight / 2.0
 
 
 @pytest.mark.slow
