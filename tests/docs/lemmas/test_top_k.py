@@ -1,4 +1,4 @@
-"""Steps of docs/proofs/top_k.md."""
+"""The constants of docs/proofs/laplace_top_k.md for sets of many indices."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,9 @@ import pytest
 @pytest.mark.parametrize("epsilon", [0.2, 1e-3])
 @pytest.mark.parametrize("log_ratio", [np.log(40), 10.0, 30.0])
 def test_the_constants_for_sets_of_many_fit(epsilon: float, log_ratio: float) -> None:
-    """The inequalities between the constants of the proof hold for all k from 16 log_ratio to 10^6 log_ratio.
+    """The inequalities between the constants of the proof hold for 500 sizes k of a set.
 
-    `log_ratio` is the logarithm in the proof's condition.
+    The sizes range from 16 to 10^6 times `log_ratio`, the logarithm L in the proof's condition k > 16 L.
     """
 
     def h(u: np.ndarray) -> np.ndarray:

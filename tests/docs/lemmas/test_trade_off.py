@@ -1,4 +1,4 @@
-"""Steps of docs/proofs/trade_off.md: the inequality of Claim 4, and the success of guesses in Claim 5."""
+"""Steps of docs/proofs/trade_off.md: inequalities of Claim 4, guesses in Claim 5 and bounded ranges in Claim 6."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,10 @@ def test_bounds_of_the_product_outside_of_the_intervals() -> None:
 
 
 def test_difference_falls_with_alpha() -> None:
-    """Phi^-1(1 - alpha) - Phi^-1(1 - p(alpha)) falls as alpha falls, for several rho."""
+    """Phi^-1(1 - alpha) - Phi^-1(1 - p(alpha)) falls as alpha falls, for three values of rho.
+
+    p(alpha) = exp(-(sqrt(log(1 / alpha)) - sqrt(rho))^2) is the bound of Claim 4 for rho-zCDP.
+    """
     for rho in (0.01, 0.5, 3.0):
         minus_log_alphas = np.linspace(rho * 1.01, 600, 4000)
         values_of_p = np.exp(-((np.sqrt(minus_log_alphas) - np.sqrt(rho)) ** 2))
@@ -63,7 +66,10 @@ def test_gaussian_curve_is_below_the_corners_of_bounded_ranges(epsilon: float) -
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 12.0])
 def test_log_slope_of_the_hyperbola_has_one_inflection(epsilon: float) -> None:
-    """Half of the derivative of the hyperbola's log-slope exceeds z up to one point, and is smaller beyond it."""
+    """Half of the derivative of the hyperbola's log-slope exceeds z up to one point, and is smaller beyond it.
+
+    Both are functions of z = Phi^-1(1 - alpha), where alpha is the probability of a false alarm.
+    """
     weight = np.exp(-epsilon)
     z = np.linspace(-8.0, 8.0, 4001)
     half_derivative = norm.pdf(z) / (weight / (1 - weight) + norm.cdf(-z))
