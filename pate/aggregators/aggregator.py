@@ -417,7 +417,8 @@ class Aggregator(Parameters, ABC):
             votes: the private votes, of the type that `summarize` reads.
             rng: the source of all noise; an integer seed is refused.
             record: charges the price with the first part, and stores each part before the part is returned. A
-                `MemoryRecord` charges before the first draw, a `LedgerRecord` together with its result.
+                `MemoryRecord` charges before the first draw. A `LedgerRecord` stores the first drawn part and the
+                charge together.
         """
         require_generator(rng)
         vote_shape = votes.shape

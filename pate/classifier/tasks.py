@@ -141,7 +141,7 @@ class LabelSets(Task):
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """The names of the labels, which are the words."""
+        """The names of the labels: the words that the label sets consist of."""
         return tuple(self.classes.tolist())
 
     def encode(self, word_sets: Any) -> IntArray:

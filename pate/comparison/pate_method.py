@@ -262,8 +262,8 @@ class PATEMethod(Method):
     def _refusal(self, priced_release: PricedRelease, budget: Budget, bench: Bench) -> str:
         """Returns the reason of `require_useful` why the release would be useless; an empty string if it is useful.
 
-        For this check the number of teachers is that of the units whose influence on the release is bounded. These are
-        the private groups if each group has a vote of its own, and otherwise the teachers.
+        The check counts votes. If each private group has a vote of its own, it takes the number of groups in place of
+        the number of teachers.
         """
         num_groups = bench.dataset.private.num_groups
         num_protected_units = self.teacher.num_protected(

@@ -125,7 +125,9 @@ def _without_none(*doubts: Doubt | None) -> tuple[Doubt, ...]:
 
 
 def _delta_doubt(delta: float, *, num_groups: int | None) -> Doubt | None:
-    """Returns a warning about a delta of 0.01 or more, or else above one over the number of groups; None for others.
+    """Returns a warning if delta is at least 0.01, or is above one over the number of groups; None otherwise.
+
+    At 0.01 or more, the warning names only that limit.
 
     Args:
         delta: the delta of the guarantee.

@@ -225,10 +225,10 @@ def total_in_words(account: Ledger, *, account_totals: AccountStatement) -> str:
 
 
 def _cap_of_one_price(account: Ledger, epsilon: float) -> str:
-    """Returns the remark that a tighter accountant finds the price of a single release to be at most the cap.
+    """Returns a remark for the price of a release that exceeds the account's cap; empty for other prices.
 
-    The remark is for a price that exceeds the cap by the account's own accountant. It is empty for other prices, and
-    without a cap.
+    The account's own accountant computed the price. The cap has admitted the release by a lower price, that of a
+    tighter accountant. The remark is also empty if the account has no cap.
 
     Args:
         account: the account in the ledger.

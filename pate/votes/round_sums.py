@@ -51,7 +51,7 @@ class ThreadSums(RoundSums):
         return self._shard.total(question)
 
     def close(self) -> None:
-        """Releases the features, and their scratch file."""
+        """Frees the memory of the features, and deletes their scratch file."""
         if self._shard is not None:
             self._shard.close()
         self._shard = None

@@ -201,8 +201,8 @@ class TeacherAttack:
         """Returns the attack with the pattern of votes and the number of canaries whose guesses are best.
 
         Each pair of a pattern and a number is tried in simulated releases, which give it a score, the attribute
-        `squared_signal_to_noise`. A smaller number of canaries is chosen only if its score is more than 1.25 times that
-        of the number chosen before.
+        `squared_signal_to_noise`. Larger numbers are tried first. A smaller number of canaries is chosen only if its
+        score is more than 1.25 times that of the attack chosen so far.
 
         Args:
             aggregator: draws the release.

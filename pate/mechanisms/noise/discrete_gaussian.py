@@ -125,7 +125,8 @@ def _weights(variance: int, num_stds: float) -> FloatArray:
 def _cumulated_probs(variance: int) -> FloatArray:
     """Returns -1, and then P(z is among the first j of 0, 1, -1, 2, -2, …) for j = 1, 2, …, in rising order.
 
-    -1 stands in place of 0, as 0 is no edge between two places: a small u is decided without an exact comparison.
+    A uniform number u is compared with these edges. -1 stands in place of 0: no value of z lies below the edge at 0, so
+    a u near 0 needs no exact comparison.
     """
     grid_weights = np.rint(_weights(variance, num_stds=_TABLE_STDS) * _TABLE_UNIT).astype(np.int64)
     cumulated_weights = np.cumsum(
