@@ -1,4 +1,4 @@
-"""Single steps of composition on a grid of privacy losses, which are close upper bounds; and the grid itself."""
+"""Steps of composition on a grid of privacy losses are close upper bounds; the grid itself rounds up."""
 
 import math
 
@@ -43,7 +43,7 @@ def gaussian_delta_at(epsilon: float, mu: float = 0.3) -> float:
 
 
 def mean_later_delta(up_loss: float, down_loss: float, loss: float) -> float:
-    """Returns the mean of `gaussian_delta_at` after one two-point pair, at epsilon `loss` less the loss of the pair.
+    """Returns the mean of `gaussian_delta_at` at epsilon `loss` minus the loss of one two-point pair.
 
     The pair has the losses `up_loss` and `down_loss`, with their probabilities under its first distribution.
     """
@@ -79,10 +79,10 @@ def test_a_span_step_is_a_close_upper_bound_over_its_pairs(
 
 
 def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
-    """The best pair of a span lies between two grid points, where the deltas change their slope.
+    """The best pair of a span has losses between two neighboring points of the grid.
 
-    At loss 0, where the delta after the step is 0, the composition step is at least the value of this pair and at
-    most 1.5 times this value.
+    At loss 0, the delta of later events alone is 0, and so are the values of the pairs at both ends of the span. The
+    composition step there is at least the value of the best pair, and at most 1.5 times this value.
     """
     grid = LossGrid(first_index=-100, num_points=300, spacing=rounded_spacing(spacing=0.4))
     values = deltas_without_later_events(grid)
@@ -151,9 +151,9 @@ def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells: int) -> 
 
 @pytest.mark.slow
 def test_rounding_is_covered_over_a_thousand_steps() -> None:
-    """After 1000 composition steps of one pair, each delta exceeds the binomial sum in 60 digits.
+    """After 1000 composition steps of one pair, four deltas exceed the binomial sums in 60 digits.
 
-    The relative excess is at most 2 * 2^-46 for each step, the documented factor for rounding.
+    The relative excess is below 1e-12 plus 2 * 2^-46 for each step, twice the factor by which a step rounds up.
     """
     count = 1000
     epsilon = 0.01
@@ -183,7 +183,7 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
 
 
 def test_losses_beyond_the_grid_count_as_infinite() -> None:
-    """A pair of losses 50 and -0.3 on a grid that ends at 2: the last delta is at least the probability of the loss 50.
+    """For a pair of losses 50 and -0.3 on a grid that ends at 1.9, the last delta is at least the probability of 50.
 
     For losses far beyond the grid, of a box and of a Gaussian, every delta is 1.
     """
@@ -215,8 +215,7 @@ GRID = LossGrid(first_index=-50, num_points=200, spacing=rounded_spacing(spacing
 
 @pytest.mark.parametrize("loss", [7.2, 7.3627, 7.37, 7.3999, 7.4, -7.37, -7.4])
 def test_a_shift_as_wide_as_the_grid_leaves_no_part_out(loss: float) -> None:
-    """`LossGrid.shifted` moves the function 1 - exp(x) by a loss about as wide as the grid,
-    weighted with probability 0.5.
+    """`LossGrid.shifted` moves the function max(0, 1 - exp(x)) by a loss about as wide as the grid, with weight 0.5.
 
     The result is at least the true shifted function at every point, and at most 0.5. The grid is
     7.4 wide, and its last cell begins at 7.363.

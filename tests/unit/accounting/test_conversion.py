@@ -1,4 +1,4 @@
-"""Conversions against arithmetic of 50 and 100 digits: Gaussian releases of any noise are never below the truth."""
+"""Conversions of divergences, and prices of Gaussian releases that are at least those in 50 or 100 digits."""
 
 import itertools
 import math
@@ -111,8 +111,8 @@ def composed_mean_shift(multiplier: float, count: int = 1) -> Any:
 def test_gaussian_epsilon_and_delta_are_close_upper_bounds(multiplier: float) -> None:
     """The epsilon and delta of a Gaussian are at least the exact values in 100 digits and exceed them only slightly.
 
-    In double precision the textbook formula would be wrong here: its epsilon is 49% too small at a
-    multiplier of 1e13.
+    In double precision the terms of the textbook formula cancel: at a multiplier of 1e13, its delta falls to 1e-120
+    before epsilon is half of the exact one.
     """
     mu = 1 / multiplier
     for delta in DELTAS:

@@ -427,6 +427,6 @@ def test_the_examples_cover_every_kind_of_event() -> None:
 
 @pytest.mark.parametrize("data", [{}, {"kind": "Free"}, {"kind": "Event"}, {"kind": "LeafEvent"}])
 def test_unknown_kinds_are_refused(data: dict[str, str]) -> None:
-    """JSON without a kind, or with a kind that is no event of `pate`, is refused."""
+    """JSON without a kind, with an unknown kind, or with an abstract class of events as its kind is refused."""
     with refused_parameter("kind", value=data.get("kind")):
         event_from_json(data)

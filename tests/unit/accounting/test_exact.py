@@ -176,7 +176,7 @@ def test_exact_delta_is_a_close_bound_on_the_strongest_adversary(
     ],
 )
 def test_events_10_percent_too_small_fail_the_adversary_check(name: str, cheaper: pa.Event) -> None:
-    """Negative control: for losses 10% too small, the exact delta is below that of the strongest adversary."""
+    """Negative control: for logits or ranges 10% too small, the delta is under 97% of the strongest adversary's."""
     events, pairs_of_steps = PLAYS[name]
     exp_epsilon = Fraction(21, 20)
     accountant = pa.ExactAccountant().compose(cheaper, count=len(events))
@@ -329,7 +329,7 @@ def test_the_papers_experiment_has_the_independent_epsilon() -> None:
 
 
 def test_work_counts_every_release_where_blocks_are_off() -> None:
-    """The estimated work of 1,000 releases is that of all of them without blocks, and less with blocks."""
+    """The work of 1,000 releases is 1,000 times that of one without blocks, and less than half as much with blocks."""
     event = pa.SelfComposedEvent(pa.BoundedRangeEvent(0.01), 1000)
     work_of_one = pa.ExactAccountant().compose(event.event).work()
     assert pa.ExactAccountant(in_blocks=False).compose(event).work() == 1000 * work_of_one
@@ -339,8 +339,9 @@ def test_work_counts_every_release_where_blocks_are_off() -> None:
 def test_a_step_of_a_winner_is_nowhere_below_its_expectation() -> None:
     """A loss that lies just above a negative multiple of the spacing is not moved to that multiple.
 
-    A pair has the two losses -0.02 (1 - 9e-9) and about 0.0196, each with probability 1/2 under Q. The values V fall as
-    e^(-30 x). The step is compared with the expectation of V(x - loss), where V is interpolated linearly in e^x.
+    A pair has the two losses -0.02 (1 - 9e-9) and about 0.0196, each with probability 1/2 under Q. The
+    values V at x are e^(-30 x) / 2 for x >= 0, and 1/2 below. The step is compared with the expectation of V(x - loss),
+    where V is interpolated linearly in e^x.
     """
     spacing = rounded_spacing(1e-4)
     grid = LossGrid(first_index=-2000, num_points=12001, spacing=spacing)
@@ -485,7 +486,7 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
 def test_blocks_bound_the_composition_step_by_step_closely(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """150 spans, 150 bits, or 150 of both cost at most 3% more in blocks of small capacity than in one block.
+    """150 spans, 150 bits, or 150 of each cost at most 3% more in blocks of small capacity than in one block.
 
     The epsilon of the small blocks is at most 0.02% below that of the single block.
     """
@@ -517,7 +518,7 @@ def test_blocks_bound_the_composition_step_by_step_closely(
 def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bit, a range and a bit composed in blocks give a delta at least that of the strongest adversary.
 
-    Negative control: bits with losses 20% too small give a delta below the adversary's.
+    Negative control: bits with logits 20% too small give a delta below the adversary's.
     """
     monkeypatch.setattr(exact_blocks, "WORK_OF_FULL_BLOCK", 8)
     bit = pairs_of(pa.OneBitEvent(logits=LOGITS, reach=1))

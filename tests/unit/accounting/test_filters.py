@@ -1,4 +1,4 @@
-"""Privacy filters: what they admit, what they cost, and that they round down."""
+"""Privacy filters: what they admit, what they charge, and how they round."""
 
 import math
 from collections.abc import Callable
@@ -155,10 +155,10 @@ def test_equal_parts_of_a_cap_fit_exactly(
 
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 0.1, 1.0, 4.0, 30.0, 60.0])
 def test_the_mu_of_a_pure_release_is_that_of_a_costlier_gaussian(epsilon: float) -> None:
-    """The Gaussian filter gives a pure-DP release the mu of a Gaussian with at least the delta of
-    randomized response at each epsilon.
+    """The Gaussian filter gives a pure-DP release the mu of a Gaussian that costs at least as much.
 
-    At epsilon 0 both deltas are equal. The reference is computed in mpmath.
+    At four epsilons, the delta of this Gaussian is at least that of randomized response, in mpmath. At epsilon 0, it
+    is larger by a millionth at most.
     """
     with mpmath.workdps(60):
         exact_epsilon = mpmath.mpf(epsilon)
@@ -426,9 +426,7 @@ def test_the_accountant_decides_for_the_first_release_only(
 def test_the_accountant_determines_the_default_filter(
     make_accountant: Callable[[], pa.Accountant], first_event: pa.Event, name: str
 ) -> None:
-    """A ledger with the accountant `make_accountant` whose first charge is `first_event` has the filter with the
-    name `name`.
-    """
+    """The default filter for the accountant `make_accountant` has the name `name` once `first_event` has fixed it."""
     make_filter = default_filter(accountant=make_accountant())
     assert make_filter(CAP, DELTA).fixed_by(first_event).name == name
 
@@ -489,7 +487,7 @@ def test_a_file_names_each_filter_that_a_new_ledger_may_have(
 ) -> None:
     """The file of a ledger with `make_filter` opens again, by its path alone and with the filter named once more.
 
-    It then refuses and admits as before.
+    The ledger that is opened again has the same filter, and admits as many further events.
     """
     file = tmp_path / "ledger.db"
     settings = {"target_delta": DELTA, "max_epsilon": CAP, "filter": make_filter}
@@ -533,7 +531,7 @@ def test_a_new_file_is_not_written_for_a_filter_that_it_cannot_name(
 
 
 def test_the_gaussian_filter_refuses_an_event_without_a_mu() -> None:
-    """A zCDP event is not mu-GDP for any known mu."""
+    """The Gaussian filter has no mu for a zCDP event, and refuses this event."""
     with refused_parameter("event", value=ANY):
         GaussianFilter(max_epsilon=CAP, target_delta=DELTA).amount(pa.ZCdpEvent(rho=0.1))
 
@@ -542,8 +540,8 @@ def test_the_gaussian_filter_refuses_an_event_without_a_mu() -> None:
 def test_other_events_may_follow_gaussians_at_small_cost() -> None:
     """Under its cap, the default ledger admits 598 equal Gaussians; by Renyi divergence alone it would admit 559.
 
-    By mu at the whole delta, 631 would fit. After a Gaussian charge, other kinds of event are still admitted; the
-    filter of earlier ledgers refuses them.
+    By mu at the whole delta, 631 would fit. After a Gaussian charge, four other kinds of event are still
+    admitted; the filter of earlier ledgers refuses the zCDP event among them.
     """
     ledger = pa.Ledger(target_delta=DELTA, accountant=pa.AutoAccountant, max_epsilon=CAP)
     assert ledger.affords(pa.GaussianEvent(noise_multiplier=30.0)) == 598
@@ -568,7 +566,7 @@ def test_two_units_never_split_the_events_between_them() -> None:
     """A filter with two bounds admits an event if all events together keep within one of them.
 
     The bounds are those of mu and of the Renyi divergence. After 590 Gaussians the divergence is used up, and room by
-    mu is left: a further Gaussian is admitted, and an event without a mu is refused.
+    mu is left: a further Gaussian is admitted, and a zCDP event, for which the filter has no mu, is refused.
     """
     privacy_filter = GaussianAndRenyi(max_epsilon=CAP, target_delta=DELTA)
     spent_on_gaussians = privacy_filter.price(
@@ -579,7 +577,7 @@ def test_two_units_never_split_the_events_between_them() -> None:
         "the Renyi divergence is used up"
     )
     assert not privacy_filter.admits(spent_on_gaussians, event=pa.ZCdpEvent(rho=1e-6)), (
-        "which has no mu"
+        "the filter has no mu for it"
     )
     assert privacy_filter.left(spent_on_gaussians) == pytest.approx(
         privacy_filter.gaussian_budget - 590 / 900

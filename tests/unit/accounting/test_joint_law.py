@@ -210,7 +210,7 @@ def test_bounds_of_linear_programs_are_rounded_up(value_scale: float) -> None:
 
 
 def test_a_bound_beyond_double_precision_is_infinite() -> None:
-    """A linear program with an infinite or missing value has an infinite bound.
+    """A linear program with an infinite value or a nan has an infinite bound.
 
     A valid program beside two such programs keeps its finite bound.
     """
@@ -259,9 +259,9 @@ def largest_mean(values: FloatArray, constraint_rows: FloatArray) -> float:
 def bound_of_prices(
     values: FloatArray, constraint_rows: FloatArray, dual_prices: FloatArray
 ) -> float:
-    """Returns an upper bound on the mean of `values` under every distribution that satisfies the rows.
+    """Returns the upper bound, by dual prices, on the mean of `values` over all distributions that satisfy the rows.
 
-    It is computed from dual prices `[num_constraints + 1]`, whose last entry is not used.
+    The last of the dual prices, `[num_constraints + 1]`, is not used.
     """
     return float((values - dual_prices[:-1] @ constraint_rows).max())
 

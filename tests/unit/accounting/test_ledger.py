@@ -298,7 +298,7 @@ def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, 
     commit_part(ledger, key="a:first", content=b"1", seed_name="seed 3", may_share_noise=True)
     commit_part(ledger, key="twin:first", content=b"1", seed_name="seed 3", may_share_noise=True)
     assert (ledger.epsilon, ledger.noise_is_shared) == (ONE_EPSILON, False)
-    # The key is charged at another price.
+    # Another release reuses the seed at another price.
     assert (
         commit_part(
             ledger,
@@ -359,7 +359,7 @@ def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, 
 
 
 def test_a_ledger_with_a_cap_refuses_shared_noise(path: Path) -> None:
-    """In a ledger with a cap, a second release with the same seed is refused even with `may_share_noise`.
+    """A ledger with a cap refuses other bytes with the seed of an earlier release, even with `may_share_noise`.
 
     The total stays that of the first release, and the epsilon that the ledger guarantees stays the cap.
     """
@@ -547,7 +547,10 @@ def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path
 def test_impossible_settings_are_refused(
     path: Path, name: str, open_ledger: Callable[[Path], Ledger]
 ) -> None:
-    """`Ledger` refuses one bad setting by its name; a shared ledger refuses an account whose data set has no name."""
+    """`Ledger` refuses one bad setting by its name; a shared ledger refuses an account without a digest of its data.
+
+    The refused values in place of the digest are an empty text, None and a number.
+    """
     with refused_parameter(name, value=ANY):
         open_ledger(path)
     for data in ("", None, NOT_A_DIGEST):
@@ -619,10 +622,10 @@ class LedgerSettings:
 def test_settings_that_differ_from_the_file_are_refused_by_name(
     shared: SharedLedger, path: Path, settings: LedgerSettings, refusal: Refusal
 ) -> None:
-    """`Ledger` and `SharedLedger` refuse to open a file with other settings than it was made with.
+    """`Ledger` and `SharedLedger` refuse to open a file with a setting that contradicts those of the file.
 
-    The file has delta 1e-6 and a cap of 4. The error about another adjacency, delta, cap, accountant or filter is one
-    line that names this setting.
+    The file has delta 1e-6 and a cap of 4. Another adjacency, delta, accountant or filter is refused, and so are a
+    larger cap and a filter without a cap. The error is one line that names the setting.
     """
     for ledger_class in (Ledger, SharedLedger):
         with refusal as caught:
@@ -684,9 +687,9 @@ def test_the_accountant_of_a_file_in_the_home_folder_is_taken(
 def test_a_stored_ledger_needs_an_accountant_of_pate_and_its_version(
     path: Path,
 ) -> None:
-    """A file that names a user's own accountant class, or a later file version, cannot be opened by its path alone.
+    """A file that names a user's own accountant class can be opened if the class is passed, and not by its path alone.
 
-    A file with a user's class can be opened if the class is passed.
+    A file of a later version cannot be opened at all.
     """
 
     class OwnAccountant(RdpAccountant):
@@ -856,7 +859,7 @@ def test_a_file_of_several_data_sets_needs_a_named_data_set(
 ) -> None:
     """A ledger opened without a data set works while its file has one data set only.
 
-    After a charge for a second data set, every use of it is refused.
+    After a charge for a second data set, such a ledger can be neither read nor charged nor opened anew.
     """
     charge(shared.account(data=FIRST_DIGEST))
     unnamed_account = Ledger(path, target_delta=DELTA)
@@ -1294,7 +1297,7 @@ def test_an_account_refuses_a_second_unit_of_privacy(
 def test_charges_without_a_unit_count_for_the_unit_of_the_account(tmp_path: Path) -> None:
     """A charge without a unit, as earlier versions made it, stays in an account that is later opened with a unit.
 
-    It counts as a charge of this unit. A further unit is then refused.
+    The account counts this charge as one without a unit. Another unit is then refused.
     """
     ledger = Ledger(tmp_path / "ledger.db", target_delta=DELTA)
     assert ledger.charge(GAUSSIAN, adjacency="replace_one").unit is None

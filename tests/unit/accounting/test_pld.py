@@ -42,7 +42,7 @@ def test_the_distribution_of_randomized_response_is_a_close_upper_bound(
 ) -> None:
     """The loss distribution of `count` pure-DP events gives a delta between the closed form and 5% more.
 
-    The closed form is that of n-fold randomized response.
+    The closed form is the delta of `count` randomized responses.
     """
     losses = loss_distribution_of((pa.PureDpEvent(epsilon), count))
     for target in (0.1, 0.5, 2.0):

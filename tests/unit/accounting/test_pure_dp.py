@@ -68,9 +68,9 @@ def test_epsilons_10_percent_too_small_fail() -> None:
 
 
 def test_too_many_releases_are_bounded_by_renyi_and_the_sum() -> None:
-    """For a million releases, or 65 different epsilons, the pure-DP accountant has the Renyi accountant's epsilon.
+    """For 1,000,001 releases, or 65 different epsilons, the pure-DP accountant has the Renyi accountant's epsilon.
 
-    So many cannot be enumerated.
+    The accountant does not compose so many optimally.
     """
     many_releases = pa.PureDpAccountant().compose(pa.PureDpEvent(epsilon=1e-4), count=1_000_001)
     assert many_releases.get_epsilon(target_delta=1e-6) == pa.RdpAccountant().compose(
@@ -89,7 +89,7 @@ def test_too_many_releases_are_bounded_by_renyi_and_the_sum() -> None:
 def test_every_pure_event_is_priced_by_its_epsilon() -> None:
     """`pure_epsilon` of a pure or bounded-range event is its epsilon; that of a noisy bit is its largest loss.
 
-    It is infinite for a bit that can be certain, and for an event without privacy.
+    The epsilon of a bit that can be certain, and of an event without privacy, is infinite.
     """
     assert (
         pure_epsilon(pa.PureDpEvent(epsilon=0.7))

@@ -170,9 +170,9 @@ def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
     ("epsilon", "order"), [(2.3e-7, 2141.0), (5e-4, 3119.0), (1e-5, 2e4), (0.05, 8.0), (3.0, 1e5)]
 )
 def test_small_prices_are_rounded_up(epsilon: float, order: float) -> None:
-    """Tiny Renyi divergences of bounded range and of a bit are at least their values in 50 digits.
+    """The Renyi divergences of bounded range and of a bit, from 1e-11 to 3, are at least their values in 50 digits.
 
-    The terms of their sums cancel in double precision.
+    The terms of the sums for tiny divergences cancel in double precision.
     """
     exact_order = mpmath.mpf(order)
     exact_epsilon = mpmath.mpf(epsilon)

@@ -120,7 +120,7 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
 def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: Path) -> None:
     """A release too large for the database lies in a file of its own, which only its owner may read.
 
-    A changed or lost release, in a file or in the database, is refused as damage.
+    A release is refused as damaged if its file is changed or lost, or if it is changed in the database.
     """
     large_release = bytes(LARGEST_INSIDE)
     commit(store, data_digest="people", key="a", content=large_release)
@@ -168,7 +168,7 @@ def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: 
 def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
     store: Store, path: Path, sql_statement: str
 ) -> None:
-    """Opening a ledger file is refused after an SQL statement has changed, removed or added a row of the file.
+    """Opening a ledger file is refused after an SQL statement has changed, removed or added a row, or removed a table.
 
     The error is one line that names the file and advises to restore a backup.
     """
@@ -352,7 +352,7 @@ def test_owners_of_different_kinds_are_never_compared(store: Store) -> None:
 
 
 def test_shared_owners_are_registered_where_they_are_allowed(store: Store, path: Path) -> None:
-    """With `allow_shared`, both data sets have the common id, and the file shows no id readably."""
+    """With `allow_shared`, both data sets have the common id. The file does not show "lovelace", a part of an id."""
     register_ids(store, data_digest="first", ids=ADA_AND_GRACE)
     assert register_ids(store, data_digest="second", ids=GRACE_AND_EMMY, allow_shared=True) == {}
     other_store = Store(path, settings_if_new=None)
@@ -424,7 +424,7 @@ def read_printed_releases(printed_file: Path) -> set[tuple[str, ...]]:
 @pytest.mark.slow
 @pytest.mark.process
 def test_killed_processes_charge_one_release_for_each_key(path: Path, tmp_path: Path) -> None:
-    """Two processes that commit the same keys are killed at random times; a third process then commits all keys.
+    """Two processes that commit the same keys are often killed, at random times; a third one then commits all keys.
 
     Every release that any of them printed is the one in the store, and each key has one line.
     """

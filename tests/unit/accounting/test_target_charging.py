@@ -64,10 +64,11 @@ def session(
 
 
 def test_the_hit_probabilities_of_targets_have_their_limits() -> None:
-    """As epsilon falls to 0, the hit probability of each kind of target has its limit, such as 2/7 for `boundary`.
+    """As epsilon falls to 0, the hit probabilities of four kinds of target have limits, such as 2/7 for `boundary`.
 
-    For `between_thresholds` with thresholds that lie far apart, it is that of `not_prior`. `min_accesses` returns the
-    smallest number of accesses that is exceeded with probability at most 1e-7. `exact_hit_prob` is 1 for equal laws.
+    The hit probability of `between_thresholds`, for thresholds that lie far apart, is that of `not_prior`.
+    `min_accesses` returns the smallest number of accesses whose `overrun_probability` is at most 1e-7.
+    `exact_hit_prob` is 1 for equal laws.
     """
     assert boundary_distribution(distributions=[1.0, 0.0]).tolist() == [1.0, 0.0, 0.0]
     assert (
@@ -165,7 +166,6 @@ def test_the_deltas_of_calls_are_limited_by_the_session() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "make"),
     [
-        # and no number of them
         (
             "distributions",
             "1 of 1 distributions",
@@ -273,7 +273,7 @@ def delta_of_calls(
 def test_random_calls_never_exceed_the_best_play_delta(target: QTarget, target_hits: int) -> None:
     """An adversary makes up to 4 accesses and chooses among 3 random calls after each outcome.
 
-    Its delta is positive and at most `best_play_delta`, for 30 random choices of the calls.
+    The largest delta, of 30 random choices of the calls, is positive and at most `best_play_delta`.
     """
     rng = np.random.default_rng(0)
     epsilon = 0.8
@@ -535,12 +535,12 @@ def test_prices_at_extreme_parameters_are_finite(
     assert 0 <= price.overrun_prob < delta
 
 
-def test_a_price_by_renyi_exceeds_the_optimal_composition() -> None:
+def test_a_price_by_renyi_exceeds_the_optimal_price_of_a_shorter_session() -> None:
     """Sessions of up to 50,000 accesses are priced by optimal composition, and longer sessions by
     the looser Renyi divergence.
 
     Of three sessions with more and more hits, the third is priced by Renyi divergence: the prices
-    rise from each session to the next.
+    rise from each session to the next, and the third is less than 1.3 times the second.
     """
     target = QTarget(epsilon=0.01, hit_prob=0.3)
     hits_of_sessions = (11_000, 14_000, 18_000)
@@ -556,7 +556,7 @@ def test_a_price_by_renyi_exceeds_the_optimal_composition() -> None:
 def test_the_tight_boundary_costs_less_than_the_published_one(epsilon: float) -> None:
     """The tight boundary target is at least as private as the published boundary of the same epsilon.
 
-    A session of 10 hits costs at least 2% less with it.
+    A session of 10 hits costs over 2% less with the tight target.
     """
     assert boundary(epsilon).covers(tight_boundary(epsilon))
     targets = (boundary(epsilon), tight_boundary(epsilon))

@@ -93,10 +93,9 @@ def test_a_total_bounds_the_strongest_adversary_in_every_order() -> None:
 
 @pytest.mark.slow
 def test_optimal_composition_depends_on_the_order_of_events() -> None:
-    """60 pure releases of 0.1 and then 60 ranges of 0.2 cost epsilon 5.3720.
+    """60 ranges of 0.2 and then 60 pure releases of 0.1 cost an epsilon below 5.369 by the exact accountant.
 
-    In the reverse order of the events they cost 5.3645. Two ledgers with the charges in either order both have a total
-    above 5.3720.
+    Two ledgers with the charges in either order have the same total, above 5.3720, as a total holds for every order.
     """
     ledgers = [Ledger(target_delta=1e-6) for _ in range(2)]
     for ledger, order in zip(ledgers, ((PURE, RANGES), (RANGES, PURE)), strict=True):
@@ -217,10 +216,9 @@ def test_in_any_order_replaces_only_an_accountant_whose_bound_depends_on_the_ord
 
 @pytest.mark.slow
 def test_releases_in_an_unknown_order_are_bounded_in_every_order() -> None:
-    """60 pure releases of 0.1 and then 60 ranges of 0.2 cost epsilon 5.3720, more than in the
-    reverse order of the events.
+    """60 pure releases of 0.1 and then 60 ranges of 0.2 cost an epsilon within 0.003 of 5.3720.
 
-    `total_epsilon` is at least 5.3720 for both orders. Gaussians and one pure event cost the same
+    `total_epsilon` is at least this epsilon for both orders of the events. Gaussians and one pure event cost the same
     in every order, and their total is this price.
     """
     pure = SelfComposedEvent(event=PureDpEvent(epsilon=0.1), count=60)

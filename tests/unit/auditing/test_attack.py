@@ -1,4 +1,4 @@
-"""Attacks on small releases: sound releases stay below their price, and each way to break a release is noticed."""
+"""Attacks on small releases: lower bounds are at most the price of sound releases, and above that of broken ones."""
 
 import json
 from collections.abc import Callable
@@ -270,7 +270,7 @@ def test_invalid_attack_is_refused(
     """An attack with an impossible setting is refused.
 
     Such settings are an unknown or unfit sabotage, the add-remove adjacency, and impossible numbers of canaries or
-    groups. Several runs are refused of other aggregators than centered votes.
+    groups. The best of secret runs is refused for other aggregators than centered votes.
     """
     with refusal:
         attack_invalidly()

@@ -113,10 +113,10 @@ def test_a_cost_cannot_be_changed() -> None:
 
 
 def test_the_price_is_returned_where_no_bound_on_q_applies() -> None:
-    """q is the probability that the release is not the likeliest label.
+    """`gnmax_rdp` and `theorem_6_rdp` return the data-independent price of GNMax if no data-dependent bound is below.
 
-    Where no data-dependent bound is below the data-independent price of GNMax, this price is
-    returned.
+    Both functions take log q, where q is the probability that the release is not the likeliest label. For a tiny q,
+    `gnmax_rdp` returns at most this price.
     """
     orders = np.array([1.5, 2e4])
     curves = gnmax_rdp(log_q=np.array([0.0, -1e-13, -1e9]), noise_std=1e7, orders=orders)
@@ -204,7 +204,7 @@ def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
     """The smooth sensitivity of the GNMax cost is at least the largest change of the cost by one
     teacher, for all possible votes.
 
-    Neighboring votes change it by at most a factor of exp(beta).
+    The smooth sensitivities of neighboring votes differ by at most a factor of exp(beta).
     """
     histograms, neighbor_indices = histograms_and_neighbors(
         num_teachers=num_teachers, num_classes=num_classes
@@ -248,7 +248,7 @@ def normal_divergences(multiplier: float, beta: float, order: float) -> FloatArr
     The ratios go from exp(-2 beta) to exp(2 beta), evenly in their logarithm. The means differ by the smaller standard
     deviation divided by `multiplier`.
     """
-    # of the second variance to the first
+    # The ratio of the second variance to the first.
     log_variance_ratio = np.linspace(-2 * beta, 2 * beta, 2001)
     variance_ratio = np.exp(log_variance_ratio)
     shift = np.minimum(1.0, np.sqrt(variance_ratio)) / multiplier

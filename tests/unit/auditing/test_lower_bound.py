@@ -79,9 +79,10 @@ def test_stable_top_k_without_a_gap_to_try_has_no_bound(shape: VoteShape) -> Non
 
 
 def test_clipped_votes_are_bounded_by_labels_that_lose_and_gain_alike() -> None:
-    """Under replace-one, a teacher that takes back all its votes can cast as many others, and no more.
+    """The neighbors of the lower bound for clipped votes under replace-one have equally many votes.
 
-    Votes are not symmetric around a threshold of 67.6 votes, so a lost and a gained vote tell different amounts.
+    A teacher that takes back its only vote can cast one other vote. Counts are not symmetric around the threshold of
+    67.6 votes, so a lost and a gained vote tell different amounts. The price is at most 1.15 times the lower bound.
     """
     aggregator = ClippedVotes(noise_std=20.0, vote_clip=1, threshold_share=0.338)
     lower_bound = lower_bound_of(aggregator, shape=SHAPE, target_delta=1e-5)

@@ -106,7 +106,7 @@ def test_the_papers_claim_and_its_true_price() -> None:
 def test_data_dependent_and_expected_claims_are_below_the_bound_and_marked_private() -> None:
     """The published epsilons of GNMax and ConfidentGNMax, which depend on the votes, are below the audit's price.
 
-    Their claims are marked as private.
+    The words of both claims say that they are private.
     """
     gnmax, confident = findings_of(
         votes=IMPORTED_CLASS_VOTES,
@@ -186,7 +186,7 @@ def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
     ],
 )
 def test_invalid_audit_is_refused(refusal: Refusal, audit_invalidly: Any) -> None:
-    """An aggregator that does not fit the votes, or a negative noise std, is refused."""
+    """An aggregator that does not fit the votes, or a negative std of noise or screening, is refused."""
     with refusal:
         audit_invalidly()
 

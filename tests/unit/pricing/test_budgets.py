@@ -15,10 +15,10 @@ SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=800)
 
 
 def test_each_setting_names_a_type_of_budget() -> None:
-    """`budget_from_settings` returns a budget of the type that the settings name.
+    """`budget_from_settings` returns the budget that the settings name.
 
-    The types are those for fixed noise, for a target epsilon, for a number of queries (`max_epsilon`), and for classes
-    of persons with an epsilon each (`budgets`).
+    A `Budget` is for fixed noise or for a target epsilon, and a `QueryBudget` for the number of queries that
+    `max_epsilon` pays for. `PersonBudgets` are for classes of persons with an epsilon each (`budgets`).
     """
     assert budget_from_settings(target_delta=1e-6) == Budget(delta=1e-6)
     by_noise = budget_from_settings(target_delta=1e-6, target_epsilon=3.0, accountant=RdpAccountant)

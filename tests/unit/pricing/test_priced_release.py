@@ -111,7 +111,7 @@ def test_a_query_budget_is_met_by_fewer_queries(max_epsilon: float, num_queries:
 def test_budget_decides_the_accountant() -> None:
     """The noise is solved for by the budget's accountant.
 
-    One that states twice the Renyi epsilon gives, at epsilon 8, the noise of the Renyi accountant at 4.
+    An accountant that states twice the Renyi epsilon gives, at epsilon 8, the noise of the Renyi accountant at 4.
     """
 
     class DoubleAccountant(RdpAccountant):

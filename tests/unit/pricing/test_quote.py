@@ -105,7 +105,7 @@ def test_other_accountants_without_a_price_give_a_reason() -> None:
 def test_page_shows_solved_values_and_passing_gaps() -> None:
     """The page of a quote for a target epsilon of 8 marks the values that were solved for.
 
-    It shows the unit of privacy, the gaps that pass with probabilities 1/2 and 0.95, and the part of delta that
+    The page shows the unit of privacy, the gaps that pass with probabilities 1/2 and 0.95, and the part of delta that
     failures take.
     """
     price_quote = quote_stable_top_k(budget=Budget(delta=1e-6, epsilon=8.0))

@@ -499,10 +499,16 @@ def test_interrupted_search_suggests_no_change_that_pure_dp_prices_above_the_bud
 
 
 def test_no_other_epsilon_is_suggested_for_budgets_of_classes() -> None:
-    """A useless plan with an epsilon for each class of records is refused, with no target epsilon as a remedy."""
-    plan_budget = budget(epsilon=None, epsilon_of_class={"cautious": 0.01, "usual": 0.02})
-    with refused_parameter("num_teachers", value=200):
+    """A useless plan with an epsilon for each class of records is refused with two remedies, neither a target epsilon.
+
+    The remedies are more teachers and fewer queries.
+    """
+    plan_budget = budget(epsilon=None, epsilon_of_class={"cautious": 0.5, "usual": 1.0})
+    with refused_parameter(
+        "num_teachers", value=200, remedies=("num_teachers", "num_queries")
+    ) as refusal:
         doubts_about(aggregator=CENTERED, plan_budget=plan_budget, num_groups=5000)
+    assert all(remedy.also == () for remedy in refusal.value.remedies)
 
 
 def test_allowed_useless_release_gives_a_doubt_without_a_search(
@@ -523,9 +529,9 @@ def test_allowed_useless_release_gives_a_doubt_without_a_search(
 def test_nearly_free_and_useless_release_is_refused(
     plan_budget: Budget, noise_scale: float
 ) -> None:
-    """A release with an epsilon of nearly 0 that tells nothing is refused with remedies, as it does draw noise.
+    """A release with an epsilon of nearly 0 that tells nothing is refused with remedies; a free release would not be.
 
-    With `allow_useless` it gives a doubt.
+    With `allow_useless`, the release gives a doubt.
     """
     centered = CenteredVotes(noise_multiplier=noise_scale)
     for aggregator in (
@@ -543,7 +549,7 @@ def test_nearly_free_and_useless_release_is_refused(
 
 
 def test_release_that_answers_only_unanimous_queries_is_refused() -> None:
-    """A plan of stable top-k that would answer hardly any query of its 50 teachers is refused.
+    """A plan of stable top-k that would answer hardly any query with its 50 teachers is refused.
 
     The plan with the suggested number of teachers, or with the suggested epsilon, is accepted.
     """
@@ -646,7 +652,10 @@ class TestSuggestion:
         "aggregator", [GaussianVotes(noise_std=1.0), PEELING], ids=["votes", "peeling"]
     )
     def test_suggestion_is_useful_and_of_moderate_size(self, aggregator: Aggregator) -> None:
-        """The suggestion has between 100 and 3,000 teachers, and a success of at least 90%."""
+        """The suggestion has between 100 and 3,000 teachers, and a success of at least 90%.
+
+        Some of the suggested queries are clear, and not all of them.
+        """
         suggestion = suggest(
             aggregator, shape=SHAPE, budget=budget(epsilon=4.0), num_private=62_115
         )

@@ -58,6 +58,6 @@ def test_mu_beside_an_epsilon_is_refused(
 
 @pytest.mark.parametrize("mu", [0.0, -1.0])
 def test_mu_is_above_zero(mu: float) -> None:
-    """A target mu of 0, which would need infinite noise, is refused."""
+    """A target mu of 0, which would need infinite noise, is refused, and so is a negative one."""
     with refused_parameter("target_mu", value=mu):
         budget_from_settings(target_delta=1e-6, target_mu=mu)

@@ -61,10 +61,10 @@ def least_factor(first: np.ndarray, second: np.ndarray, failure_prob: float) -> 
 def test_trimmed_pair_has_the_form_of_the_proof(
     failure_prob: float,
 ) -> None:
-    """`without_failures` removes the failure probability from both distributions so that their ratio is minimal.
+    """`without_failures` removes the failure probability from two distributions, which become as close as possible.
 
-    The result has the form of the proof: it is equal on both sides if the distance is small enough, and otherwise
-    clipped at both largest ratios.
+    Both results are equal if the distance of the distributions is at most the failure probability. Otherwise they have
+    the form of the proof: their ratio is that of the distributions, clipped at both ends.
     """
     for first, second in pairs_of_distributions(num_pairs=30):
         distance = np.maximum(first - second, 0).sum()

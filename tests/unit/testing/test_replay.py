@@ -102,7 +102,7 @@ def release_twice_if_large(data: np.ndarray, release_tape: ReleaseTape) -> float
 
 
 def release_noise_of_private_shape(data: np.ndarray, release_tape: ReleaseTape) -> float:
-    """Releases noise for each distinct private number."""
+    """Releases as many zeros, which stand for noise, as there are distinct private numbers."""
 
     def draw() -> dict[str, np.ndarray]:
         return {"values": np.zeros(len(np.unique(data)))}

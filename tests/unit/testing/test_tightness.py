@@ -28,7 +28,7 @@ PAIR: Pair = (np.array([1]), np.array([0]))
 
 @pytest.mark.parametrize("num_releases", [1, 7, 40])
 def test_randomized_response_needs_what_optimal_composition_says(num_releases: int) -> None:
-    """The lower bound on the epsilon of n randomized responses equals their price by optimal
+    """The lower bound on the epsilon of `num_releases` randomized responses equals their price by optimal
     composition, and names the pair (0), (1).
     """
     bound = lower_bound(
@@ -98,7 +98,7 @@ def test_session_epsilon_equals_that_of_all_transcripts(num_calls: int, target_h
 def test_session_epsilon_rises_with_calls_and_hits() -> None:
     """The lower bound for a session rises with its calls and its hits.
 
-    It stays the same once the calls exceed what the hits allow.
+    At 300 calls, the third and last hit is almost certain, and 400 calls have the same lower bound.
     """
 
     def epsilon_of(*, num_calls: int, target_hits: int) -> float:

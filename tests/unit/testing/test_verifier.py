@@ -79,9 +79,10 @@ def test_a_right_price_holds_and_one_10_percent_too_small_is_refuted_with_its_pa
 
 
 def test_exact_divergences_equal_those_computed_by_hand() -> None:
-    """The verifier finds delta(0) = 1/4 and D_2(1/2 || 1/4) = log(4/3) for a coin that is computed by hand.
+    """The verifier finds delta(0) = 1/4 and D_2(1/2 || 1/4) = log(4/3) for a coin, as computed by hand.
 
-    One teacher votes on one label, and the coin shows True with probability 1/4 or 1/2.
+    D_2 is the Renyi divergence at order 2. One teacher votes on one label, and the coin shows True with
+    probability 1/4 or 1/2.
     """
 
     def coin_distribution(histogram: np.ndarray) -> dict[bool, float]:
@@ -103,8 +104,8 @@ def test_exact_divergences_equal_those_computed_by_hand() -> None:
 def test_each_histogram_is_seen_once_and_symmetry_changes_no_figure() -> None:
     """The verifier asks for the distribution of each of 16 histograms once.
 
-    With `symmetric`, it compares one pair of each kind up to a permutation of the labels. The divergences and the
-    number of pairs stay the same.
+    With `symmetric`, it compares one of several pairs that are equal up to a permutation of the labels. The
+    divergences and the number of pairs stay the same.
     """
     seen_histograms: list[tuple[int, ...]] = []
 
@@ -148,7 +149,7 @@ def leaky_distribution(histogram: np.ndarray, *, leak: float = 0.1) -> dict[Any,
 def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
     """A claimed failure probability of 0.1 covers a mechanism that publishes its histogram with probability 0.1.
 
-    A probability of 0.11 is refuted, and so is any without a claimed failure probability.
+    A probability of 0.11 is refuted. Without a claimed failure probability, 0.1 is refuted too.
     """
     event = ApproximateEvent(PureDpEvent(epsilon=0.01), failure_prob=0.1)
     assert verify(
@@ -474,7 +475,8 @@ def test_ratio_and_excess_of_a_pair_allow_for_rounding(
 ) -> None:
     """A pair has the ratio of its exact and its claimed delta.
 
-    It exceeds the claim if the difference is more than rounding explains.
+    The pair exceeds its claim if the difference is more than rounding explains. The ratio is 0 if both deltas are
+    infinite, or if the claimed delta is 0 and the exact one is explained by rounding.
     """
     assert worst_pair(exact=exact, claimed=claimed).ratio == pytest.approx(ratio)
     assert worst_pair(exact=exact, claimed=claimed).exceeds is exceeds
@@ -531,7 +533,7 @@ def pairs_by_definition(
 def test_pairs_are_those_of_the_definition(
     adjacency: Adjacency, num_labels: int, num_teachers: int, one_vote: bool
 ) -> None:
-    """`neighbors` lists each pair of neighboring histograms once, in both orders.
+    """`neighbors` lists each ordered pair of neighboring histograms once.
 
     The reference tries every matrix of votes and every change of one teacher.
     """
@@ -557,9 +559,10 @@ def ranks_distribution(histogram: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
 def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None:
-    """`up_to_names` keeps less than half of the pairs, and all divergences.
+    """`up_to_names` keeps less than half of the pairs, and all Renyi divergences at order 2.
 
-    Pairs that differ by a permutation of labels have equal divergences.
+    Two pairs have equal divergences if a permutation of the labels turns one into the other and keeps the rank of each
+    label.
     """
     pairs = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     pairs_up_to_names = pairs.up_to_names
