@@ -65,7 +65,7 @@ def test_arrays_are_read_unchanged(tmp_path: Path) -> None:
 
 
 def test_arrays_without_names_and_groups_are_features_in_numbered_rows(tmp_path: Path) -> None:
-    """Arrays without names and groups get the labels label_0 and so on, and row numbers as ids.
+    """Arrays without names and groups get the labels label_0 and so on, and row numbers as published ids.
 
     One row is then the unit of privacy.
     """
@@ -245,12 +245,16 @@ def test_invalid_arrays_are_refused_in_one_line(
     tmp_path: Path, changes: Changes, refusal: Refusal
 ) -> None:
     """An .npz file is refused in one line if an array is missing or has a wrong shape, type or value."""
-    with refusal:
+    with refusal as caught:
         write_archives(folder=tmp_path, private_changes=changes).load()
+    assert "\n" not in str(caught.value)
 
 
 def test_refusal_names_missing_files(tmp_path: Path) -> None:
-    """Private data are refused under `data.private` if no file is named, or if it does not exist or has no arrays."""
+    """Private data are refused under `data.private` if no file is named, or the file does not exist.
+
+    A folder without arrays is refused as well.
+    """
     with refused_parameter("data.private", value=None):
         Arrays().load()
     with refused_parameter("data.private", value="nowhere.npz"):
@@ -260,7 +264,7 @@ def test_refusal_names_missing_files(tmp_path: Path) -> None:
 
 
 def test_labels_outside_of_the_mask_are_not_read(tmp_path: Path) -> None:
-    """The array `known` becomes the mask; a label that is not known may be any number, and is read as False."""
+    """The array `known` becomes the mask. Labels of -1 that it calls unknown are read as False."""
     labels = np.array([[1, 0, -1], [0, 1, 1], [1, -1, 0], [0, 0, 0], [1, 1, 1], [0, 1, 0]])
     known = labels >= 0
     private = (
@@ -285,6 +289,6 @@ def test_labels_outside_of_the_mask_are_not_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_mask_of_another_form_is_refused(tmp_path: Path, known: Any, refusal: Refusal) -> None:
-    """A mask is refused unless it has the shape of the labels and holds only 0 and 1."""
+    """A mask is refused if it has another shape than the labels, or holds the number 2."""
     with refusal:
         write_archives(folder=tmp_path, private_changes={"known": known}).load()

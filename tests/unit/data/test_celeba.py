@@ -192,7 +192,7 @@ def test_paths_with_blanks_or_tilde_are_read(
 def test_partition_by_identity_groups_photographs_by_person(text_copy: Path) -> None:
     """With `partition_by_identity`, the photographs of a person are one group; without it, each photograph is a group.
 
-    A group has one teacher. The owners contain the persons in both cases.
+    A group has one teacher. The owners contain the persons even without this setting.
     """
     dataset = CelebA(root=text_copy, image_size=4).load()
     ungrouped = dataset.private
@@ -251,14 +251,14 @@ def test_missing_photographs_are_skipped_and_counted(
 def test_damaged_photograph_is_named_and_decoded_after_replacement(
     text_copy: Path,
 ) -> None:
-    """A damaged photograph is refused by its name, and is decoded after it was mended.
+    """A damaged photograph is refused by the path of its file, and is decoded after it was mended.
 
     If one photograph is removed and another is replaced, the others keep their inputs.
     """
     damaged = text_copy / "img_align_celeba" / "000006.jpg"
     content = damaged.read_bytes()
     damaged.write_bytes(content[:200])
-    with refused_parameter("image", value=ANY, rule_words="a readable image"):
+    with refused_parameter("image", value=str(damaged), rule_words="a readable image"):
         CelebA(root=text_copy, image_size=4).load()
     damaged.write_bytes(content)
     mended = CelebA(root=text_copy, image_size=4).load()
@@ -490,7 +490,7 @@ class BrokenList:
 
 
 def broken_rows_of_numbers(list_file: str, old_row: str) -> list[BrokenList]:
-    """Returns copies of a list of numbers in which the first row is replaced by an invalid row.
+    """Returns changes of a list of numbers that replace the first row by an invalid row.
 
     Args:
         list_file: the name of the list.
@@ -575,10 +575,14 @@ BROKEN_LISTS = [
 def test_invalid_list_is_refused_in_one_line(
     text_copy: Path, edit: Edit, broken: BrokenList
 ) -> None:
-    """A list with one invalid text is refused in one line, which has the list, the row and the value."""
+    """A list with one invalid text is refused in one line, which names the list.
+
+    Only a person in two splits is refused without the name of the list, as a group in two splits.
+    """
     edit(broken.list_file, old_text=broken.old_text, new_text=broken.new_text)
-    with pytest.raises(InvalidValue, match=f"^{broken.message_pattern}"):
+    with pytest.raises(InvalidValue, match=f"^{broken.message_pattern}") as caught:
         CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
+    assert "\n" not in str(caught.value)
 
 
 def test_two_names_of_one_photograph_are_refused(text_copy: Path, edit: Edit) -> None:

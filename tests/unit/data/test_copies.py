@@ -1,4 +1,4 @@
-"""Every reader has remarks on records that are in two splits or twice in one, if chance does not explain it."""
+"""Readers remark on private records that are also in another split or group, if chance does not explain them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_distinct_records_yield_no_remark() -> None:
 
 @pytest.mark.parametrize("count", [10, 60, 120])
 def test_public_records_that_are_private_ones_are_counted(count: int) -> None:
-    """One remark counts the public records that are copies of private ones, in any order."""
+    """One remark counts the public records that are copies of private ones, in a shuffled public split."""
     public = np.concatenate([PRIVATE[:count], PUBLIC[count:]])[RNG.permutation(120)]
     (line,) = _remarks(public_inputs=public)
     assert line.startswith(
@@ -73,7 +73,10 @@ def test_test_records_that_are_private_ones_are_counted() -> None:
 
 
 def test_equal_private_records_in_two_groups_are_counted() -> None:
-    """If 30 private records occur twice, in two groups, a remark counts 60; if they are in one group, there is none."""
+    """If 30 private records occur twice, in two groups, a remark counts 60.
+
+    There is no remark if each copy is in the group of its original.
+    """
     (line,) = _remarks(private_inputs=np.concatenate([PRIVATE, PRIVATE[:30]]))
     assert line.startswith(
         "data.private: 60 of 230 records have the inputs of another one, which is protected apart"
@@ -83,7 +86,7 @@ def test_equal_private_records_in_two_groups_are_counted() -> None:
 
 
 def test_repeated_and_public_private_records_yield_two_remarks() -> None:
-    """Private records that occur twice and are also public yield two remarks."""
+    """If all private records occur twice and 120 of them are also public, there are two remarks."""
     lines = _remarks(private_inputs=np.concatenate([PRIVATE, PRIVATE]), public_inputs=PRIVATE[:120])
     assert [line[:12] for line in lines] == ["data.public:", "data.private"]
 
@@ -163,7 +166,7 @@ def _image_folder(folder: Path, inputs: dict[str, Float32Array]) -> Any:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("load", [_tables, _arrays, _hugging_face, _image_folder])
 def test_every_reader_reports_copies(tmp_path: Path, load: Any) -> None:
-    """Each reader reports that 40 of 40 public records are copies of private ones."""
+    """Readers of tables, arrays, saved data sets and folders of pictures count 40 copies among 40 public records."""
     pytest.importorskip("pyarrow")
     inputs_by_split = {"private": PRIVATE[:60], "public": PRIVATE[10:50], "test": TEST}
     lines = [line for line in load(tmp_path, inputs_by_split).notes if "have the inputs" in line]
@@ -189,17 +192,20 @@ def test_copies_with_other_last_digits_are_found(tmp_path: Path, load: Any) -> N
 
 
 def test_neighboring_whole_numbers_are_not_copies(tmp_path: Path) -> None:
-    """Different whole numbers near 100,000 in two splits yield no remark on copies.
+    """Whole numbers near 100,000 and -100,000 that differ by 1 between two splits yield no remark on copies.
 
-    Whole numbers are compared exactly: 100,001 differs from 100,003 although their first 16 bits agree.
+    Inputs alone would yield a remark, as they are compared by 16 bits. Whole numbers in cells are compared exactly:
+    100,001 differs from 100,002 although both are 100,002 when rounded to 16 bits.
     """
     pytest.importorskip("pyarrow")
+    signs = np.resize([1, -1], 250)
     inputs_by_split = {
-        split: np.column_stack([np.arange(100000 + place, 101000, 4), np.zeros((250, 2))]).astype(
-            np.float32
-        )
-        for place, split in enumerate(("private", "public", "test"))
+        split: np.column_stack(
+            [signs * np.arange(first_number, first_number + 1000, 4), np.zeros((250, 2))]
+        ).astype(np.float32)
+        for first_number, split in ((100_001, "private"), (100_002, "public"), (100_003, "test"))
     }
-    assert not any(
-        "have the inputs" in line for line in _tables(folder=tmp_path, inputs=inputs_by_split).notes
-    )
+    dataset = _tables(folder=tmp_path, inputs=inputs_by_split)
+    (line, *_) = remarks_on_copies(private_split=dataset.private, public_split=dataset.public)
+    assert "have the inputs" in line
+    assert not any("have the inputs" in line for line in dataset.notes)

@@ -110,8 +110,9 @@ def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
 def test_shapes_that_disagree_are_refused(
     change: Callable[[Dataset], Dataset], refusal: Refusal
 ) -> None:
-    """A data set is refused if records or groups are in two splits, if ids repeat, or if shapes disagree.
+    """A data set is refused if a record or group is in two splits, an id or label name repeats, or shapes disagree.
 
+    It is also refused if a split is empty, or the kind is unknown or does not fit the inputs.
     The error names the field, and of public ids whether their number or their type is wrong.
     """
     with refusal:
@@ -204,7 +205,7 @@ def with_other_first_value(array: np.ndarray) -> np.ndarray:
     ids=["input", "label", "group", "record id", "a row less"],
 )
 def test_private_digest_changes_with_any_private_value(changed_split: Split) -> None:
-    """The digest of a split changes with a single value of any of its arrays, and with the number of rows."""
+    """The digest of a split changes with one input, label, group or record id, and with the number of rows."""
     assert changed_split.digest() != PRIVATE.digest()
 
 
@@ -283,7 +284,8 @@ KNOWN_LABELS_WITH_GAPS = np.array([[True, False], [False, True], [True, True]])
 def test_a_mask_stays_with_its_rows_and_changes_no_digest_where_all_is_known() -> None:
     """`take` also selects the rows of the mask of known labels.
 
-    A mask without gaps has the digest of no mask; masks with different gaps have different digests.
+    A split whose mask has no gap has the same digest as without a mask. Masks with different gaps give different
+    digests.
     """
     split_without_mask = split_of_zeros(record_ids=[0, 1, 2])
     split_with_gaps = replace(split_without_mask, known=KNOWN_LABELS_WITH_GAPS)
@@ -310,6 +312,8 @@ def test_label_shares_are_those_of_known_labels() -> None:
     )
     assert rows.label_shares.tolist() == [2 / 3, 0.0]
     assert replace(rows, known=KNOWN_LABELS_WITH_GAPS).label_shares.tolist() == [1.0, 0.0]
+    only_first_label_known = np.array([[True, False]] * 3)
+    assert replace(rows, known=only_first_label_known).label_shares.tolist() == [2 / 3, 0.0]
 
 
 @pytest.mark.parametrize(

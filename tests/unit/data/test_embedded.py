@@ -37,7 +37,7 @@ def tiles_of(digits: Dataset) -> dict[bytes, set[int]]:
 
 
 def test_no_base_digit_is_in_two_groups(digits: Dataset) -> None:
-    """In pictures composed of digits, each tile of 8x8 pixels occurs in one group only.
+    """In pictures composed of digits, each tile of 8x8 pixels that is not blank occurs in one group only.
 
     The splits have the requested sizes. The private records are in 99 groups of 6 or 7 records.
     """
@@ -120,7 +120,7 @@ def test_the_same_parameters_give_the_same_arrays(digits: Dataset) -> None:
 def test_impossible_parameters_are_refused(
     digits_of: Callable[[], DigitsGrid], refusal: Refusal
 ) -> None:
-    """Composed digits are refused with an impossible number of records or pools, under the parameter's name."""
+    """An impossible number of records, size of a pool or seed of composed digits is refused by the parameter's name."""
     with refusal:
         digits_of()
 

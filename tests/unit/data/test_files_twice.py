@@ -1,4 +1,4 @@
-"""One file for two splits, under two names, is refused, as its rows would be private and public."""
+"""One file for two splits, under two names, is refused, as its rows would be in both splits."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def reader_of_label_lists(folder: Path, feature: Any, tags: list[Any]) -> Huggin
 
 
 def cells() -> dict[str, Any]:
-    """Returns 24 cells of each column: two inputs, two labels and a person with two rows."""
+    """Returns 24 cells of each column: two inputs, two labels and 12 persons with two rows each."""
     rng = np.random.default_rng(0)
     return {
         "age": [float(age) for age in rng.integers(20, 60, size=24)],
@@ -75,9 +75,10 @@ def cells() -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_columns_are_encoded_as_in_a_table(tmp_path: Path) -> None:
-    """Columns of a saved data set become the features, labels and groups that the same columns of a table become.
+    """Columns of a saved data set become features, labels and groups by the rules of tables.
 
-    Loading writes no file. Public labels may be missing.
+    Numbers are clipped to the public range and standardized, and words are one-hot encoded. Loading writes no file,
+    neither into the folder of the data set nor beside it. Public labels may be missing.
     """
     columns = cells()
     path = saved_data_set(folder=tmp_path / "saved", columns=columns)
@@ -184,16 +185,19 @@ def test_invalid_data_set_is_refused_in_one_line(
     tmp_path: Path,
     monkeypatch: Any,
 ) -> None:
-    """Unknown columns, splits or folders, and columns of a wrong kind, are refused under their setting.
+    """Unknown columns, splits or folders are refused, and so are an empty list of inputs and unfit columns or splits.
 
+    Unfit are a group with rows in two splits, the same split twice, and a label that holds ages. The refusal is one
+    line.
     A missing folder would be loaded from the hub, which has no such data set here.
     """
     monkeypatch.setattr(
         datasets, "load_dataset", lambda *_: (_ for _ in ()).throw(FileNotFoundError("no"))
     )
     path = saved_data_set(folder=tmp_path / "saved", columns=cells())
-    with refusal:
+    with refusal as caught:
         change(reader(saved_folder=path, inputs=["age", "sex"], labels=["flu"])).load()
+    assert "\n" not in str(caught.value)
 
 
 PLACES = {5: 6, 15: 4, 22: 3}  # private, public, test: the row of the split
@@ -229,7 +233,7 @@ def test_lists_of_bits_are_checked_like_label_columns(
     [("bool", False, True), ("int8", 0, 1), ("float32", 0.0, 1.0), ("string", "no", "yes")],
 )
 def test_lists_of_bits_equal_label_columns(kind: str, no: Any, yes: Any, tmp_path: Path) -> None:
-    """Lists of two bits give the same two labels for each type in which bits are stored."""
+    """Lists of two bits give the same two labels for bits that are truth values, whole numbers, floats or words."""
     feature = datasets.List(datasets.Value(kind), length=2)
     dataset = reader_of_label_lists(
         folder=tmp_path, feature=feature, tags=[[no, yes], [yes, no]] * 12
@@ -287,7 +291,8 @@ def test_uncertain_bit_follows_the_setting(
 ) -> None:
     """A label of -1 is refused without the setting `uncertain`; with it, the label is unknown, True or False.
 
-    This holds for a column and for a list of bits. `first` is whether the label is known, and its value.
+    This holds for a column and for a list of bits. The private digest does not depend on the setting. `first` is
+    whether the label is known, and its value.
     """
     bits = [-1, 0, 1] * 8
     columns: dict[str, Any] = {"age": AGES, "flu": [[bit] for bit in bits] if as_list else bits}
@@ -313,7 +318,7 @@ def test_uncertain_bit_follows_the_setting(
 def test_ambiguous_dates_need_the_order_setting(tmp_path: Path) -> None:
     """Dates such as 05.03.2024 are refused without a setting of their order, if none of them has a day above 12.
 
-    They are read with the setting, or as a category.
+    They are read with the setting, or as a category. The placeholder 31.12.9999 tells the order as well.
     """
     days = [f"0{1 + row % 9}.03.2024" for row in range(24)]
     days[14] = "31.12.9999"

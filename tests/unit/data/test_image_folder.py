@@ -195,11 +195,12 @@ def test_image_form_treats_files_and_images_alike(folder: Path) -> None:
 def test_invalid_folder_is_refused_in_one_line(
     folder: Path, row: str | None, change: Callable[[ImageFolder], ImageFolder], refusal: Refusal
 ) -> None:
-    """A folder is refused in one line if a row of its table or a setting is wrong; the error names which."""
+    """A folder is refused in one line, by the column or the setting, if a row of its table or a setting is wrong."""
     Image.new("L", (4, 4)).save(folder / "g.png")
     (folder / "labels.csv").write_text("\n".join([HEAD, *ROWS, *([row] if row else [])]))
-    with refusal:
+    with refusal as caught:
         change(reader(folder=folder)).load()
+    assert "\n" not in str(caught.value)
 
 
 def test_what_is_no_picture_is_refused(folder: Path) -> None:
@@ -239,8 +240,8 @@ def test_same_picture_under_two_names_is_refused(folder: Path, row: str) -> None
 
 
 @pytest.mark.slow
-def test_renamed_picture_keeps_an_owner_id(folder: Path) -> None:
-    """A private picture that is renamed, linked or spelled with another path keeps an owner id, that of its bytes."""
+def test_picture_under_another_name_keeps_an_owner_id(folder: Path) -> None:
+    """A private picture that is linked or spelled with another path keeps at least one of its owner ids."""
     usual_owner_ids = reader(folder=folder).load().owners["id"]
     for picture_name in write_links(folder=folder):
         (folder / "labels.csv").write_text(

@@ -141,7 +141,7 @@ def _hugging_face(folder: Path, num_records_of_private_person: int) -> Dataset:
 
 
 def _write_pictures(folder: Path, num_records_of_private_person: int, ending: str) -> list[str]:
-    """Writes a picture for each record under the person's name.
+    """Writes a picture for each record under the person's name, and returns the names of the files.
 
     Pictures of other persons do not depend on `num_records_of_private_person`.
     """
@@ -240,7 +240,10 @@ def _require_equal_publications(one_dataset: Dataset, other_dataset: Dataset) ->
 def test_published_ids_do_not_depend_on_private_records(
     tmp_path: Path, load: Load, num_records_of_private_person: int
 ) -> None:
-    """Each reader gives the same public ids, inputs and preprocessing if a private person has 0, 1 or 8 records."""
+    """The public ids, labels, inputs and preprocessing are the same if a private person has 0, 1 or 8 records.
+
+    This holds for one table, three tables, arrays, a saved data set, a folder of pictures and CelebA.
+    """
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
     one_dataset = load(tmp_path / "one", num_records_of_private_person=1)
@@ -254,7 +257,10 @@ def test_published_ids_do_not_depend_on_private_records(
 
 
 def test_public_part_does_not_depend_on_the_mask_of_a_private_record(tmp_path: Path) -> None:
-    """Public part, schema and test rows do not depend on which labels of a private person are known."""
+    """The public part and its schema do not depend on which labels of a private person are known.
+
+    All public and test labels stay known.
+    """
     datasets = []
     for number, label_cells in enumerate((",1", "0,")):
         path = tmp_path / f"{number}.csv"

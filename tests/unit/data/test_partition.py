@@ -132,7 +132,7 @@ def test_impossible_assignments_are_refused() -> None:
 def test_verify_refuses_an_invalid_partition(
     made: Partition, pool: Split, refusal: Refusal
 ) -> None:
-    """A partition that divides a group or record, or does not fit the records, is refused.
+    """A partition that divides a group or record, leaves a teacher without records or has too few rows is refused.
 
     It is refused when it is verified, and when it is written.
     """
@@ -145,7 +145,7 @@ def test_verify_refuses_an_invalid_partition(
 def test_manifest_does_not_depend_on_the_order_of_records() -> None:
     """A partition that was written for records can be read for the same records in another order.
 
-    Each record has its teacher.
+    Each record keeps its teacher.
     """
     text = partition(teacher_of=[0, 0, 1, 2], num_teachers=3).to_json(
         split(group_ids=[5, 5, 6, 7], record_ids=[10, 11, 12, 13])
@@ -213,7 +213,7 @@ def drop_last_teacher(manifest: dict[str, Any]) -> None:
 def test_a_tampered_manifest_is_refused(
     tamper: Callable[[dict[str, Any]], None], refusal: Refusal
 ) -> None:
-    """A written partition with one changed entry is refused when it is read."""
+    """A written partition with one changed or removed entry is refused when it is read."""
     private_split = split(group_ids=[5, 5, 6, 7])
     manifest = json.loads(partition(teacher_of=[0, 0, 1, 2], num_teachers=3).to_json(private_split))
     tamper(manifest)

@@ -75,7 +75,7 @@ def test_picture_without_inferable_white_is_refused(array: Any) -> None:
 def test_level_above_white_is_refused() -> None:
     """Levels above white, below 0 or NaN are refused, and so are impossible levels of white.
 
-    A picture of 8 bits is read as it is, whatever level is given for white.
+    A picture of 8 bits is read as it is even if 65535 is given for white.
     """
     np.testing.assert_array_equal(
         gray_levels(picture=Image.fromarray(RAMP), white_level=65535), RAMP
@@ -173,7 +173,7 @@ def transparent(mode: str, hidden: int) -> Image.Image:
 
 @pytest.mark.parametrize("mode", ["RGBA", "RGBa", "LA", "La", "P", "L", "RGB", "I;16"])
 def test_transparent_pixels_are_white(tmp_path: Path, mode: str) -> None:
-    """A pixel that is fully transparent is white in each mode, whatever color it hides."""
+    """A pixel that is fully transparent is white in each of eight modes, whether it hides level 0 or level 200."""
     white = 255.0 if mode == "I;16" else None
     for hidden in (0, 200):
         picture = transparent(mode=mode, hidden=hidden)
@@ -289,10 +289,11 @@ def test_integer_arrays_other_than_bytes_are_refused(tmp_path: Path) -> None:
 
 
 def test_celeba_photograph_over_8_bits_is_refused_by_name(tmp_path: Path) -> None:
-    """A photograph of 16 bits in a copy of CelebA is refused."""
-    Image.fromarray(RAMP.astype(np.uint16) * 257).save(tmp_path / "1.png")
-    with refused_parameter("image", value=ANY, rule_words="a readable image of 8"):
-        decode_images(image_paths=[tmp_path / "1.png"], image_size=4)
+    """A photograph of 16 bits is refused in a copy of CelebA by the path of its file."""
+    path = tmp_path / "1.png"
+    Image.fromarray(RAMP.astype(np.uint16) * 257).save(path)
+    with refused_parameter("image", value=str(path), rule_words="a readable image of 8"):
+        decode_images(image_paths=[path], image_size=4)
 
 
 def test_rule_of_a_column_is_that_of_its_first_wrong_cell() -> None:

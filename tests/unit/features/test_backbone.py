@@ -118,7 +118,7 @@ def test_extractor_depends_on_weights_not_on_private_pictures(
 def test_both_file_formats_and_gray_pictures_are_accepted(
     weights_path: Path, tmp_path: Path
 ) -> None:
-    """Weights as `.pth` and as safetensors give the same features, also for gray pictures."""
+    """Weights as `.pth` and as safetensors give the same 1,024 measurements of gray pictures."""
     safetensors_path = saved_weights(folder=tmp_path, ending=".safetensors")
     images = np.random.default_rng(0).random((2, 1, 16, 16), dtype=np.float32)
     extractor = backbone_of(weights_path=weights_path)._unfitted_extractor(
@@ -250,10 +250,11 @@ def test_unsupported_picture_size_is_refused(
 
 
 def test_missing_package_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default network is refused if the package that it needs is not installed."""
+    """The default network is refused in one line if the package that it needs is not installed."""
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
-    with refused_parameter("features.model", value="efficientnet_lite0"):
+    with refused_parameter("features.model", value="efficientnet_lite0") as caught:
         Backbone()
+    assert "\n" not in str(caught.value)
 
 
 def test_network_with_packaged_weights_extracts_features() -> None:

@@ -40,7 +40,7 @@ def load_with_features(
 ) -> tuple[Dataset, list[str]]:
     """Returns the data set with features, and the names of the stages of work that it reported.
 
-    The extraction is killed after `num_private_pictures_before_kill` private pictures.
+    The extraction is killed after `num_private_pictures_before_kill` private pictures; None kills none.
     """
     stages: list[str] = []
 
@@ -190,9 +190,10 @@ def test_features_do_not_depend_on_the_number_of_cores(
 def test_measurements_of_the_fit_are_reused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Public pictures are measured once, and both the fit and the features use these measurements.
+    """Public pictures that fill whole batches are measured once, for both the fit and the features.
 
-    If the public features are lost, the next load makes the same ones.
+    The last 12 of 60 public pictures fill no batch of 16, and are measured twice. If the public features are lost, the
+    next load makes the same ones.
     """
     original_measure = PatchExtractor.measure
     picture_batch_sizes = list[int]()

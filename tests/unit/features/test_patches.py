@@ -130,10 +130,14 @@ def test_features_match_a_direct_computation(stride: int) -> None:
 
 
 @pytest.mark.parametrize(("num_positions", "num_regions"), [(9, 2), (27, 3), (10, 1), (7, 4)])
-def test_regions_cover_all_positions_equally(num_positions: int, num_regions: int) -> None:
-    """The weights of all regions add up to 1 at each position, with overlap and without.
+def test_weights_of_a_region_sum_to_1_and_cover_all_positions(
+    num_positions: int, num_regions: int
+) -> None:
+    """The weights of all positions add up to 1 in each region, with overlap and without.
 
-    Positions that are counted from the other end have the same weights.
+    Each position has a weight in some region, and without overlap in only one. With overlap, positions and regions
+    that are counted from the other end have the same weights. Of five regions without overlap and two positions, three
+    have no position.
     """
     for regions_overlap in (False, True):
         weights_of_regions = region_weights(
@@ -167,9 +171,9 @@ def test_linear_model_is_better_on_features_than_on_pixels() -> None:
 
 
 def test_k_means_finds_axes_and_filters_have_mean_zero() -> None:
-    """Clusters of points near three axes have directions whose cosine with an axis exceeds 0.99.
+    """For points near three axes, each axis has a cluster whose direction is nearly parallel to it.
 
-    Filters have mean 0; blank pictures are refused.
+    The absolute value of their cosine exceeds 0.99. Filters have mean 0. Blank pictures are refused.
     """
     rng = np.random.default_rng(0)
     axes = np.eye(6, dtype=np.float32)[:3]
@@ -190,7 +194,7 @@ def test_k_means_finds_axes_and_filters_have_mean_zero() -> None:
 def test_extractor_survives_a_round_trip_and_damage_is_refused(tmp_path: Path) -> None:
     """An extractor that was written and read gives the same bytes of features.
 
-    Damaged files and pictures of another size are refused.
+    Damaged files and pictures with another number of channels are refused.
     """
     extractor = fitted_extractor()
     path = tmp_path / "extractor.safetensors"
@@ -230,6 +234,7 @@ def test_extractor_survives_a_round_trip_and_damage_is_refused(tmp_path: Path) -
 def test_settings_out_of_range_are_refused_in_one_line(
     change_recipe: Callable[[Patches], Patches], refusal: Refusal
 ) -> None:
-    """A setting of the recipe out of range is refused under its name."""
-    with refusal:
+    """A setting of the recipe that is out of range, or of a wrong type, is refused in one line under its name."""
+    with refusal as caught:
         change_recipe(SMALL)
+    assert "\n" not in str(caught.value)

@@ -69,7 +69,7 @@ LOST = {
 def test_column_without_known_cells_yields_a_remark(
     tmp_path: Path, usual: dict[str, Any], case: str
 ) -> None:
-    """Remarks name the columns in which no test record has a number or category that the public records have."""
+    """Remarks name the columns in which no test record has a number in the public range, or a public category."""
     cells, columns = LOST[case]
     test = usual["test"].copy()
     for column, cell in cells.items():
@@ -129,7 +129,8 @@ def test_one_refusal_names_all_columns_that_cannot_be_features(tmp_path: Path) -
 def test_numbers_with_leading_zeros_yield_a_remark_on_codes(tmp_path: Path) -> None:
     """A remark on a public column of numbers with leading zeros proposes the setting `data.category`.
 
-    If that setting names the column, only two other remarks are left: on units, and on the group.
+    If that setting names the column, only two other remarks are left: that `age` has two numbers alone, and that no
+    group is named.
     """
     table = write_rows(folder=tmp_path, head="zip,age,ill", rows=["01067,3,1", "53111,4,0"])
     remark = table.public_remarks()[0]
@@ -137,7 +138,7 @@ def test_numbers_with_leading_zeros_yield_a_remark_on_codes(tmp_path: Path) -> N
         "zip: numbers with a zero in front; if they are codes, 'data.category=[zip]' makes each"
     )
     remarks = replace(table, category=("zip",)).public_remarks()
-    assert len(remarks) == 2  # on units, and on the group
+    assert len(remarks) == 2
 
 
 def test_column_of_distinct_numbers_yields_a_remark(tmp_path: Path) -> None:

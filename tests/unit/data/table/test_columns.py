@@ -46,9 +46,9 @@ def fit_schema(name: str, cells: list[Any], *, is_code: bool = False) -> TableSc
     ],
 )
 def test_notations_of_one_code_are_one_category(cells: Any) -> None:
-    """A code that is written as 3, as 3.0 or as a number is one category, in the public column and in predictions.
+    """A code of the public file is one category, whether predictions have it as 3, as 3.0 or as a number.
 
-    Other values are `other`.
+    Other values are `other`, and so are missing cells, as the public file has none.
     """
     schema = fit_schema(name="ward", cells=[3, 12, 3, 5], is_code=True)
     assert schema.feature_names == ("ward=12", "ward=3", "ward=5", "ward=other")

@@ -35,7 +35,10 @@ READABLE: dict[str, Change] = {
 
 @pytest.mark.parametrize("case", READABLE)
 def test_csv_head_is_parsed(tmp_path: Path, case: str) -> None:
-    """A CSV file that begins with blank lines, a line about the separator or other preambles gives the usual inputs."""
+    """CSV files with blank lines or a line about the separator above the names give the usual inputs.
+
+    So do files with separators at the ends of lines, or with line breaks or invisible letters in a name.
+    """
     table = write_frames(folder=tmp_path, frames=people_frames())
     inputs = table.load().private.inputs
     for path in tmp_path.glob("*.csv"):

@@ -155,7 +155,10 @@ def test_private_dates_are_read_in_the_public_order(tmp_path: Path) -> None:
 
 
 def test_private_dates_in_another_order_are_refused(tmp_path: Path) -> None:
-    """Private dates with months first, beside public dates with days first or in ISO form, are refused."""
+    """Private dates with months first are refused beside public dates with days first.
+
+    Private dates with days first are refused beside public dates in ISO form.
+    """
     with refused_parameter("data.private.when", rule_words="dates such as 31.01.2025"):
         write_dates(
             folder=tmp_path,
@@ -174,7 +177,7 @@ def test_private_dates_in_another_order_are_refused(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class UnclearCells:
-    """Public dates that do not tell their order or century.
+    """Public dates whose order or century is unclear, or whose order is mixed or another than the named one.
 
     Attributes:
         cells: the dates as text.
@@ -226,8 +229,9 @@ UNCLEAR = {
 
 @pytest.mark.parametrize("case", UNCLEAR)
 def test_unclear_dates_are_refused_with_the_setting(tmp_path: Path, case: str) -> None:
-    """Public dates that could be in two orders or centuries are refused, with the setting that decides.
+    """Public dates of unclear order or century are refused, with the setting that decides.
 
+    Dates in mixed orders, or in another order than the named one, are refused without such a setting.
     With `data.category`, the same column is read as words.
     """
     unclear = UNCLEAR[case]
@@ -242,7 +246,7 @@ def test_unclear_dates_are_refused_with_the_setting(tmp_path: Path, case: str) -
 
 @pytest.mark.parametrize("order", ["dmy", "mdy"])
 def test_a_setting_names_the_order(tmp_path: Path, order: str) -> None:
-    """The unclear dates get a range of dates that depends on `date_order`, `dmy` or `mdy`."""
+    """The range of dates that do not tell their order depends on `date_order`, which is `dmy` or `mdy`."""
     table = write_dates(folder=tmp_path, date_cells=dates_in_form(form="%d.%m.%Y", dates=EARLY))
     column = column_of(table=replace(table, date_order=order))
     last_day = {
@@ -334,7 +338,7 @@ def test_dates_are_parsed_to_known_days(
     "word", ["29.02.2023", "31.04.2024", "00.01.2024", "01.13.2024", "1.2.2024 25:00", "1.1.1"]
 )
 def test_nonexistent_day_is_refused(word: str) -> None:
-    """A day or an hour that does not exist, such as 29.02.2023, raises `ValueError`."""
+    """A day or an hour that does not exist, such as 29.02.2023, or a year of one digit raises `ValueError`."""
     with pytest.raises(ValueError, match=r".*"):
         days_of(date_text=word, date_orders=("dmy",), first_year=1930)
 
@@ -430,7 +434,7 @@ def test_text_as_first_year_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("absent", ["9999-12-31T23:59:59.9999999", "9999-12-31 23:59:59.999999"])
 def test_last_moment_of_year_9999_is_a_placeholder(tmp_path: Path, absent: str) -> None:
-    """The last moment of the year 9999 is found as a placeholder of this year.
+    """The last moment of the year 9999 is found as the placeholder 9999-12-31.
 
     A float64 of days has a resolution of 40 microseconds there, and must not be rounded into the year 10000.
     """
@@ -449,7 +453,7 @@ def test_last_microsecond_of_an_early_day_is_in_this_day(day: str) -> None:
 
 @pytest.mark.parametrize("other_word", ["2024-01-31", "31 Jan 2024", "none"])
 def test_word_before_the_year_1_is_no_date_whatever_the_other_words(other_word: str) -> None:
-    """0000-01-01 is not a date, beside words that pyarrow reads as well as beside words that Python reads."""
+    """0000-01-01 is not a date beside a date that pyarrow reads, one that only Python reads, or another word."""
     pa = pytest.importorskip("pyarrow")
     assert as_dates(cells=pa.array(["0000-01-01", other_word]))[0] == np.inf
 

@@ -155,7 +155,7 @@ def test_split_files_of_the_command_load_as_a_data_set(undivided_file: Path) -> 
 
 @pytest.mark.slow
 def test_command_refuses_to_overwrite_a_split_file(undivided_file: Path) -> None:
-    """If a file private.csv exists, `pate-schema` refuses to divide, and writes neither a split nor a schema."""
+    """If a file private.csv exists, `pate-schema` refuses to divide, and writes no file."""
     path = undivided_file.with_name("private.csv")
     path.write_text("mine")
     ended = call_schema(
@@ -164,7 +164,8 @@ def test_command_refuses_to_overwrite_a_split_file(undivided_file: Path) -> None
     assert ended.returncode == 2
     assert ended.stderr.startswith(f"output={path}: expected a folder without such a file")
     assert path.read_text() == "mine"
-    assert not undivided_file.with_name("schema.yaml").exists()
+    names = sorted(path.name for path in undivided_file.parent.iterdir())
+    assert names == ["all.csv", "private.csv"]
 
 
 @pytest.mark.slow

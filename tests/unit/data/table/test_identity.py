@@ -125,7 +125,7 @@ def test_pandas_types_with_equal_values_name_one_person(tmp_path: Path, column: 
 
 @pytest.mark.parametrize("name", ["", "\u200b", "\u00a0", "?"])
 def test_invisible_name_counts_as_missing(tmp_path: Path, name: str) -> None:
-    """A row is refused if its person's name is empty, a blank of zero width, or a word for missing."""
+    """A row is refused if its person's name is empty, a no-break or zero-width space, or a word for missing."""
     frames = people_frames()
     frames["private"]["person"] = [name, *map(str, NUMBERS[1:])]
     with refused_parameter("data.private.person", rule_words="a value in each row, 1"):

@@ -1,4 +1,4 @@
-"""Missing and uncertain labels of tables: which cells are unknown labels, in every kind of file."""
+"""Missing and uncertain labels of tables: which cells are unknown labels, in several kinds of files."""
 
 from __future__ import annotations
 
@@ -142,11 +142,14 @@ def test_typed_cells_may_be_missing_or_uncertain(
 
 def test_not_a_number_in_parquet_is_an_unknown_label(tmp_path: Path) -> None:
     """NaN in a Parquet column of floats, which is not null, is an unknown label."""
-    frames = people_frames()
-    flu = frames["private"]["flu"].astype(float)
+    table = write_frames(folder=tmp_path, frames=people_frames(), endings={"private": "parquet"})
+    private = pa.Table.from_pandas(people_frames()["private"], preserve_index=False)
+    flu = private["flu"].to_numpy().astype(float)
     flu[0] = np.nan
-    frames["private"]["flu"] = flu
-    table = write_frames(folder=tmp_path, frames=frames, endings={"private": "parquet"})
+    cells = pa.array(flu, from_pandas=False)
+    assert cells.null_count == 0
+    private = private.drop_columns(["flu"]).append_column("flu", cells)
+    pytest.importorskip("pyarrow.parquet").write_table(private, str(table.private))
     assert first_labels(dataset=table.load(), num_rows=2) == [UNKNOWN, True]
 
 
@@ -208,7 +211,7 @@ def test_digest_of_private_rows_depends_on_gaps_and_not_on_their_reading(tmp_pat
 
 
 def test_notes_count_unknown_labels_of_each_split(tmp_path: Path) -> None:
-    """A note for each split states the share of its unknown labels, and of known labels in each column.
+    """A note for each split with gaps states the share of its unknown labels, and of known labels in each column.
 
     In the label flu, 30 of 60 private and 15 of 60 test cells are empty; in cough, none is.
     """
@@ -349,7 +352,7 @@ def test_schema_file_says_what_uncertain_labels_mean(tmp_path: Path) -> None:
 def test_wrong_settings_of_gaps_are_refused_before_a_file_is_opened(
     with_wrong_setting: Callable[[Table], Table], refusal: Refusal
 ) -> None:
-    """An impossible setting of missing or uncertain labels is refused before a file is opened."""
+    """An impossible setting of uncertain labels is refused before a file is opened."""
     table = Table(private="none.csv", public="none.csv", test="none.csv")
     with refusal:
         with_wrong_setting(table)

@@ -17,7 +17,7 @@ from tests.unit.data.table.frames import NUM_ROWS, NUMBERS, people_frames, write
 
 pytest.importorskip("pyarrow")
 
-# The word for yes of some languages, with the word for no.
+# Words for yes in labels, each with its word for no.
 NO_OF_YES = {"ja": "nein", "2": "1", "oui": "non", "ПРАВДА": "ложь"}
 
 
@@ -228,12 +228,15 @@ def test_public_file_may_lack_the_column_that_lists_labels(
 
 
 @pytest.mark.parametrize(
-    ("labels", "refused_names"), [(("flu", "cold"), "[flu,cold]"), (("diagnoses", "age"), "age")]
+    ("labels", "refused_names"), [(("flu", "cough"), "[flu,cough]"), (("diagnoses", "age"), "age")]
 )
-def test_label_that_no_file_has_or_that_is_a_feature_is_refused(
+def test_labels_without_their_column_and_a_label_named_like_a_feature_are_refused(
     table_without_public_diagnoses: Table, labels: tuple[str, ...], refused_names: str
 ) -> None:
-    """Settings are refused if they name a label that no row lists, `cold`, or a column that is a feature, `age`."""
+    """Settings that name labels, but not their column, are refused if the public file lacks this column.
+
+    A label that has the name of a feature, `age`, is refused as well.
+    """
     with refused_parameter("data.labels", value=refused_names):
         replace(table_without_public_diagnoses, labels=labels).load()
 

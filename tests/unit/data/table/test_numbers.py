@@ -190,7 +190,7 @@ def test_notation_setting_overrides_the_schema(tmp_path: Path, german: Table) ->
 
 @pytest.mark.slow
 def test_settings_do_not_change_the_private_digest(tmp_path: Path) -> None:
-    """The private digest is the same for three notations of numbers in the settings.
+    """The private digest is the same for three settings of how cells are read.
 
     A ledger recognizes records by this digest. If a changed setting changed it, the records would get a new budget.
     """

@@ -49,7 +49,7 @@ class Load(Protocol):
     ],
 )
 def test_notations_of_one_name_are_normalized(name: str, other: str) -> None:
-    """Two notations of a UUID, an address or a number are one name of a person."""
+    """Two notations of a UUID, an email address, a code or a number are one name of a person."""
     assert person_name(name) == person_name(other)
 
 
@@ -76,9 +76,9 @@ def test_notations_of_one_name_are_normalized(name: str, other: str) -> None:
     ],
 )
 def test_similar_names_are_two_persons(name: str, other: str, are_alike: bool) -> None:
-    """Two similar names are two persons.
+    """Two different names are two persons, even if they are similar.
 
-    `are_alike` says whether they look alike, so that a remark counts them.
+    `are_alike` says whether they are similar, so that a remark would count them.
     """
     assert person_name(name) != person_name(other)
     look, other_look = simplified_names(
@@ -195,9 +195,9 @@ def test_persons_are_numbered_in_order_of_first_row() -> None:
 
 
 def test_merged_persons_take_the_smallest_number() -> None:
-    """Persons of one file that differ in letter case get the smallest of their numbers.
+    """`groups` merges persons of the first file whose names differ in letter case, under the smallest number.
 
-    `merged_by_similar_names` also merges persons of two files.
+    `merged_by_similar_names` merges such persons of the second file as well, and numbers groups from 0 without gaps.
     """
     columns = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
     people = People.from_names(columns)

@@ -164,7 +164,7 @@ def test_holder_reads_private_records_with_a_schema_alone(tmp_path: Path) -> Non
 
 
 def test_settings_of_a_run_override_the_schema(tmp_path: Path) -> None:
-    """A group or a dropped column in the settings of a run overrides the schema, and is refused if wrong."""
+    """A group or a dropped column in the settings of a run overrides the schema, and is refused if it does not fit."""
     table = write_patients(folder=tmp_path, private=["A-9,30,F,1", "A-9,31,M,0"])
     completed = reader_with_schema(table=table, settings=TABLE_SETTINGS)
     assert completed.load().private.num_groups == 1
@@ -184,7 +184,7 @@ def test_schema_without_settings_gives_defaults(tmp_path: Path) -> None:
 
 
 def test_an_unknown_setting_in_a_schema_is_refused(tmp_path: Path) -> None:
-    """An unknown setting in a schema file, `groups`, is refused by its place in the file."""
+    """An unknown setting in a schema file, `groups`, is refused, and the error names its place in the file."""
     completed = reader_with_schema(table=write_patients(folder=tmp_path))
     schema_path = Path(str(completed.schema))
     schema_path.write_text(

@@ -43,7 +43,7 @@ def records(num_rows: int, *, first: int = 0, millions: int = 0) -> Any:
         {
             "record": row + 10**6 * millions,
             "person": row * 7919 % (num_rows // 2) + 10**6 * millions,
-            # Most batches have whole numbers, and some have fractions.
+            # Some of the first 40 of each 9,000 numbers are fractions, and all other numbers are whole.
             "dose": np.where(row % 9000 < 40, row / 8, row % 50),
             "age": pa.array(row % 83, mask=row % 31 == 0),
             "sex": np.array(["f", "m", "x"])[row % 3],
@@ -303,7 +303,7 @@ def test_types_that_hold_each_other_are_joined(tmp_path: Path) -> None:
 
 
 def test_types_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    """Words beside numbers, and whole numbers that a float cannot hold, are refused without showing a cell."""
+    """Words beside numbers are refused, and so are whole numbers that a float cannot hold, which are not shown."""
     folder = tmp_path / "many"
     folder.mkdir()
     write_table(path=folder / "0.parquet", table=pa.table({"age": [1.5]}))
@@ -373,7 +373,7 @@ def test_a_wrong_number_is_named_with_its_file(reader_of: MakeReader, tmp_path: 
 
 
 def test_damage_is_named_with_its_file(reader_of: MakeReader, tmp_path: Path) -> None:
-    """A row with too many cells in the second file is refused with the path and the row in this file."""
+    """A row with too few cells in the second file is refused with the path and the row in this file."""
     folder = write_parts(
         folder=tmp_path / "many", table=records(num_rows=30), part_ends=[10, 20], ending="csv"
     )
@@ -400,7 +400,7 @@ def test_copies_in_several_files_are_remarked_on(reader_of: MakeReader, tmp_path
 
 
 def test_an_id_in_two_files_is_refused(reader_of: MakeReader, tmp_path: Path) -> None:
-    """The same id in two private files, for rows of different people, is refused."""
+    """Ids of ten rows that occur in two private files are refused in data without groups."""
     folder = write_parts(folder=tmp_path / "many", table=records(num_rows=30), part_ends=[20])
     write_table(path=folder / "part-2.parquet", table=records(num_rows=10))
     with refused_parameter(
@@ -438,7 +438,7 @@ def odd_float(row_number: int) -> float:
 
 
 def test_digests_of_cells_are_those_in_ledgers() -> None:
-    """The digest of cells of all types is that of version 1, by which ledgers recognize records.
+    """The digest of cells of 17 columns of many types is that of version 1, by which ledgers recognize records.
 
     The table has a whole batch and a part of one, as texts of floats depend on the other floats of a batch. The
     expected digests were computed before the digest was made in one pass.

@@ -81,12 +81,13 @@ def test_rows_linked_by_owners_are_one_group(tmp_path: Path) -> None:
     private = [
         "q1,2025-01-02,20,F,d1,1,1",
         "q1,2025-01-03,20,F,d2,0,1",
+        "q4,2025-01-03,30,F,d2,0,1",
         "q2,2024-01-01,40,M,d3,1,0",
         "q3,,40,M,d3,1,0",
     ]
     table = write_table(folder=tmp_path, private=private, test=[TEST_ROW])
     dataset = replace(table, group=OWNERS).load()
-    assert dataset.private.group_ids.tolist()[::2] == [0, 1] and dataset.private.num_groups == 2
+    assert dataset.private.group_ids.tolist() == [0, 0, 0, 1, 1]
     assert dataset.weights is None
     assert any("who belongs with whom is taken as public" in line for line in dataset.notes)
     assert set(dataset.owners) == {"group"} and dataset.owners["group"] >= {b"q1", b"d3"}

@@ -1,6 +1,6 @@
 """Wrong cells, rows, files and settings of a table, and the refusals of each.
 
-Refusals name the column or the setting. They never show a cell: the tests write the word `Secret` into wrong cells.
+Refusals name the column or the setting. No refusal of a wrong private row shows the word `Secret` in its cells.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ pytest.importorskip("pyarrow")
 def test_wrong_private_row_is_refused_without_its_cells(
     tmp_path: Path, row: str, refusal: Refusal
 ) -> None:
-    """A wrong private row is refused with the name of the column, and its cell is never shown."""
+    """A wrong private row is refused by its column, setting or file, and the word `Secret` in it is not shown."""
     table = write_table(folder=tmp_path, private=[*PRIVATE_ROWS, row])
     with refusal as caught:
         table.load()

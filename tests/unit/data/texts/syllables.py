@@ -13,7 +13,7 @@ SECRET = "zyxwordsecret"
 
 
 def some_texts(num_texts: int, seed: int) -> list[str]:
-    """Returns random texts of twelve words, in which the first words of the vocabulary are more frequent."""
+    """Returns random texts of twelve words. `WORDS[1]` is the most frequent word, and later words are rarer."""
     rng = np.random.default_rng(seed)
     word_numbers = rng.geometric(p=0.01, size=(num_texts, 12)) % len(WORDS)
     return [" ".join(WORDS[number] for number in row) for row in word_numbers.tolist()]

@@ -1,4 +1,4 @@
-"""Columns of texts: their features depend on public words alone, and no private word is published."""
+"""Columns of texts: their features are fitted to public texts alone, and no private word is published."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_texts_have_the_variance_of_all_other_columns(table: Table) -> None:
 
 
 def test_unknown_words_of_private_texts_are_counted(table: Table) -> None:
-    """A remark states the share of words in the first 90 private texts that are unknown from public texts."""
+    """A remark states the share of unknown words in the 90 private texts: those that too few public texts have."""
     notes = table.load().notes
     (line,) = (note for note in notes if note.startswith("data.private.note"))
     assert "of the first 90 texts" in line
@@ -149,7 +149,10 @@ def test_cached_vectors_are_reused_and_damaged_ones_recomputed(
 
 @pytest.mark.slow
 def test_any_public_text_that_changes_makes_vectors_anew(tmp_path: Path) -> None:
-    """Vectors are fitted anew if the second of 20,010 public texts changes, although 10,000 texts are fitted to."""
+    """Vectors are fitted anew if the second of 20,010 public texts changes.
+
+    That text is not among the 10,000 texts to which the vectors are fitted.
+    """
     public_texts = some_texts(num_texts=30, seed=0) * 667
     fit_public_texts = partial(Text(dimension=4).fit_texts, tmp_path / "cache")
     fit_public_texts(public_texts)
@@ -160,8 +163,8 @@ def test_any_public_text_that_changes_makes_vectors_anew(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_cell_larger_than_a_block_is_read(table: Table, tmp_path: Path) -> None:
-    """All 4,061 rows are read although one text has six megabytes, more than a block."""
+def test_text_of_six_megabytes_is_read(table: Table, tmp_path: Path) -> None:
+    """All 4,061 rows are read although one text has six megabytes, more than a block of pyarrow has by default."""
     texts = [
         *some_texts(num_texts=4000, seed=5),
         "ba " * 2_000_000,
@@ -178,7 +181,7 @@ def test_cell_larger_than_a_block_is_read(table: Table, tmp_path: Path) -> None:
 
 
 def test_json_lines_may_have_texts_and_lists_of_labels(tmp_path: Path) -> None:
-    """JSON lines with texts and lists of labels give labels and inputs; a line that is no object is refused."""
+    """JSON lines with texts and lists of labels give the listed labels; a line that is no object is refused."""
     for seed, split in enumerate(("private", "public", "test")):
         rows = [
             {"note": text, "labels": ["flu", "cough"][: place % 3], "sick": place % 2 == 0}

@@ -108,7 +108,10 @@ def write_changed(vectors: TfidfVectors, path: Path, key: str, value: Any) -> No
 def test_altered_file_is_refused(
     fitted: TfidfVectors, tmp_path: Path, key: str, value: Any
 ) -> None:
-    """A file of vectors with other words, another array or another kind is refused, also by its digest."""
+    """A file of vectors with other words, another array or another kind is refused.
+
+    If the digest of the original file is given, the file is refused as another one.
+    """
     path = tmp_path / fitted.file
     write_changed(fitted, path=path, key=key, value=value)
     with refused_parameter("file", value=ANY, rule_words="what makes numbers of texts"):

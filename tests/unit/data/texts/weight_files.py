@@ -29,7 +29,7 @@ def random_vectors(count: int, size: int) -> Float32Array:
 def write_glove(path: Path) -> Path:
     """Writes a vector for each word of `WORDS` and for three further words, in the format of GloVe; returns the path.
 
-    One of the further words has a blank, one has a capital letter, and no text has the last one.
+    One of the further words has a blank, and one has a capital letter. No text of `some_texts` has any of them.
     """
     words = [*WORDS, "two words", "Zug", "nichts"]
     vectors = random_vectors(count=len(words), size=_WORD_VECTOR_SIZE)
@@ -44,7 +44,7 @@ def write_glove(path: Path) -> Path:
 def write_model2vec(folder: Path) -> Path:
     """Writes a model of vectors for pieces of words, in the format of model2vec; returns its folder.
 
-    Two pieces share a row of the array `embeddings`, by the array `mapping`. Each piece has a weight.
+    Pieces share rows of the array `embeddings` in pairs, by the array `mapping`. Each piece has a weight.
     """
     folder.mkdir()
     tokens = ["[UNK]", *SYLLABLES, *(f"##{syllable}" for syllable in SYLLABLES)]
@@ -101,7 +101,7 @@ def write_onnx_encoder(path: Path) -> Path:
 def write_token_encoder(folder: Path) -> Float32Array:
     """Writes a tokenizer of words, and a graph that looks up a vector for each token.
 
-    Returns the table of vectors; row 0 is for unknown words, row n + 1 for the n-th of `WORDS`.
+    Returns the table of vectors. Row 0 is that of unknown words, and row `i + 1` that of `WORDS[i]`.
     """
     onnx = pytest.importorskip("onnx")
     tokenizers = pytest.importorskip("tokenizers")
