@@ -1,7 +1,7 @@
 """Small private records of teachers, questions of rounds, and questions that kill the worker that answers them.
 
 In each round of a release, teachers are asked for a sum of votes on the current student. Worker processes import this
-module, which therefore loads numpy alone.
+module, so it loads no library but numpy and modules of `pate` that need no other.
 """
 
 import os
@@ -31,7 +31,7 @@ def records_of(
 ) -> RoundRecords:
     """Returns records of teachers with the given numbers of records, in random order.
 
-    With `labels_have_gaps`, only half of the labels are known.
+    With `labels_have_gaps`, about half of the labels are known.
     """
     rng = np.random.default_rng(0)
     teacher_of = rng.permutation(np.repeat(np.arange(len(teacher_sizes)), teacher_sizes))
@@ -65,7 +65,7 @@ def question_of(
 
 @dataclass(frozen=True)
 class DeadlyMoments(ClippedMoments):
-    """A clip that kills the process that uses it: each time, or only where a marker file does not exist yet."""
+    """A clip that kills the process that sums votes of single records: always, or once if it has a marker file."""
 
     marker_file: str = ""
 

@@ -88,10 +88,10 @@ def test_a_planted_pickle_is_refused_and_never_run(store, trained_teacher, tmp_p
 
 @pytest.mark.parametrize("state", [PLAIN, "a pickle"])
 @pytest.mark.parametrize(
-    "fault", ["another run's", "another teacher's", "without a signature", "a bit flipped"]
+    "fault", ["another run's", "another teacher's", "without a signature", "a changed number"]
 )
 def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, fault, state):
-    """A teacher's file is refused if it is of another run or teacher, has no signature, or has a changed bit."""
+    """A teacher's file is refused if it is of another run or teacher, has no signature, or has a changed number."""
     state = state_of(value="a") if state == "a pickle" else state
     store.save(states={0: state})
     store.save(states={1: state})
@@ -108,7 +108,7 @@ def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, fault, state)
         arrays = load_file(path)
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata()
-        if fault == "a bit flipped":
+        if fault == "a changed number":
             arrays["loss_curve"] += 2.0**-20
             save_file(arrays, filename=path, metadata=metadata)
         else:
@@ -117,10 +117,10 @@ def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, fault, state)
         store.load(teacher=0)
 
 
-def test_a_key_that_is_not_only_the_owners_is_refused(store):
-    """A store makes its key with mode 0600 under any umask, outside the teachers' files.
+def test_a_key_is_made_for_its_owner_alone_and_is_needed_to_read(store):
+    """A store makes its key with mode 0600 even under umask 0, outside of the teachers' files.
 
-    Without the key, teachers are refused.
+    Without the key, teachers are refused, and no new key is made.
     """
     before = os.umask(0)
     try:
@@ -142,7 +142,7 @@ def test_a_key_that_is_not_only_the_owners_is_refused(store):
     "damage", ["readable", "short", "long", "letters", "link", "folder", "empty"]
 )
 def test_a_damaged_key_is_refused_by_its_name(store, tmp_path, damage):
-    """If the key is damaged, reading and saving teachers are refused."""
+    """If the key is damaged, readable by others, a link or a folder, reading and saving teachers are refused."""
     store.save(states={0: state_of(value="a")})
     path = store.key
     text = path.read_text()
@@ -242,7 +242,7 @@ def link_to_null(path):
 
 @pytest.mark.parametrize("make_folder_or_link", [Path.mkdir, link_to_null], ids=["folder", "link"])
 def test_a_folder_in_place_of_a_checkpoint_is_refused(store, make_folder_or_link):
-    """If a folder or a link has the name of a checkpoint, each use of the store refuses it."""
+    """If a folder or a link has the name of a checkpoint, `recover`, `missing` and `load` refuse it."""
     store.save(states={0: STATE})
     make_folder_or_link(store.folder / file_name(first_teacher=1, last_teacher=9))
     with refused_parameter("file", value=ANY):

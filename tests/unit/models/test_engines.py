@@ -50,7 +50,7 @@ def train(engine, teacher, shards, folder, on_progress=None):
         teacher: the recipe of the teachers.
         shards: the shards of the teachers.
         folder: the folder of the store.
-        on_progress: called with the number and the last loss of each teacher.
+        on_progress: called with the index and the losses of each teacher.
     """
     store = CheckpointStore(folder)
     job = TrainingJob(
@@ -86,7 +86,7 @@ def states_of_teachers(folder):
 
 @pytest.fixture
 def saved_after_every_chunk(monkeypatch):
-    """Makes the store write a file after each chunk."""
+    """Makes a training write a file of teachers after each chunk."""
     monkeypatch.setattr(training, "SAVE_SECONDS", 0)
     monkeypatch.setattr(training, "SAVE_SHARE", 0)
 
@@ -95,8 +95,8 @@ def saved_after_every_chunk(monkeypatch):
 def test_all_engines_train_the_same_teachers(ten_shards, queries, tmp_path):
     """The stacked engine and worker processes train ten teachers to the same bytes.
 
-    So do both engines that train one teacher at a time. The confidences of stacked and single teachers agree within
-    1e-5.
+    Two engines that train one teacher at a time also have the same bytes as each other. The confidences of stacked and
+    single teachers agree within 1e-5.
     """
     teacher = MLP
     stacked_store = train(
@@ -172,9 +172,9 @@ def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, ten_shards
 
 
 def test_each_teacher_is_trained_on_its_own_shard(ten_shards, tmp_path):
-    """Each linear teacher's output at the mean of its shard's inputs is the frequency of each label in the shard.
+    """Each linear teacher's output at the mean of its shard's inputs is the frequency of each label, plus a shift.
 
-    The output is shifted so that the teacher's threshold lies at 0.5. A training without any teacher is refused.
+    The shift moves the teacher's threshold to 0.5. A training without any teacher is refused.
     """
     with refused_parameter("num_teachers", value=0, rule_words="a whole number >= 1"):
         TrainingJob(teacher=LINEAR, shards=ten_shards, seeds=[], store=CheckpointStore(tmp_path))
@@ -235,7 +235,7 @@ class LargeTeacher(LinearTeacher):
 
 @pytest.mark.process
 def test_a_full_gpu_keeps_earlier_teachers_and_advises_a_smaller_chunk(ten_shards, tmp_path):
-    """If the GPU is full at the seventh of ten teachers, six are stored, and the error advises a smaller chunk."""
+    """If the GPU is full at the seventh of ten teachers, the six before stay, and the error advises a smaller chunk."""
     with pytest.raises(
         DeviceFull,
         match=r"out of memory.*9 GiB \(a smaller engine\.chunk_size or teacher\.batch_size",
@@ -317,9 +317,9 @@ engine.train(
 
 
 def start_script(tmp_path):
-    """Starts a script that trains eight slow teachers in worker processes, and returns its process.
+    """Starts a script that trains eight teachers, the last four slowly, in worker processes; returns its process.
 
-    The script prints the number of each teacher that is stored.
+    The script prints the index of each teacher that is stored.
     """
     script_path = tmp_path / "train.py"
     script_path.write_text(TRAINING_SCRIPT)
@@ -363,7 +363,7 @@ def train_deaf_workers(folder):
 def test_workers_ignore_an_interrupt_and_the_run_handles_it(tmp_path):
     """The workers of a run block SIGINT, and the process of the run does not.
 
-    The run has a process of its own, as its workers must be the first ones of their process.
+    The run has a process of its own, in which no other test has started workers before.
     """
     python_code = "import sys; from tests.unit.models import test_engines as t; t.train_deaf_workers(sys.argv[1])"
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
@@ -452,14 +452,14 @@ def test_a_failed_save_loses_no_earlier_teacher(ten_shards, tmp_path, monkeypatc
 def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_shards, tmp_path):
     """If one of two worker processes is killed once, another process trains its teachers.
 
-    Each teacher is reported once, with its last loss. The files of the stored teachers have the same bytes as those of
+    Each teacher is reported once, with its losses. The files of the stored teachers have the same bytes as those of
     an undisturbed run in one process.
     """
     shards = make_shards(sizes=[20 + teacher_index for teacher_index in range(6)])
     reported = []
 
-    def append_report(teacher_index, loss):
-        reported.append((teacher_index, loss))
+    def append_report(teacher_index, losses):
+        reported.append((teacher_index, losses))
 
     teacher = DyingTeacher(device="cpu", marker_file=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
@@ -475,10 +475,8 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_shard
     )
     assert (tmp_path / "died").exists()
     assert sorted(teacher_index for teacher_index, _ in reported) == list(range(6))
-    assert all(
-        loss == store.load(teacher=teacher_index)["loss_curve"][-1]
-        for teacher_index, loss in reported
-    )
+    for teacher_index, losses in reported:
+        np.testing.assert_array_equal(losses, store.load(teacher=teacher_index)["loss_curve"])
     train(
         engine=StackedEngine(chunk_size=2), teacher=LINEAR, shards=shards, folder=tmp_path / "calm"
     )
@@ -608,7 +606,7 @@ def test_a_worker_of_ray_ends_with_its_node():
 def test_a_node_that_does_not_answer_is_an_error_of_one_line(make_shards, tmp_path, monkeypatch):
     """If Ray does not start, or its address does not answer, the error is one line with the address.
 
-    No call waits for the node.
+    Ray is not started for an address that does not answer.
     """
     job = TrainingJob(
         teacher=LINEAR, shards=make_shards(sizes=[20]), seeds=[0], store=CheckpointStore(tmp_path)

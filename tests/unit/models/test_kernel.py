@@ -1,7 +1,7 @@
 """Kernel teachers, whose votes are computed by hand, and the student that knows the noise of the released scores.
 
-A kernel teacher is not trained. Its vote is the sum, over its records, of their labels less the prevalence, times the
-similarity of record and query.
+A kernel teacher is not trained. Its vote is the sum, over its records, of (label - prevalence) times the similarity of
+record and query.
 """
 
 from functools import partial
@@ -68,13 +68,16 @@ def vote_blocks(teacher_of, num_teachers, labels=LABELS):
     ],
 )
 def test_every_teacher_has_a_record_and_every_record_a_teacher(num_teachers, refusal):
-    """50 records, one for each teacher, are refused for 49 and for 51 teachers."""
+    """50 records of 50 teachers are refused if the number of teachers is given as 49 or as 51."""
     with refusal:
         vote_blocks(teacher_of=np.arange(50), num_teachers=num_teachers)
 
 
 def test_the_vote_of_one_record_is_its_residual_times_its_similarity():
-    """The vote of a teacher with one record is its labels less the prevalence, times its similarity to each query."""
+    """The vote of a teacher with one record is its labels minus the prevalence, times its similarity to each query.
+
+    Both lengths are equal, as the similarities are scaled.
+    """
     (block,) = vote_blocks(teacher_of=np.arange(50), num_teachers=50)
     features = DIRECTIONS.features(INPUTS)
     residual = LABELS - PREVALENCE
@@ -126,7 +129,7 @@ def test_votes_of_a_teacher_depend_on_its_own_records_alone():
 
 
 def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
-    """Votes are the same if private records are read in blocks of 20; images on a disk must be read in blocks."""
+    """Votes of 50 private records are the same if the records are read in blocks of 20, 20 and 10."""
     block_sizes = []
     compute_features = PublicPCA.features
 
@@ -147,7 +150,7 @@ def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
     [([3] * 40, 3.0), ([1, 5] * 20, 3.0), ([1000], 1.0), ([1] * 5, 1.0)],
 )
 def test_records_per_group_are_estimated_from_the_public_pool(group_sizes, expected):
-    """The number of records per group is the mean over the public groups; 1 for fewer than 30 groups."""
+    """The number of records per group is the mean over the public groups, and 1 if there are fewer than 30 groups."""
     group_ids = np.repeat(np.arange(len(group_sizes)), group_sizes)
     num_records = len(group_ids)
     public_split = Split(
@@ -263,9 +266,9 @@ def test_a_low_rank_student_learns_from_bits(tmp_path):
 def test_a_released_model_has_the_directions_that_teachers_voted_in(
     nonlinear, noise_multiplier, kind
 ):
-    """A model that is built from weights alone uses the directions of the rounds in which teachers voted.
+    """A model that is built from weights and public inputs uses the directions of the rounds in which teachers voted.
 
-    The directions include those of a kernel if asked for, or if the pool has enough samples at this noise. The number
+    The setting `nonlinear` decides whether they include those of a kernel. If it is None, the noise decides. The number
     of weights tells the model whether they do.
     """
     dataset = SimpleNamespace(

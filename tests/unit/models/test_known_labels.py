@@ -52,7 +52,7 @@ def test_a_student_ignores_unknown_labels(student: Student) -> None:
     hidden = ~KNOWN[:, 0]
 
     def error_of_label_share(predicted: BoolArray) -> float:
-        """Returns the difference of the shares of predicted and of true labels among the rows where it is hidden."""
+        """Returns the distance of the predicted and the true share of label 0, over the rows where it is hidden."""
         return float(abs(predicted[hidden, 0].mean() - LABELS[hidden, 0].mean()))
 
     assert error_of_label_share(predicted=model.predict(INPUTS)) < 0.5 * error_of_label_share(
@@ -117,7 +117,7 @@ def test_a_student_never_predicts_a_label_that_no_row_knows() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("student", [MLPStudent(epochs=5)])
 def test_students_of_true_labels_may_have_gaps(student: Student) -> None:
-    """A network that is trained on labels with gaps predicts all labels."""
+    """A network that is trained on labels with gaps gives a prediction for each label of each row."""
     training_set = TrainingSet(inputs=INPUTS, labels=LABELS & KNOWN, known=KNOWN)
     model = student.learn(training_set, pool=INPUTS[:0], seed=0)
     assert model.predict(INPUTS).shape == LABELS.shape
@@ -125,7 +125,7 @@ def test_students_of_true_labels_may_have_gaps(student: Student) -> None:
 
 @pytest.mark.slow
 def test_a_student_for_pictures_reads_no_label_that_is_unknown() -> None:
-    """A student for images has the same arrays for other values of unknown labels, but not of known labels."""
+    """A student for images has the same arrays if unknown labels change, and others if known labels change."""
     images = np.random.default_rng(0).random((30, 3, 8, 8)).astype(np.float32)
     known = KNOWN[:30]
     labels = LABELS[:30]
@@ -168,7 +168,7 @@ def test_a_teacher_reads_no_label_that_is_unknown(teacher: Teacher) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("stacked", [False, True])
 def test_a_network_of_pictures_reads_no_label_that_is_unknown(stacked: bool) -> None:
-    """The weights of a network for images do not depend on the values of unknown labels."""
+    """The weights of a network for images stay the same if unknown labels change, but not if known labels change."""
     teacher = CNNTeacher(width=8, grid=2, epochs=2, batch_size=8, stacked=stacked, device="cpu")
     images = np.random.default_rng(0).random((20, 3, 16, 16)).astype(np.float32)
     known = KNOWN[:20]
@@ -183,7 +183,7 @@ def test_a_network_of_pictures_reads_no_label_that_is_unknown(stacked: bool) -> 
 def test_a_linear_teacher_of_a_label_is_fitted_to_the_records_that_know_it() -> None:
     """A linear teacher has the weights, for a label, of a teacher that has only the records that know this label.
 
-    This holds however shards are stacked.
+    This holds although the teacher is stacked with one of another shard.
     """
     teacher = LinearTeacher(threshold=0.5, device="cpu")
     shard = Shard(inputs=INPUTS[:60], labels=LABELS[:60] & KNOWN[:60], known=KNOWN[:60])

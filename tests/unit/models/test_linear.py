@@ -122,7 +122,7 @@ def test_a_public_mean_number_of_labels_determines_the_threshold(rows, held_out,
 
 
 def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
-    """In whitened coordinates, the weights are those of scikit-learn's logistic regression with the same penalty."""
+    """A fit in whitened coordinates has the log-odds, within 0.02, of scikit-learn's logistic regression."""
     inputs, labels = make_rows(size=400)
     white_coordinates = WhiteCoordinates(inputs)
     features = white_coordinates.features(inputs, row_order=np.arange(len(inputs)))

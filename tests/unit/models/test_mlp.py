@@ -77,9 +77,9 @@ def test_the_model_predicts_what_torch_would(rows, held_out):
 
 
 def test_the_student_is_that_of_the_epoch_with_the_least_held_out_loss(rows):
-    """The student is the network after the epoch, of 150, with the smallest loss on held-out rows.
+    """The number of epochs of a student is that, of 0 to 150, with the smallest loss on held-out rows.
 
-    It is not the last epoch.
+    This epoch is neither the first nor the last.
     """
     student_losses_by_epoch = []
     student = MLPStudent(hidden=32, epochs=150, learning_rate=3e-2, weight_decay=0.0)

@@ -58,7 +58,7 @@ def test_processes_sum_votes_to_the_numbers_of_threads(
 ) -> None:
     """The sums of two rounds in one or three processes are those of threads.
 
-    Teachers have any size and weights. With three processes, labels have gaps.
+    Teachers have 1 to 70 records and random weights. With three processes, labels have gaps.
     """
     records = records_of(are_teachers_weighted=True, labels_have_gaps=num_workers == 3)
     sums = close_at_test_end(ProcessesEngine(num_workers=num_workers).round_sums(records))
@@ -138,10 +138,7 @@ def test_a_process_killed_while_it_is_filled_gets_all_records_again(
 def test_processes_that_die_too_often_end_the_run_in_one_line(
     close_at_test_end: CloseAtEnd,
 ) -> None:
-    """If each worker dies in the round, the error is one line that counts the deaths.
-
-    It is an error of the system.
-    """
+    """If each worker dies in the round, an `OSError` of one line counts the deaths."""
     records = records_of()
     sums = close_at_test_end(ProcessesEngine(num_workers=1, max_deaths=1).round_sums(records))
     rule = (
@@ -156,7 +153,7 @@ def test_processes_that_die_too_often_end_the_run_in_one_line(
 @pytest.mark.process
 @pytest.mark.slow
 def test_an_error_in_a_process_is_raised_here_under_its_name(close_at_test_end: CloseAtEnd) -> None:
-    """A record with NaN is refused as in threads, in a first and in a second call."""
+    """A record with NaN, which a worker process finds, is refused here, in a first and in a second call."""
     records = records_of()
     records.inputs[5, 1] = np.nan
     sums = close_at_test_end(ProcessesEngine(num_workers=1).round_sums(records))
@@ -297,7 +294,7 @@ def gpu_sums_on_processor(round_records: RoundRecords) -> GpuSums:
 def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(
     are_teachers_weighted: bool, labels_have_gaps: bool
 ) -> None:
-    """For a student without weights, the code for a GPU sums votes of single records exactly as threads do.
+    """For a student whose weights are 0, the code for a GPU sums votes of single records exactly as threads do.
 
     All probabilities are then 1/2 on every machine.
     """
@@ -314,7 +311,7 @@ def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(
 
 @pytest.mark.parametrize("size", [1, 3, 40])
 def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For teachers of any size, the sum by a GPU is that of threads within a thousandth of a clip per teacher."""
+    """For teachers of 1, 3 or 40 records, the code for a GPU has the sum of threads within 0.001 clips per teacher."""
     monkeypatch.setattr("pate.models.gpu_sums._MAX_ROWS", 64)
     records = records_of(
         teacher_sizes=(size,) * 9, are_teachers_weighted=True, labels_have_gaps=size == 3
@@ -327,7 +324,7 @@ def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_gpu_multiplies_a_large_teacher_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sum is the same if the records of one teacher are read in three parts or in one."""
+    """The sum is the same, up to one step of its grid, if a teacher's records are read in three parts or in one."""
     records = records_of(teacher_sizes=(1, 150))
     question = question_of(round_records=records)
     sum_in_one_part = gpu_sums_on_processor(round_records=records).total(question)
@@ -340,7 +337,7 @@ def test_a_gpu_multiplies_a_large_teacher_in_parts(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_gpu_refuses_inputs_without_numbers() -> None:
-    """A student whose weights are NaN is refused before anything is summed."""
+    """A question with NaN in its label scale gives votes that are refused."""
     records = records_of()
     question = replace(question_of(round_records=records), label_scale=np.array([np.nan, 1.0, 1.0]))
     with refused_parameter("votes", value="NaN or infinity"):
@@ -388,7 +385,7 @@ def cluster() -> Iterator[Any]:
 def test_ray_sums_votes_to_the_numbers_of_threads(close_at_test_end: CloseAtEnd) -> None:
     """The sums of two rounds in the actors of a Ray cluster are those of threads.
 
-    Teachers have any size and weights.
+    Teachers have 1 to 70 records and random weights.
     """
     records = records_of(are_teachers_weighted=True)
     sums = close_at_test_end(RayEngine().round_sums(records))
@@ -408,7 +405,7 @@ def test_ray_sums_votes_to_the_numbers_of_threads(close_at_test_end: CloseAtEnd)
 def test_an_actor_killed_in_a_round_is_replaced(
     tmp_path: Path, close_at_test_end: CloseAtEnd
 ) -> None:
-    """If an actor is killed in a round, the round has the sum of threads; too many deaths are an error of one line."""
+    """If an actor is killed once in a round, the round has the sum of threads. An error counts too many deaths."""
     records = records_of()
     question = question_of(round_records=records)
     sums = close_at_test_end(RayEngine(max_retries=1).round_sums(records))

@@ -1,4 +1,4 @@
-"""The guarantees of all students, the choice of their thresholds, and the folder of a trained student."""
+"""The guarantees of students, the choice of their thresholds, and the folder of a trained student."""
 
 import json
 import re
@@ -24,7 +24,7 @@ SMALL_MLP = MLPStudent(hidden=16, epochs=60, learning_rate=1e-2)
     ids=lambda each: type(each).__name__,
 )
 def student(request):
-    """Returns the recipe of each kind of student."""
+    """Returns the recipe of a student that is linear, linear of rank 3, logistic or an MLP."""
     return request.param
 
 
@@ -41,7 +41,7 @@ def micro_f1(labels, predicted):
 def test_it_learns_probabilities_and_labels_of_every_input(student, rows, held_out):
     """A student of 120 rows predicts probabilities and labels of 1,000 inputs, by its threshold.
 
-    Its micro F1 is above 0.7, and by 0.1 above that of predicting every label. Inputs of another width are refused.
+    Its micro F1 is above 0.7, and over 0.1 above that of predicting every label. Inputs of another width are refused.
     """
     model = student.fit(rows.inputs, labels=rows.labels, seed=0)
     probabilities = model.predict_proba(held_out.inputs)
@@ -111,7 +111,7 @@ def test_students_learn_from_few_answers(student, rows, held_out, size):
     ],
 )
 def test_impossible_rows_are_refused(student, inputs, labels, seed, refusal):
-    """Labels and inputs of another type, shape or number, and impossible seeds, are refused."""
+    """Labels of another type, shape or number, infinite inputs or inputs of another shape, and seed -1 are refused."""
     with refusal:
         student.fit(inputs.astype(np.float32), labels=labels, seed=seed)
 

@@ -1,4 +1,4 @@
-"""The guarantees of all teachers: shapes, equal bytes, and independence of the shards of other teachers."""
+"""The guarantees of teachers: shapes, equal bytes, and independence of the shards of other teachers."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,7 +30,7 @@ TEACHERS = [
 
 @pytest.fixture(params=TEACHERS, ids=lambda teacher: type(teacher).__name__)
 def teacher(request):
-    """Returns the recipe of each kind of teacher."""
+    """Returns the recipe of a teacher that is linear, an MLP or a decision tree."""
     return request.param
 
 
@@ -128,7 +128,7 @@ def test_shards_that_do_not_match_are_refused(teacher, shards):
     ],
 )
 def test_an_impossible_shard_is_refused(inputs, labels, refusal):
-    """A shard that is empty, or whose inputs and labels have a wrong shape or type, is refused."""
+    """A shard is refused if it is empty, has inputs or labels of a wrong shape, labels that are no bits, or NaN."""
     with refusal:
         Shard(inputs=inputs.astype(np.float32), labels=labels)
 

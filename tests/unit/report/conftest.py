@@ -1,4 +1,4 @@
-"""One small run for tests: a report whose numbers are all different, and the arrays behind its pictures."""
+"""One small run for tests: a report with nearly as many different numbers as fields, and the arrays of its pictures."""
 
 import numpy as np
 import pytest

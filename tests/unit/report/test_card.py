@@ -143,9 +143,9 @@ def test_a_notebook_shows_the_terms_of_a_statement(report: Report) -> None:
 
 
 def test_the_card_says_that_labels_may_be_missing(report: Report) -> None:
-    """The card says that the existence of gaps is public and which gaps are protected.
+    """The card ends with lines on gaps, whose first says that it is public that labels may be missing.
 
-    Without gaps it does not mention them.
+    Without gaps, the card has all other lines and none of these.
     """
     sentence = "- That labels of private records may be missing: that is public."
     text = privacy_card(
@@ -162,7 +162,7 @@ def test_the_card_says_that_labels_may_be_missing(report: Report) -> None:
 
 
 def test_released_known_shares_are_published_by_label(report: Report, tmp_path: Path) -> None:
-    """If labels have gaps, the card names the labels that are known least often, and privacy.json has their shares.
+    """If labels have gaps, the card names the labels that are known least often, and privacy.json has all known shares.
 
     Without gaps, neither file mentions them.
     """

@@ -108,8 +108,8 @@ def test_warnings_are_printed_only_if_they_apply(report: Report) -> None:
     )
 
 
-def test_markup_and_marks_of_tables_in_names_are_printed_as_they_are(report: Report) -> None:
-    """Names with markup of the console are printed as text."""
+def test_markup_and_marks_of_tables_in_names_are_printed_as_text(report: Report) -> None:
+    """Names with markup of the console are printed as text; a broken bar becomes a bar, and a line break a space."""
     privacy = replace(report.privacy, unit="[red]one record[/red]", mechanism="[bold]m")
     student_verdict = replace(report.verdict, text="=a¦b<br>c\nd[/]\\")
     text = printed_report(

@@ -130,7 +130,7 @@ def test_page_answers_a_question_of_a_non_expert(question: str) -> None:
     ],
 )
 def test_scale_of_epsilon_is_that_of_a_guide(epsilon: float, answer: str) -> None:
-    """The page calls an epsilon up to 1 strong, one up to 10 reasonable, and more weak (Ponomareva et al. 2023)."""
+    """The page calls an epsilon of 1 strong, one of 10 in the middle, and 10.01 weak (Ponomareva et al. 2023)."""
     dossier = replace(DOSSIER, statement=replace(STATEMENT, epsilon=epsilon))
     assert answer in text_of(html_page=dossier.html())
 
@@ -160,7 +160,7 @@ def test_tuned_release_says_who_pays_for_the_choice(words: str) -> None:
 
 
 def test_unit_of_wordnet_is_explained() -> None:
-    """The page says what a synset and a family are, and that neither is a person."""
+    """The page says that records of WordNet are of no person. The page of another unit explains no unit."""
     unit = "one family of synsets with the same gloss, with all its synsets"
     text = text_of(html_page=replace(DOSSIER, statement=replace(STATEMENT, unit=unit)).html())
     assert "The records are entries of WordNet, a dictionary, and of no person." in text
@@ -318,13 +318,14 @@ def test_release_without_protection_is_not_to_be_published(
         "<h2>4. ",
         "<h2>5. ",
         "<h2>6. ",
+        "<h2>7. ",
         "<h2>8. ",
         "<h2>9. ",
         "<h2>10. ",
     ],
 )
 def test_each_part_of_a_seeded_page_names_the_seed(start_of_part: str) -> None:
-    """Each part of the page of a seeded release mentions the seed, so that none promises too much on its own."""
+    """Each part of a seeded release's page but question 1 mentions the seed, so that none promises too much alone."""
     seeded_dossier = replace(WITH_SCORES, statement=replace(WITH_SCORES.statement, noise="seeded"))
     _, _, html_from_part_on = seeded_dossier.html().partition(start_of_part)
     assert "seed" in text_of(html_page=html_from_part_on.partition("<section>")[0])
@@ -362,7 +363,7 @@ def test_small_probabilities_are_written_in_words(probability: float, words: str
     ],
 )
 def test_factor_is_e_to_the_power_of_epsilon(epsilon: float, words: str) -> None:
-    """The factor of a dossier is e to the power of its epsilon, rounded up to three digits."""
+    """The factor is e to the power of epsilon, rounded up to three digits, or to a power of 10 if it is large."""
     assert replace(DOSSIER, statement=replace(STATEMENT, epsilon=epsilon)).factor == words
 
 

@@ -178,7 +178,7 @@ def test_intervals_of_many_samples_are_those_of_a_part_scaled(
 @pytest.mark.slow
 @pytest.mark.parametrize("digits", [8, 1], ids=["no ties", "mostly ties"])
 def test_an_attack_on_equal_records_rarely_leaves_the_chance_interval(digits: int) -> None:
-    """Under 8.3% of 400 attacks on records of one distribution have rates outside of the interval of chance."""
+    """At each false alarm rate, under 8.3% of 400 attacks on records of one distribution are beyond or below chance."""
     rng = np.random.default_rng(3)
     is_beyond_chance = []
     for _ in range(400):
@@ -199,9 +199,9 @@ def test_an_attack_on_equal_records_rarely_leaves_the_chance_interval(digits: in
 
 
 def test_an_attack_recognizes_records_only_if_the_student_memorizes() -> None:
-    """The attack recognizes the records of a student that repeats private labels, at all rates, and none of a constant.
+    """The attack recognizes all records of a student that repeats private labels, and a constant's by chance alone.
 
-    Without records there is no attack.
+    Without private records, or with one test record, there is no attack.
     """
     rng = np.random.default_rng(4)
     private_labels = rng.random((500, 5)) < 0.3
@@ -231,7 +231,7 @@ def test_an_attack_recognizes_records_only_if_the_student_memorizes() -> None:
 def test_reference_models_find_members_that_losses_alone_do_not() -> None:
     """If training moves log-odds by less than records differ, the attack by reference models is beyond chance.
 
-    The attack by losses is not. If training moves nothing, neither attack is beyond chance.
+    The attack by losses is not. If training moves nothing, neither attack is beyond chance. The false alarm rate is 1%.
     """
     rng = np.random.default_rng(6)
     # The log-odds of records have a standard deviation of 30, and eight models differ by 1 on each record.
@@ -263,7 +263,7 @@ def test_reference_models_find_members_that_losses_alone_do_not() -> None:
         assert "by reference models, " + ("beyond" if beyond else "nothing beyond") in attack.text
 
 
-# Four labels that are known for half, a fifth, all and none of 60 samples.
+# Four labels that are known for about half, about a fifth, all and none of 60 samples.
 KNOWN = np.random.default_rng(5).random((60, 4)) < [0.5, 0.2, 1.0, 0.0]
 
 
@@ -296,7 +296,7 @@ def test_unknown_labels_are_left_out_of_every_metric() -> None:
 
 
 def test_an_unknown_label_that_is_true_is_refused() -> None:
-    """A mask of known labels that hides a true label, or has another shape, is refused."""
+    """A mask of known labels that hides a true label, has another shape, or has no known label is refused."""
     for known in (~TRUE, np.ones((2, 3), np.bool_)):
         with refused_parameter("known", value=ANY):
             multilabel_metrics(PREDICTED, scores=SCORES, true_labels=TRUE, known=known)

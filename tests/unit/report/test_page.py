@@ -13,7 +13,7 @@ from pate.report.bands import PrevalenceBand
 from pate.report.page import render_html
 from pate.report.picture_arrays import PictureArrays
 
-# The elements of HTML that have no closing tag.
+# Elements of HTML that have no closing tag.
 VOID = {"meta", "wbr", "br", "hr", "img", "link", "input"}
 UNCOVERED = "no epsilon covers this"
 DASH = "\N{EN DASH}"
@@ -21,7 +21,7 @@ HELD_OUT = "no epsilon covers the true labels it is scored with"
 
 
 class Page(HTMLParser):
-    """Checks the nesting of a page's tags and collects its elements, and the text of each table row and figure."""
+    """Checks the nesting of a page's tags, and collects its elements and the texts between opening and closing tags."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -120,7 +120,7 @@ def test_figures_without_an_epsilon_are_marked_on_the_page(page: Page) -> None:
 
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaves out the pictures of a page, which take a second and do not change its text."""
+    """Leaves out the pictures of a page with their captions, as they take a second."""
     monkeypatch.setattr("pate.report.page.pictures", lambda *_, **__: {})
 
 
@@ -278,7 +278,7 @@ def test_a_model_without_scores_has_its_reason(
 def test_bands_and_gaps_have_their_place_on_the_page(
     report: Report, picture_arrays: PictureArrays
 ) -> None:
-    """The page has a row for each band of labels, and for the known share of each label and of each split."""
+    """The page has a row for a band of labels, one with the known share of each split, and a column of known labels."""
     prevalence_band = PrevalenceBand(
         name="tail",
         num_labels=1,

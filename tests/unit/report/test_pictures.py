@@ -138,7 +138,7 @@ def test_arrays_of_small_runs_have_whole_numbers_on_their_axes() -> None:
 
 @pytest.mark.slow
 def test_a_million_queries_stay_a_small_picture(picture_arrays: PictureArrays) -> None:
-    """The SVG of each picture of a million queries has less than 100,000 characters."""
+    """The SVGs of three pictures of a million queries have less than 100,000 characters each."""
     num_queries = 1_000_000
     arrays_of_large_run = PictureArrays(
         label_names=("a",),

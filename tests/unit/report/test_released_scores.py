@@ -49,7 +49,7 @@ def test_rows_hold_price_scores_and_subgroups() -> None:
 
 @pytest.mark.parametrize(("low", "value"), [(0.6, 0.5), (-0.1, 0.5), (0.0, 1.2)])
 def test_score_outside_of_its_interval_is_refused(low: float, value: float) -> None:
-    """A score outside of [0, 1], or outside of its interval, is refused."""
+    """A score above 1, or below its interval, is refused, and so is an interval that begins below 0."""
     with refused_parameter(
         "score", value=f"{low:g}, {value:g}, 1", rule_words="low <= value <= high"
     ):

@@ -1,4 +1,4 @@
-"""Rounding of epsilons and deltas for texts: always up, so that no text promises too much."""
+"""Rounding of numbers for texts: epsilons and deltas are rounded up, so that no text promises too much."""
 
 import math
 from fractions import Fraction
@@ -88,7 +88,7 @@ def test_values_that_are_no_numbers_or_probabilities_are_refused() -> None:
     ],
 )
 def test_delta_has_three_digits_rounded_up(delta: float, text: str) -> None:
-    """`format_delta` writes a delta with three digits, and never below the delta."""
+    """`format_delta` writes a delta with at most three digits, rounded up."""
     assert format_delta(delta) == text
     assert float(text) >= delta
 

@@ -125,7 +125,10 @@ def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -
 def test_a_cause_of_half_of_the_loss_is_called_most(
     precisions: tuple[float | None, ...], text_on_loss: str
 ) -> None:
-    """The verdict says "most" of a cause with half of the loss, and lists all causes otherwise."""
+    """The verdict says "most" of a cause with over half of the loss, and lists all causes if none has so much.
+
+    It names no cause if most of the loss has no known one.
+    """
     student = replace(STUDENT_SCORES, mean_average_precision=0.3)
     votes, true_labels, all_records = precisions
     baselines = baselines_with_precisions(

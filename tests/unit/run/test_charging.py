@@ -1,4 +1,4 @@
-"""Refusals of a run for which a ledger has no room, before anything is spent."""
+"""The remedy for a run for which a ledger has no room, and the cap in the words on the ledger's total."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ STABLE = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0.5)
 
 
 def test_a_release_with_too_large_failure_probability_gets_a_remedy_that_works() -> None:
-    """A second release whose failures would exceed delta is refused with a smaller probability that has room."""
+    """A second release whose failures would exceed delta is refused, and the remedy is a probability that has room."""
     budget = Budget(delta=1e-6, epsilon=2.0, accountant=RdpAccountant)
     ledger = Ledger(target_delta=1e-6, max_epsilon=12.0, accountant=RdpAccountant)
     priced_release = plan_release(STABLE, shape=SHAPE, budget=budget)

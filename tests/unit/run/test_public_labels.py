@@ -21,7 +21,7 @@ ROUNDS = CenteredVotes(noise_multiplier=5.0, rounds=2)
 
 
 def random_split(num_rows: int, first_id: int, *, labeled: bool = True, known: Any = None) -> Split:
-    """Returns random records with two labels, or without labels."""
+    """Returns random records with two labels, which are all absent without `labeled`."""
     rng = np.random.default_rng(first_id)
     labels = rng.random((num_rows, 2)) < 0.5
     numbers = np.arange(num_rows) + first_id
@@ -129,7 +129,7 @@ def test_a_pool_without_labels_is_refused() -> None:
     ],
 )
 def test_votes_that_are_cast_once_are_refused(aggregator: CenteredVotes) -> None:
-    """Public labels are refused for centered votes in one round, which have no student to start from them."""
+    """Public labels are refused for centered votes that are cast at once, which have no student to start from them."""
     with refused_parameter("data.public_labels", value=5, rule_words="centered votes in rounds"):
         plan_with(public_labels=5, aggregator=aggregator).for_dataset(
             dataset_of_pool(), monitor=Monitor()

@@ -19,9 +19,9 @@ SECRET = bytes(range(32))
 def test_without_a_seed_all_streams_except_noise_repeat(
     tmp_path: Path,
 ) -> None:
-    """Without a seed, all streams but that of the noise repeat; they come from a secret file of mode 0600.
+    """Without a seed, the seeds of teachers repeat, as they come from a secret file of mode 0600. The noise does not.
 
-    A secret that is damaged, or that others can read, is refused.
+    A secret that is damaged, or that others can read, is refused. A new secret has 32 bytes, which its repr hides.
     """
     secret_file = tmp_path / "training.secret"
     run_streams = RandomStreams.of_run(secret_file, seed=None)
@@ -99,7 +99,7 @@ def test_a_classifier_without_a_seed_draws_from_chacha20() -> None:
 
 
 def test_a_students_seed_does_not_reveal_secret_noise() -> None:
-    """Without a seed, a computation that finds noise from a student's seed fails, as HMAC keys all streams.
+    """Without a seed, a computation of the noise's state from a student's seed fails, as HMAC keys all streams.
 
     If both come from one seed of NumPy, a word of the noise's state can be computed, because every step of NumPy's
     mixing can be undone.

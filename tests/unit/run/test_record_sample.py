@@ -1,4 +1,4 @@
-"""The sample of private records for baselines has whole groups, is repeatable, and leaves out only some of many."""
+"""The sample of private records for baselines has whole groups, is repeatable, and leaves out none of few records."""
 
 import numpy as np
 import pytest

@@ -165,7 +165,7 @@ def test_a_second_run_waits_for_the_first_and_reads_its_model(tmp_path: Path) ->
 
 
 def test_a_whole_model_is_read_without_its_lock(tmp_path: Path) -> None:
-    """A stored model is read even while another process holds its lock."""
+    """A stored model is read even while its lock is held."""
     trained_model(outputs_folder=tmp_path, train_model=CountedTraining())
     lock = tmp_path / "pate_cache" / "reference_models" / f"{ENTRY}.lock"
     with file_lock(lock, wait=False):

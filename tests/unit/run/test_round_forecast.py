@@ -1,6 +1,7 @@
 """The forecast of a release in rounds: its time, memory and scratch disk, from its rows, features and labels."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,7 +77,7 @@ def test_the_line_states_time_memory_and_disk() -> None:
 
 
 def test_few_rows_have_no_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A release has a forecast only from some number of rows on; the speed is measured on rows of the public pool."""
+    """A release over 299 rows has no forecast, and one over 300 rows has one, if `MIN_ROWS` is 300."""
     monkeypatch.setattr(round_forecast, "MIN_ROWS", 300)
     monkeypatch.setattr(round_forecast, "_ROWS_PER_CORE", 200)
     assert RoundForecast.of_rounds(Rounds(moment_votes(num_rows=299), num_rounds=3)) is None
@@ -88,9 +89,10 @@ def test_few_rows_have_no_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_forecast_reads_no_private_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A forecast can be made without reading private inputs and labels."""
+    """A forecast can be made without private inputs and labels; it reads the number of labels alone."""
     monkeypatch.setattr(round_forecast, "MIN_ROWS", 300)
     votes = moment_votes(num_rows=300)
     votes.inputs = None
-    votes.labels = np.broadcast_to(np.array([[np.True_]]), (300, 2))
+    unknown_labels: Any = [None] * 300
+    votes.labels = unknown_labels
     assert RoundForecast.of_rounds(Rounds(votes, num_rounds=3)) is not None

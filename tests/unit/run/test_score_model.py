@@ -49,7 +49,7 @@ def test_sure_student_expects_perfect_scores() -> None:
 
 
 def test_constant_student_expects_the_share_as_precision() -> None:
-    """If all records have one probability, the average precision is the label's share; without predictions F1 is 0."""
+    """If all records have the probability 0.25 and no label is predicted, the average precision is 0.25 and F1 is 0."""
     model = score_model_of(probabilities=np.full((100, 1), 0.25))
     macro_f1, mean_average_precision = model.scores
     assert macro_f1 == pytest.approx(0.0, abs=0.01)
@@ -106,7 +106,7 @@ def test_influences_tell_scores_of_true_labels() -> None:
 
 
 def test_labels_that_nobody_expects_move_scores_little() -> None:
-    """The influence of a label with probability 1e-6 is at most twice the number of public records, over 3 labels."""
+    """For a label with probability 1e-6, one of three, no influence is above 2/3 times the number of public records."""
     probabilities = drawn_probabilities(num_records=100)
     probabilities[:, 0] = 1e-6
     influences = score_model_of(probabilities=probabilities).influences_of_labels
@@ -117,7 +117,8 @@ def test_labels_that_nobody_expects_move_scores_little() -> None:
 def test_line_is_found_from_calibration_sums() -> None:
     """The right recalibration of a student that is too sure is found from its calibration sums.
 
-    With noise in the sums, two other models are returned, one with smaller and one with larger shares at the top.
+    For sums whose variance is 1e-3, two other models are returned. At the highest probability, one has a smaller share
+    of present labels than the likeliest model, and one a larger share.
     """
     model = score_model_of(probabilities=drawn_probabilities())
     true_model = model.recalibrated(intercept=-0.2, slope=0.8)

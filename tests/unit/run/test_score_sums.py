@@ -57,7 +57,7 @@ def design_of(
     clips: Mapping[str, float] = CLIPS,
     num_values_of_columns: tuple[int, ...] = (),
 ) -> ScoreDesign:
-    """Returns a design of sums, by default for records of one group each, without gaps and subgroups.
+    """Returns a design of sums, by default for groups of one record, without gaps and subgroups.
 
     Args:
         num_labels: the number of labels.
@@ -192,10 +192,10 @@ def test_records_count_in_their_subgroup_alone() -> None:
 
 
 def test_calibration_sums_labels_less_probabilities_by_bin() -> None:
-    """Each label adds the distance of label and probability to the sum of its bin.
+    """Each label adds the distance of label and probability to a sum of the bin of its probability.
 
-    A present label of probability 0.9 adds 0.1 to the upper half of the last bin. An absent one of 0.25 adds 0.25 to
-    the lower half of bin 2.
+    A present label of probability 0.9 adds 0.1 to the positive differences of the last bin. An absent one of 0.25 adds
+    0.25 to the negative differences, without their sign, of bin 2.
     """
     counts = RecordCounts.of_records(
         probabilities=np.array([[0.9, 0.25]]),
@@ -242,7 +242,7 @@ def test_design_depends_on_public_records_and_the_student_alone() -> None:
 
 
 def test_more_groups_or_less_noise_take_longer_clips() -> None:
-    """With more groups, whose noise is a smaller part of a sum, clips are longer and cut off less."""
+    """With more groups, or with less noise, clips are longer and cut off less, as noise is a smaller part of a sum."""
     public = split_of(
         probabilities=np.random.default_rng(2).random((200, 5)), labels=np.zeros((200, 5))
     )
@@ -250,15 +250,17 @@ def test_more_groups_or_less_noise_take_longer_clips() -> None:
         ScoreDesign.from_public(
             MODEL_OF_INPUTS,
             public_split=public,
-            noise_multiplier=1.0,
+            noise_multiplier=noise_multiplier,
             num_test_groups=num_groups,
             has_gaps=False,
         )
-        for num_groups in (10, 10_000)
+        for noise_multiplier, num_groups in ((1.0, 10), (1.0, 10_000), (0.001, 10))
     ]
-    for name in ("totals", "calibration", "macro_f1", "average_precision"):
-        assert designs[0].clips[name] < designs[1].clips[name]
-        assert designs[0].clip_losses[name] > designs[1].clip_losses[name]
+    few_groups, *others = designs
+    for score_design in others:
+        for name in ("totals", "calibration", "macro_f1", "average_precision"):
+            assert few_groups.clips[name] < score_design.clips[name]
+            assert few_groups.clip_losses[name] > score_design.clip_losses[name]
 
 
 def test_public_records_that_count_nothing_have_a_clip() -> None:

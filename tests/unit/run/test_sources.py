@@ -219,6 +219,6 @@ def test_a_file_that_is_added_to_a_folder_or_pattern_is_noticed(
 
 
 def test_a_pattern_that_matches_no_file_is_no_source(tmp_path: Path) -> None:
-    """A pattern that matches no file names no data, as does a path without a file."""
+    """A setting with a pattern that matches no file names no data."""
     settings = {"data": {"private": str(tmp_path / "part-*.npz"), "true": "?"}}
     assert not Sources.from_settings(settings, output_dir=tmp_path / "run").path_of_setting

@@ -36,7 +36,7 @@ def test_only_votes_longer_than_the_clip_are_scaled() -> None:
 
 
 def test_center_is_subtracted_before_the_clip() -> None:
-    """Votes less the center are shortened to length 1, for one center of all labels or a center of each label."""
+    """Votes minus the center are shortened to length 1, for one center of all labels or a center of each label."""
     clipped_sum = ClippedSum(clip=1.0, sum_shape=(2, 2))
     votes = np.array([[[True, False], [True, True]]])
     total_around_half = clipped_total(
@@ -113,7 +113,7 @@ def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
 )
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_impossible_votes_are_refused(votes: Any, refusal: Refusal) -> None:
-    """Votes that are not finite, or of a wrong shape or type, are refused."""
+    """Votes that are NaN, infinite or 1e200, or of a wrong shape or type, are refused."""
     with refusal:
         ClippedSum(clip=1.0, sum_shape=(2, 2)).total(votes, center=0.0, num_teachers=1)
 

@@ -1,4 +1,4 @@
-"""The fit of convex teachers ends near the minimum of Huber's loss, whatever the records are."""
+"""The fit of convex teachers ends near the minimum of Huber's loss, and extreme records give finite weights."""
 
 import math
 from typing import Any
@@ -81,10 +81,7 @@ def test_fit_is_within_its_tolerance_of_the_minimum(ridge: float, tolerance: flo
 @pytest.mark.parametrize("num_records", [1, 2, 2000])
 @pytest.mark.parametrize("is_one_record", [False, True])
 def test_any_number_of_records_is_fitted(num_records: int, is_one_record: bool) -> None:
-    """Features of 1, 2 or 2000 records, or copies of one record, give finite weights.
-
-    If the first step size is too large, as for copies of one record, smaller step sizes follow.
-    """
+    """Features of 1, 2 or 2000 records, different ones or copies of one record, give finite weights."""
     features = np.resize(FEATURES, (num_records, 4))
     if is_one_record:
         features = np.tile(FEATURES[:1], (num_records, 1))
@@ -103,9 +100,9 @@ def test_any_number_of_records_is_fitted(num_records: int, is_one_record: bool) 
 def test_steps_to_minimum_reach_the_minimum(
     curvature_margin: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The number of steps by `steps_to_minimum` brings the fit within its tolerance, for any estimate of the curvature.
+    """The number of steps by `steps_to_minimum` brings the fit within tolerance / ridge of the minimum.
 
-    Negative control: 1/200 of the steps do not.
+    This holds whether the curvature is estimated as 0 or as far too large. Negative control: 1/200 of the steps do not.
     """
     monkeypatch.setattr("pate.votes.convex_fit._CURVATURE_MARGIN", curvature_margin)
     features = FEATURES[:40]

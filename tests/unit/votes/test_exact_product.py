@@ -36,7 +36,7 @@ def test_product_of_a_row_does_not_depend_on_other_rows(num_rows: int) -> None:
 
 
 def test_the_order_of_the_sum_makes_no_difference() -> None:
-    """The exact product is the same to the last bit if the terms of each sum are permuted; a plain product changes."""
+    """If the terms of each sum are permuted, an exact product keeps its bits, and a plain product does not."""
     term_order = RNG.permutation(len(MATRIX))
     product_of_permuted_terms = ExactMatrix.from_matrix(MATRIX[term_order]).product(
         ROW_VECTORS[:, term_order]

@@ -82,7 +82,10 @@ def test_bits_are_read_as_certain_answers(tmp_path: Path) -> None:
 
 
 def test_an_unanswered_question_counts_as_the_center(tmp_path: Path) -> None:
-    """A question that an expert did not answer counts as the center, and its log-odds may be NaN."""
+    """A question that an expert did not answer counts as the center, and its log-odds may be NaN.
+
+    Its confidence is the public probability.
+    """
     answered = EXPERT_LOG_ODDS > -1
     expert_log_odds = np.where(answered, EXPERT_LOG_ODDS, np.nan)
     votes = read_expert_answers(
@@ -95,7 +98,7 @@ def test_an_unanswered_question_counts_as_the_center(tmp_path: Path) -> None:
 
 
 def test_several_files_are_one_source_in_order_of_their_names(tmp_path: Path) -> None:
-    """Two files of different experts are read one after the other, and the digest is that of both."""
+    """Two files of different experts are read in the order of their names; the first alone has another digest."""
     public_answers = read_public_answers(folder=tmp_path)
     np.savez(tmp_path / "b.npz", answers=EXPERT_LOG_ODDS[3:])
     np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS[:3])
@@ -183,7 +186,7 @@ def test_log_odds_that_are_not_finite_are_refused(tmp_path: Path, value: float) 
 def test_public_answers_of_another_form_are_refused(
     tmp_path: Path, arrays: Mapping[str, Any], name: str
 ) -> None:
-    """Public answers are refused if they have another shape, type or name, or an id twice."""
+    """Public answers are refused if they have another shape, type or name, an id twice, or too few label names."""
     with pytest.raises(InvalidValue) as caught:
         read_public_answers(folder=tmp_path, arrays=arrays)
     assert caught.value.name == name
@@ -192,7 +195,7 @@ def test_public_answers_of_another_form_are_refused(
 def test_compressed_and_repeated_files_are_refused(tmp_path: Path) -> None:
     """Compressed answers are refused, as they cannot be read in blocks.
 
-    A file that is given twice is refused, as its experts would count twice.
+    A copy of a file is refused beside the file, as its experts would count twice.
     """
     public_answers = read_public_answers(folder=tmp_path)
     np.savez_compressed(tmp_path / "small.npz", answers=EXPERT_LOG_ODDS)

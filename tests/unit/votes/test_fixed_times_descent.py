@@ -1,4 +1,4 @@
-"""A descent with fixed learning times takes all steps by the noise of the first step."""
+"""A descent with fixed learning times takes all steps with the learning times of the first step's noise."""
 
 import numpy as np
 

@@ -44,8 +44,8 @@ def test_layouts_are_recognized_and_give_the_same_counts(
 ) -> None:
     """The counts of a file are the same for each layout: votes of teachers, a histogram, or pairs of no and yes counts.
 
-    The layout is recognized or set. The number of teachers is the same; only votes of teachers show the largest number
-    of votes of one.
+    The layout is recognized or set. The number of teachers is the same. Only votes of teachers show the largest number
+    of votes that a teacher has on a query.
     """
     for layout_setting in ("auto", layout):
         votes = ImportedVotes.read(
@@ -143,7 +143,7 @@ def test_layouts_are_recognized_and_give_the_same_counts(
 def test_impossible_files_are_refused_in_one_line(
     tmp_path: Path, array: Any, layout: str, num_teachers: int | None, refusal: Refusal
 ) -> None:
-    """A file whose votes contradict its layout, range or number of teachers is refused in one line."""
+    """A file is refused in one line if its layout is unknown, or its votes contradict their layout, range or number."""
     with refusal as caught:
         ImportedVotes.read(
             save_votes(folder=tmp_path, array=array), layout=layout, num_teachers=num_teachers
@@ -167,7 +167,7 @@ def test_file_with_several_unnamed_arrays_is_refused(tmp_path: Path) -> None:
 def test_file_that_expands_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch) -> None:
     """A compressed file whose array is larger than a limit is refused, and a smaller one is read.
 
-    The array has 80,128 bytes, and the limit is lowered to 10,000 bytes.
+    The array has 80,128 bytes with its header, and the limit is lowered to 10,000 bytes.
     """
     monkeypatch.setattr(imported, "_MAX_BYTES", 10_000)
     np.savez_compressed(tmp_path / "bomb.npz", votes=np.zeros((10, 2_000, 4), np.uint8))
@@ -178,7 +178,7 @@ def test_file_that_expands_beyond_the_limit_is_refused(tmp_path: Path, monkeypat
 
 
 def test_huge_shape_in_a_header_takes_no_memory(tmp_path: Path) -> None:
-    """A file of three bytes whose header declares 10^12 numbers is refused before memory is taken."""
+    """A file that declares 10^12 numbers in its header, and has three bytes after it, is refused."""
     path = tmp_path / "votes.npy"
     with path.open("wb") as file:
         header = {"descr": "<i8", "fortran_order": False, "shape": (10**6, 10**6)}

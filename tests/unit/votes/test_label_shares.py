@@ -9,7 +9,7 @@ from pate.votes.label_shares import RecordShares, TeacherShares, shares_of_teach
 
 NUM_TEACHERS = 40
 LABELS = np.random.default_rng(0).random((300, 5)) < 0.3
-# The teacher of each record, in a random order; each teacher has a record.
+# The teacher of each record. The first 40 records are one of each teacher, and the others are in a random order.
 TEACHER_OF = np.random.default_rng(1).permutation(np.arange(300) ** 2 % 37 % NUM_TEACHERS)
 TEACHER_OF[:NUM_TEACHERS] = np.arange(NUM_TEACHERS)
 

@@ -25,7 +25,7 @@ STUDENT = MomentStudent(
 
 
 def noisy_moments(noise_std: float, num_records: float = 1e6) -> NoisyMoments:
-    """Returns noisy moments of people whose labels are drawn with the probabilities `PROBABILITIES`."""
+    """Returns the expected moments of labels with the probabilities `PROBABILITIES`, plus noise."""
     products = FEATURES.T @ PROBABILITIES / NUM_PUBLIC
     noise = noise_std * np.random.default_rng(1).standard_normal(products.shape)
     return STUDENT.moments_from_products(
@@ -42,7 +42,7 @@ def correlation_with_true_weights(weights: np.ndarray) -> float:
 
 
 def test_exact_moments_give_the_model_that_made_them() -> None:
-    """Without noise, the weights and constants are close to those of the model that the labels are drawn from."""
+    """Without noise, the weights and constants are close to those of the model behind the moments."""
     weights = STUDENT.fit(noisy_moments=noisy_moments(noise_std=0.0), prevalence=PREVALENCE)
     assert correlation_with_true_weights(weights=weights) > 0.99
     np.testing.assert_allclose(weights[:-1], TRUE_WEIGHTS, atol=0.3)
@@ -50,7 +50,10 @@ def test_exact_moments_give_the_model_that_made_them() -> None:
 
 
 def test_noisy_moments_give_a_shrunk_student() -> None:
-    """The more noise the moments have, the shorter the weights are; noise alone gives nearly no weights."""
+    """The more noise the moments have, the shorter the weights are, down to 0 at a noise of 0.3.
+
+    At a noise of 0.003, their correlation with the true weights is above 0.9.
+    """
 
     def fitted_weights(noise_std: float) -> np.ndarray:
         return STUDENT.fit(noisy_moments=noisy_moments(noise_std=noise_std), prevalence=PREVALENCE)
@@ -58,7 +61,7 @@ def test_noisy_moments_give_a_shrunk_student() -> None:
     lengths = [
         np.linalg.norm(fitted_weights(noise_std=noise_std)[:-1]) for noise_std in (0.0, 0.03, 0.3)
     ]
-    assert lengths[0] > lengths[1] > lengths[2]
+    assert lengths[0] > lengths[1] > lengths[2] == 0
     assert correlation_with_true_weights(weights=fitted_weights(noise_std=0.003)) > 0.9
 
 

@@ -38,7 +38,7 @@ def vote_of_one(
         records_per_teacher: the expected number of records of a teacher.
         student_weights: the weights of the student, `[num_features, num_labels]`.
         clip: the clip of the vote.
-        make_pool_answers: returns the confidences of the teacher on the pool; None for a teacher without training.
+        make_pool_answers: returns what votes need of the teacher's confidences; None for a teacher without training.
         recipe: the constants of the method.
     """
     moment_clipping = ClippedMoments(clip=clip, num_teachers=1)

@@ -51,7 +51,7 @@ def test_without_all_directions_there_is_no_height() -> None:
 def test_kernel_components_explain_nonlinear_labels() -> None:
     """Labels that are the sign of a product of two inputs are explained by kernel components, not by linear features.
 
-    The linear features keep their directions, and a row's features are the same bits in any batch.
+    The linear features keep their directions. A row has the same bits of features alone and in another order of rows.
     """
     rows = np.random.default_rng(1).normal(size=(1500, 4))
     signs = np.sign(rows[:, 0] * rows[:, 1])
@@ -147,7 +147,7 @@ def num_affordable_directions(noise_multiplier: float) -> int:
 
 
 @pytest.mark.parametrize("noise_multiplier", [1.0, 5.0, 30.0])
-def test_noise_stays_below_its_share_of_the_labels_variance(noise_multiplier: float) -> None:
+def test_noise_stays_within_its_share_of_the_labels_variance(noise_multiplier: float) -> None:
     """The affordable number k of directions keeps the noise to a quarter of the labels' variance; k + 1 does not.
 
     For L labels, n records, N teachers and noise multiplier z, the variance of the noise is the share
@@ -173,7 +173,7 @@ def test_much_noise_leaves_one_direction() -> None:
 def test_noise_share_matches_a_simulation() -> None:
     """The formula for the noise's share of the labels' variance agrees with simulated noise within 2%.
 
-    The clip is the length of labels by chance.
+    The clip is the usual length of the mean of a teacher's 20 centered label vectors.
     """
     rng = np.random.default_rng(1)
     num_directions = 8

@@ -101,8 +101,8 @@ def test_null_stands_for_the_default() -> None:
 
 
 def test_an_unknown_field_is_refused_with_the_nearest() -> None:
-    """`from_values` refuses the unknown field `thrust`."""
-    with refused_parameter("recipe.thrust"):
+    """`from_values` refuses the unknown field `thrust`, and names the field `trust`."""
+    with refused_parameter("recipe.thrust", rule_words="did you mean trust?"):
         Recipe.from_values({"thrust": 0.5})
 
 
@@ -126,7 +126,7 @@ def test_an_aggregator_takes_a_recipe_by_its_fields() -> None:
 def test_aggregators_of_different_recipes_are_different_releases() -> None:
     """Aggregators with different recipes are unequal and have different identities.
 
-    The identity with the default recipe does not mention it, as in versions without recipes.
+    The identity with the default recipe does not mention the recipe, as in versions without recipes.
     """
     default_aggregator = CenteredVotes(noise_multiplier=1.0)
     changed_aggregator = CenteredVotes(noise_multiplier=1.0, recipe=Recipe(center_floor=0.01))

@@ -80,7 +80,7 @@ def records_of(
 
 
 def plain_sum_of_votes(round_records: RoundRecords) -> IntArray:
-    """Returns the sum of all votes, computed one teacher at a time, with all residuals in doubles at once."""
+    """Returns the sum of all votes, computed one teacher at a time from the residuals of all records."""
     features = np.trunc(DIRECTIONS.with_constant(round_records.inputs) * 2.0**14)
     half_weights = QUESTION.student_weights / 2**15
     bits = 38 - int(np.frexp(np.linalg.norm(half_weights, axis=0).max())[1])
@@ -161,7 +161,7 @@ def test_sums_have_the_bytes_of_a_plain_computation(
 def test_sums_have_the_same_bytes_with_any_storage_and_threads(
     storage: FeatureStorage, num_threads: int
 ) -> None:
-    """Features in memory, in a file, or made anew give the same sums, in this process and in workers."""
+    """Features in memory, in a file, or made anew give the same sums, also in two shards."""
     teacher_sizes = TEACHER_SIZES["any records"]
     expected_total = ThreadSums(records_of(teacher_sizes=teacher_sizes)).total(QUESTION)
     records = records_of(teacher_sizes=teacher_sizes, storage=storage)
@@ -201,8 +201,8 @@ def test_equal_teachers_are_cut_into_equal_shards(num_shards: int) -> None:
     assert num_teachers_of_shards == [8 // num_shards] * num_shards
 
 
-def test_records_without_a_teacher_have_no_vote() -> None:
-    """The sum is zero if the teachers have no records at all."""
+def test_teachers_without_records_have_no_vote() -> None:
+    """The sum is zero if no teacher has a record."""
     records = records_of(teacher_sizes=np.zeros(3, dtype=np.int64))
     assert not ThreadSums(records).total(QUESTION).any()
     assert not total_over_shards(round_records=records, num_shards=2).any()
@@ -212,7 +212,9 @@ def test_records_of_single_teachers_are_not_copied() -> None:
     """With one record per teacher, blocks are slices of the data set and no copies of selected rows."""
     (shard,) = records_of(teacher_sizes=TEACHER_SIZES["one record"]).shards(num_shards=1)
     np.testing.assert_array_equal(shard.dataset_rows, np.arange(NUM_TEACHERS))
-    assert all(np.shares_memory(block.labels, shard.records.labels) for block in shard.blocks())
+    for block in shard.blocks():
+        assert np.shares_memory(block.inputs, shard.records.inputs)
+        assert np.shares_memory(block.labels, shard.records.labels)
 
 
 def test_a_large_teacher_is_multiplied_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +237,10 @@ def test_a_shard_with_missing_records_is_refused() -> None:
 
 @pytest.mark.parametrize("num_rows", [1, 15, 64, 300])
 def test_features_of_a_record_do_not_depend_on_its_block(num_rows: int) -> None:
-    """The last record of a block has the features that it has alone, whole numbers of at most 2^14."""
+    """The last record of a block has the features that it has alone.
+
+    Features are whole numbers, whose lengths are at most 2^14 and above 2^14 - 8.
+    """
     inputs = POOL[:num_rows]
     features = whole_features(DIRECTIONS, inputs)
     np.testing.assert_array_equal(features[-1:], whole_features(DIRECTIONS, inputs[-1:]))
@@ -336,7 +341,7 @@ def peak_memory(max_bytes_in_memory: int, monkeypatch: pytest.MonkeyPatch) -> fl
 def test_a_scratch_file_leaves_little_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a scratch file, a round needs less memory than a fifth of the records' features as doubles.
 
-    Control: features in memory, 132 bytes a record, need 100 bytes a record more.
+    Control: features in memory, 132 bytes a record, need over 100 bytes a record more.
     """
     in_file = peak_memory(max_bytes_in_memory=0, monkeypatch=monkeypatch)
     assert in_file < 66 * 8 / 5

@@ -20,7 +20,7 @@ def signal() -> FloatArray:
 def noisy_matrix(signal: FloatArray) -> FloatArray:
     """Returns the signal plus noise.
 
-    The largest singular value of the noise, 11.4, is below 12.2, the threshold for noise.
+    The largest singular value of the noise, 11.7, is below 12.2, the threshold for noise.
     """
     return signal + np.random.default_rng(5).normal(size=signal.shape)
 
@@ -50,7 +50,7 @@ def test_without_noise_nothing_is_shrunk(noisy_matrix: FloatArray) -> None:
 
 
 def draw_matrix(num_rows: int, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Returns rows of a known prior, the same rows with noise, and the rows' variances."""
+    """Returns rows of a known prior, the same rows with noise, and the factor of `COVARIANCE` for each row."""
     rng = np.random.default_rng(seed)
     prior_variances = np.geomspace(3.0, 0.05, num_rows)
     unscaled_rows = rng.multivariate_normal(np.zeros(3), COVARIANCE, size=num_rows)

@@ -111,7 +111,7 @@ def start_with_error(start_std: float) -> PublicStart:
 def test_start_and_rounds_together_are_no_worse_than_either_alone(
     noise_std: float, start_std: float
 ) -> None:
-    """With an honest start, the error is at most 2% above that of the start, and below that without a start."""
+    """With an honest start, the error is less than 2% above that of the start, and below that without a start."""
     start = start_with_error(start_std=start_std)
     error_together = error_after(start=start, noise_std=noise_std)
     assert error_together < 1.02 * error_of_weights(weights=start.weights)
@@ -161,7 +161,7 @@ def test_gradients_of_noise_alone_leave_the_trust_in_a_start(seed: int) -> None:
     """Gradients of noise alone, far larger than any signal, leave the trust in each label of the start above 0.7."""
     started = StartedDescent(descent(), public_start=start_with_error(start_std=0.3))
     student_weights = started.initial_weights()
-    # The standard deviation of the noise in the mean gradient of all steps.
+    # The standard deviation of the noise in the mean gradient of all steps, for each label.
     noise_std = 10 ** np.random.default_rng(8).uniform(low=1, high=3, size=NUM_LABELS)
     noise = np.random.default_rng(seed).normal(size=student_weights.shape) * noise_std
     gradient = noise * np.sqrt(descent().num_steps)

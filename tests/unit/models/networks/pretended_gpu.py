@@ -1,8 +1,9 @@
 """A simulated GPU for tests on machines without one: its tensors report the device `cuda` and compute on the CPU.
 
-An operation that mixes these tensors with tensors of the CPU raises an error, as on a real GPU. So code for a GPU is
-tested from end to end: a tensor on the wrong device, or one that is read without `.cpu()`, fails. Speed, memory and
-rounding are those of the CPU.
+Arithmetic that mixes these tensors with tensors of the CPU raises an error, as on a real GPU. So code for a GPU is
+tested from end to end: it fails with an array on the wrong device, or with one that NumPy reads without `.cpu()`.
+Copies between the devices, and single numbers and indices on the CPU, are accepted. Speed, memory and rounding are
+those of the CPU.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ GPU = torch.device("cuda", 0)
 _CPU = torch.device("cpu")
 _AUTOCAST = torch.autocast
 _COPY_OPERATIONS = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
-_INDEX_OPERATION = torch.ops.aten.index.Tensor  # may take its indices from the processor
+_INDEX_OPERATION = torch.ops.aten.index.Tensor  # may take its indices from the CPU
 _READ_OF_ONE_NUMBER = torch.ops.aten._local_scalar_dense.default
 _ADAMW_OPERATION = torch.ops.aten._fused_adamw_.default
 
@@ -71,7 +72,7 @@ class OnGpu(torch.Tensor):
 
 
 class _Pretending(TorchDispatchMode):
-    """A mode of torch that computes each operation on the CPU, in the name of the simulated GPU."""
+    """A mode of torch in which `_run_on_cpu` computes each operation, also one without a tensor of the GPU."""
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         return _run_on_cpu(function, args, kwargs or {})
@@ -110,7 +111,7 @@ def _run_on_cpu(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if kwargs.get("device") is not None:
         kwargs = kwargs | {"device": _CPU}
     result = function(*tree_map(_cpu_value, args), **tree_map(_cpu_value, kwargs))
-    # An operation in place returns one of these.
+    # An operation in place returns one of its operands.
     gpu_tensors_by_id = {id(tensor.cpu_tensor): tensor for tensor in gpu_tensors}
 
     def move_to_gpu(value: Any) -> Any:
@@ -122,7 +123,7 @@ def _run_on_cpu(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def _autocast(device_type: str, **settings: Any) -> torch.autocast:
-    """Returns the autocast of the CPU in place of the GPU's; a block for the CPU has no effect."""
+    """Returns the autocast of the CPU in place of the GPU's, and one without effect in place of the CPU's."""
     if device_type == "cpu":
         settings["enabled"] = False
     return _AUTOCAST("cpu", **settings)
@@ -142,8 +143,8 @@ def _require_one_device(
 ) -> None:
     """Raises RuntimeError if an operation mixes tensors of both devices, as CUDA does.
 
-    Single numbers may come from the CPU, except in the fused step of AdamW, which needs tensors of equal shape, strides
-    and type.
+    Copies may mix them. Indices and single numbers may come from the CPU, but no number in the fused step of AdamW,
+    which also needs parameters, gradients and averages of equal shape, strides and type.
     """
     if function is _ADAMW_OPERATION:
         for group in zip(*operands[:4], strict=True):

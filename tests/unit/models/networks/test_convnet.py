@@ -15,7 +15,7 @@ SHAPE = (3, 16, 16)
 def torch_layers(network, tensors):
     """Returns the network without its head, built from torch's own layers with the same tensors.
 
-    It maps images `[N, 3, 16, 16]` to cells `[N, channels, grid, grid]`.
+    It maps images `[num_images, 3, 16, 16]` to cells `[num_images, channels, grid, grid]`.
     """
     layers = []
     for layer, (channels, _) in enumerate(network.weight_shapes):
@@ -62,7 +62,7 @@ def initial_tensors(network, seed=0):
 def test_a_network_equals_the_layers_of_torch(norm, grid, kernel_size):
     """A network gives the logits of torch's own layers with its tensors.
 
-    Both update the statistics of minibatches alike.
+    With batch norm, both also update the running mean and variance of a layer alike.
     """
     network = ConvNet(
         SHAPE,
@@ -166,7 +166,7 @@ def test_a_single_value_per_channel_has_no_variance():
     ],
 )
 def test_impossible_networks_are_refused(name, value, rule):
-    """A network with an impossible width, depth, kernel or image size is refused under the parameter's name."""
+    """A network with an impossible width, depth, patch, grid, kernel, norm or image shape is refused under its name."""
     network = ConvNet(shape=SHAPE, num_labels=2)
     message = rf"{name}(\[1:\])?={re.escape(str(value))}: expected {rule}"
     with pytest.raises(InvalidValue, match=message):

@@ -89,7 +89,7 @@ def test_training_equals_torch_adamw(make_images):
 def test_networks_trained_together_equal_networks_train_alone(make_images, norm, precision, sizes):
     """Networks that are trained side by side have the losses and tensors of each trained alone, within a tolerance.
 
-    Their sets of images have several sizes. The tolerance is 0.002 in float32, and 0.05 in float16.
+    Their sets of images have three sizes, or one. The tolerance is 0.002 in float32, and 0.05 in float16.
     """
     recipe = AdamWRecipe(
         epochs=2,
@@ -273,7 +273,7 @@ def test_auto_chooses_a_gpu_and_cuda_without_a_gpu_is_refused(monkeypatch):
 def test_the_stand_in_for_torch_checks_no_extra_once_torch_is_loaded(monkeypatch):
     """The lazy stand-in for torch does not look for the packages of an extra once torch is loaded.
 
-    Its names are read in loops, and the check looks for fourteen packages.
+    Its names are read in loops, and the check looks for each package of the extra.
     """
 
     def refuse_to_check(name, extra):

@@ -30,7 +30,7 @@ def backbone_path(tmp_path_factory):
 
 @pytest.mark.slow  # a second, if no other test has loaded torchvision
 def test_torchvision_for_cuda_is_imported_without_cuda():
-    """`torchvision_models` loads the models of torchvision, also if torchvision is a CUDA build and torch is not."""
+    """`torchvision_models` loads the models of the installed torchvision, a CUDA build or not."""
     assert torchvision_models().resnet50 is not None
 
 
@@ -93,7 +93,10 @@ def test_frozen_features_equal_torchvision_and_are_kept(backbone_path, monkeypat
 
 @pytest.mark.slow
 def test_files_without_resnet_weights_are_refused_before_training(tmp_path, backbone_path):
-    """Files of weights that are cut, missing or of another network are refused when the recipe is made or read."""
+    """Files of weights that are cut, missing or of another network are refused when they are read.
+
+    A cut file is refused when a recipe with it is made. An image size of 0 is refused as well.
+    """
     (tmp_path / "cut.pth").write_bytes(b"PK")
     for recipe_class in (ResNet50Teacher, ResNet50Student):
         # before torch 2.10 no .pth is opened at all
