@@ -1,4 +1,4 @@
-"""Calibration: the smallest noise for a target, from below and from above."""
+"""Calibration finds noise that meets a target epsilon, and slightly less noise does not meet it."""
 
 import itertools
 import math

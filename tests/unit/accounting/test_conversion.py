@@ -84,7 +84,7 @@ def test_epsilon_and_delta_are_inverse_and_never_above_the_classic_form() -> Non
 MULTIPLIERS = (1e-3, 0.03, 0.7, 1.9, 2.1, 50.0, 1e4, 1e7, 1e10, 1e13)
 COUNTS = (1, 600, 10**9)
 DELTAS = (5e-324, 1e-300, 1e-120, 1e-30, 1e-9, 1e-3, 0.6)
-# The relative error of an epsilon.
+# The error of an epsilon, relative to the sum of epsilon and mu.
 TOLERANCE = 1e-12
 
 

@@ -1,4 +1,4 @@
-"""Privacy events: their limits and refusals, their failure probabilities, their JSON, and the price of sessions.
+"""Privacy events: their form in dp-accounting, their refusals, their JSON, and the price of sessions.
 
 A session runs epsilon-DP calls on the private data, and a call whose output lies in a target set is a hit. The session
 ends after a given number of hits. An access is one use of the private data at epsilon.

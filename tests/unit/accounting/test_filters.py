@@ -180,7 +180,8 @@ def test_the_mu_of_a_pure_release_is_that_of_a_costlier_gaussian(epsilon: float)
 def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
     """At delta 1e-14 nothing is set aside for rounding: nine events of 0.1 fit under a cap of 1, and ten do not.
 
-    Failure probabilities are added exactly: three of 1e-7 fit into 3e-7.
+    Failure probabilities are added exactly: seven of 2e-16 fit into 1.4e-15 one after the other, and an eighth does
+    not.
     """
     privacy_filter = RenyiFilter(max_epsilon=1.0, target_delta=1e-14)
     assert privacy_filter.affords(Spent(), pa.PureDpEvent(epsilon=0.1)) == 9
@@ -188,10 +189,16 @@ def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
         privacy_filter.conversion_delta
         == privacy_filter.target_delta - privacy_filter.failures_allowed
     )
-    event = pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=1000.0), failure_prob=1e-7)
-    # As floats, 3 * 1e-7 is more than 3e-7.
-    privacy_filter = RenyiFilter(max_epsilon=CAP, target_delta=DELTA, max_failure_prob=3e-7)
-    assert privacy_filter.affords(Spent(), event) == 3
+    event = pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=1000.0), failure_prob=2e-16)
+    privacy_filter = RenyiFilter(max_epsilon=CAP, target_delta=1e-14, max_failure_prob=1.4e-15)
+    spent = Spent()
+    sum_in_floats = 0.0
+    for _ in range(7):
+        assert privacy_filter.admits(spent, event)
+        spent = spent.plus(privacy_filter.price(event))
+        sum_in_floats += 2e-16
+    assert not privacy_filter.admits(spent, event)
+    assert sum_in_floats > 1.4e-15, "a sum of floats would be refused"
 
 
 def test_a_filter_never_splits_events_between_two_bounds() -> None:

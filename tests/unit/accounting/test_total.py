@@ -26,7 +26,7 @@ from pate.accounting.total import have_one_order, in_any_order, total_epsilon
 
 PURE = SelfComposedEvent(event=PureDpEvent(epsilon=0.1), count=60)
 RANGES = SelfComposedEvent(event=BoundedRangeEvent(epsilon=0.2), count=60)
-# The losses of the adversary's steps are multiples of this share of a step's epsilon.
+# The losses of the adversary's steps are multiples of a step's epsilon divided by this number.
 NUM_UNITS = 20
 
 

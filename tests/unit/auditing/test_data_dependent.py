@@ -1,4 +1,4 @@
-"""Data-dependent costs: their type, their closed forms, their sums over given votes, and their smooth sensitivity."""
+"""Data-dependent costs: what refuses them, their closed forms, their smooth sensitivity, and refused arguments."""
 
 import math
 from collections.abc import Callable

@@ -75,7 +75,7 @@ def findings_of(
 
 @pytest.mark.slow
 def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
-    """The audit's price of clipped votes is that of an aggregator with the known noise std and clip."""
+    """The audit's price of clipped votes, for each adjacency, is that of an aggregator with the same noise and clip."""
     findings = findings_of(
         votes=IMPORTED_TEACHER_VOTES, parameters=ReleaseParameters(noise_std=40.0, vote_clip=3)
     )

@@ -414,7 +414,7 @@ def second_digit_unit(number: float) -> float:
 def test_search_reports_the_refusal_and_obeys_its_time_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The search for remedies tries plans for 20 seconds at most, and reports the refusal before it begins.
+    """The search for remedies begins no plan after 20 seconds, and reports the refusal before it begins.
 
     Each plan takes 7 seconds of a false clock, so three are tried. With 0 seconds, nothing is found and the search is
     marked as incomplete.
@@ -477,8 +477,9 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
 def test_interrupted_search_suggests_no_change_that_pure_dp_prices_above_the_budget(
     num_plans: int,
 ) -> None:
-    """Changes that only the Renyi accountant has priced are dropped where the budget's accountant has higher prices.
+    """An interrupted search returns no change after 5 plans, and one useful change after 12 plans.
 
+    The change is useful by the budget's accountant. Changes that only the Renyi accountant has priced are dropped, as
     `PureDpAccountant` prices a bounded range by its epsilon of pure DP, above the price of the Renyi accountant.
     """
     readings = iter(range(1000))
@@ -493,6 +494,7 @@ def test_interrupted_search_suggests_no_change_that_pure_dp_prices_above_the_bud
         search=RemedySearch(max_seconds=num_plans, clock=lambda: float(next(readings))),
     )
     assert not result.is_complete
+    assert len(result.changes) == (1 if num_plans == 12 else 0)
     for change in result.changes:
         changed_plan = plan_with_remedy(plan, remedy=change.remedy())
         assert is_plan_useful(changed_plan.priced())

@@ -65,7 +65,7 @@ def test_fixtures_serve_a_project_of_somebody_else(tmp_path: Path) -> None:
 @pytest.mark.process
 @pytest.mark.slow
 def test_plugin_loads_numpy_only_for_a_fixture() -> None:
-    """The import of the plugin loads neither numpy nor scipy nor torch: pytest imports it in every project."""
+    """The import of the plugin loads neither numpy nor scipy nor torch, as pytest imports it in many projects."""
     program = "import sys, pate.pytest_plugin; print([n for n in ('numpy', 'scipy', 'torch') if n in sys.modules])"
     result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
