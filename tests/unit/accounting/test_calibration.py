@@ -52,7 +52,7 @@ def test_calibrated_noise_meets_the_target_and_slightly_less_does_not(
 def test_calibration_calls_a_slow_accountant_a_few_times_only(target: float) -> None:
     """Calibration of 30 pure-DP events calls `get_epsilon` of the exact accountant at most 8 times.
 
-    The noise that it returns meets the target epsilon, and 1% less noise would not.
+    The calibrated noise meets the target epsilon, and 1% less noise would not.
     """
     num_calls = 0
 
@@ -77,7 +77,7 @@ def test_calibration_calls_a_slow_accountant_a_few_times_only(target: float) -> 
 
 
 def test_largest_count_finds_every_boundary() -> None:
-    """`largest_count` returns the largest n up to `maximum` that a predicate `n <= boundary` admits.
+    """`largest_count` returns the largest n up to `maximum` for which a predicate, here `n <= boundary`, holds.
 
     This holds for every boundary from 0 to 69, three maxima and five first guesses of the search.
     """

@@ -61,7 +61,7 @@ def test_a_span_step_is_a_close_upper_bound_over_its_pairs(
 ) -> None:
     """One composition step for a span of losses gives a value at least that of each of 198 two-point pairs.
 
-    It exceeds the best pair's value by at most 1% plus 1e-4. Both are compared at seven losses of the grid.
+    The step exceeds the best pair's value by at most 1% plus 1e-4, at each of seven losses of the grid.
     """
     grid = LossGrid(first_index=-200, num_points=500, spacing=rounded_spacing(spacing))
     values_after = deltas_before_event(
@@ -100,7 +100,7 @@ def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
 def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
     """One composition step for a box of pairs (one noisy bit) is at least the value of every pair in the box.
 
-    It exceeds the best pair's value by at most 0.1% plus 1e-6. The first call of the step splits
+    The step exceeds the best pair's value by at most 0.1% plus 1e-6. The first call of the step splits
     boxes, and four later calls reuse them.
     """
     root = dominating_pairs(OneBitEvent(logits=tuple(np.linspace(-3, 3, 40).tolist()), reach=2))

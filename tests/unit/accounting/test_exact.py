@@ -287,8 +287,8 @@ def test_opposed_maxima_agree_with_dp_accounting() -> None:
 def test_the_bound_for_any_order_composes_single_pairs() -> None:
     """With `any_event_order=True`, all six orders of three kinds of event have one epsilon.
 
-    It bounds every order, so it may exceed the epsilon for one given order, and is at most 0.1% below it. It differs
-    from the PLD accountant's epsilon by at most 1%.
+    This epsilon bounds every order, so it may exceed the epsilon for one given order; it is at most 0.1% below that
+    one. The PLD accountant's epsilon differs by at most 1%.
     """
     parts = [
         pa.OpposedMaximaEvent(noise_multiplier=10.0, num_candidates=5),
@@ -378,8 +378,8 @@ def boxes_of_single_pairs(box: Box) -> Iterator[Box]:
 def test_a_bit_has_only_its_undominated_pairs() -> None:
     """The box of a noisy bit has exactly the pairs that no other pair dominates.
 
-    A pair has one positive and one negative loss. It is dominated by another pair whose losses are both at least as
-    large in absolute value. At least one of the pairs here is dominated.
+    A pair has one positive and one negative loss. Another pair dominates it if both of the other pair's losses are at
+    least as large in absolute value. At least one of the pairs here is dominated.
     """
     one_probs = [0.05, 0.2, 0.45, 0.8]
     logits = tuple(math.log(p / (1 - p)) for p in one_probs)
@@ -565,7 +565,7 @@ def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
     bounds the true one.
 
     A convolution that is cut to three losses moves smaller losses up to the first of them and larger losses to
-    infinity. It keeps all probability.
+    infinity, and keeps all probability.
     """
     spacing = 0.07
     losses = np.arange(60) * spacing

@@ -145,8 +145,8 @@ def random_programs(
 ) -> LinearPrograms:
     """Returns `num_programs` random linear programs with 60 types and four rows each.
 
-    Their rows are sums of shared arrays with weights of each program. Their values are a shared array plus values of
-    each program; `value_scale` scales the values.
+    The rows are sums of shared arrays with weights of each program. The values are a shared array plus values of each
+    program, all scaled by `value_scale`.
     """
     shared_terms = np.vstack(
         [

@@ -252,7 +252,7 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
         ("c:first", b"other", GAUSSIAN),
         ("c:other", first_part, GAUSSIAN),
         ("c:first", first_part, COMPOSED_EVENT),
-        ("a:second", b"other", GAUSSIAN),  # of the same release, after the other run went on
+        ("a:second", b"other", GAUSSIAN),  # the release "b" has a second part with other bytes
     ):
         with refused_parameter("noise", value="seed 3"):
             commit_part(ledger, key, content, event, seed_name="seed 3")
@@ -506,7 +506,7 @@ def test_a_failed_or_refused_draw_charges_nothing(path: Path) -> None:
 def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path) -> None:
     """The ledger refuses a charge whose `adjacency` argument differs from its own.
 
-    It also refuses an event with another adjacency in a field of one of its parts, or in a run of a tuned release.
+    An event is refused too if another adjacency is in a field of one of its parts, or in a run of a tuned release.
     """
     with refused_parameter(
         "adjacency", value="add_remove", rule_words="replace_one, the adjacency"
@@ -770,7 +770,7 @@ def test_the_cap_of_the_file_holds_in_addition_to_a_smaller_cap(path: Path) -> N
     with refused_parameter("max_epsilon", value=4.0, kind=BudgetExceeded):
         charge(other_ledger, event=large_event, key="c")
     assert Ledger.stored(path).max_epsilon == 4.0
-    path_without_cap = path.with_name("bare.db")  # a file without a cap takes one for an object
+    path_without_cap = path.with_name("bare.db")
     ledger = Ledger(path_without_cap, target_delta=DELTA)
     tight_ledger = Ledger(path_without_cap, target_delta=DELTA, max_epsilon=1.2 * ONE_EPSILON)
     charge(tight_ledger)
@@ -961,7 +961,7 @@ def test_refused_charges_do_not_change_the_total() -> None:
 
     The total afterwards is that of the admitted events only.
     """
-    # the sum of the epsilons of pure DP
+    # The cap is the sum of two epsilons of pure DP.
     ledger = Ledger(target_delta=DELTA, max_epsilon=0.1 * (1 + 1e-9))
     charge(ledger, event=PURE, key="0")
     for event in (GaussianEvent(noise_multiplier=1.0), ZCdpEvent(rho=1.0)):
@@ -977,7 +977,7 @@ def test_refused_charges_do_not_change_the_total() -> None:
         charge(exact_ledger, event, key=str(number))
         with refused_parameter("event", value="ZCdpEvent", rule_words="event that"):
             charge(exact_ledger, event=ZCdpEvent(rho=0.1), key="9")
-    # The charges come in any order.
+    # The total holds for every order of the charges.
     assert exact_ledger.epsilon == composed_epsilon(
         make_accountant=RdpAccountant, events=[PURE, RANGE, RANGE]
     )

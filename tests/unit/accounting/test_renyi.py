@@ -76,7 +76,7 @@ def test_a_bit_of_many_statistics_costs_its_worst_pair(
 ) -> None:
     """A bit has 3001 logits that are equally far apart except for one pair of neighbors, which is 3 apart.
 
-    Its Renyi curve equals that of this pair alone, and less than 16 MiB are allocated.
+    The bit's Renyi curve equals that of this pair alone, and less than 16 MiB are allocated.
     """
     logits = np.arange(3001) / 1e4
     orders = np.linspace(1.1, 99, 400)

@@ -98,7 +98,8 @@ def test_a_part_needs_the_charge_of_its_release(store: Store) -> None:
 def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Path) -> None:
     """The function that describes a new charge sees a charge that another store has committed in the meantime.
 
-    Here it refuses, and nothing is added. A key that is already committed returns its bytes without a description.
+    The function refuses the new charge, and nothing is added. A commit of a key that the store has already returns the
+    stored bytes, without a call of the function.
     """
 
     def describe() -> LineText:

@@ -61,8 +61,8 @@ def test_a_bit_that_is_certain_somewhere_costs_infinity_only_within_reach() -> N
     """A query whose bit is certain costs infinity only if one change of the votes can make the bit random.
 
     The bit is certain at counts 0 to 2 and random at counts 3 and 4; one change moves a count by 1. So the cost is
-    infinite at counts 2 and 3. It is 0 at counts 0 and 1, whose neighbors have the same certain bit, and below 1 at
-    count 4.
+    infinite at counts 2 and 3. The cost is 0 at counts 0 and 1, whose neighbors have the same certain bit, and below 1
+    at count 4.
     """
     event = pa.OneBitEvent(logits=(-np.inf, -np.inf, -np.inf, 0.0, 1.0), reach=1)
     rdp_of_counts = [
@@ -266,17 +266,18 @@ def test_smooth_noise_costs_the_worst_divergence_of_normals(
 ) -> None:
     """The price of smooth-sensitivity noise is the largest Renyi divergence between two normals.
 
-    Their variances differ by a factor of at most exp(2 beta). The price is at most the sufficient bound of the paper.
+    Their variances differ by a factor of at most exp(2 beta). The price is at most a looser bound in closed
+    form.
     """
     price = rdp_curve_of(pa.SmoothSensitivityEvent(multiplier, beta))(np.array([float(order)]))[0]
     assert price == pytest.approx(
         normal_divergences(multiplier=multiplier, beta=beta, order=order).max(), rel=1e-9
     )
     ab = order * beta
-    sufficient = order / (2 * multiplier**2 * (1 - 2 * ab)) + (ab - 0.5 * math.log(1 - 2 * ab)) / (
-        order - 1
-    )
-    assert price <= sufficient
+    looser_bound = order / (2 * multiplier**2 * (1 - 2 * ab)) + (
+        ab - 0.5 * math.log(1 - 2 * ab)
+    ) / (order - 1)
+    assert price <= looser_bound
 
 
 def cost_at_order_2(rdp: float, failure_prob: float = 0.0) -> DataDependentCost:

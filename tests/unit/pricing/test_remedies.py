@@ -294,7 +294,7 @@ def test_useless_plans_are_refused(
 def test_votes_of_many_groups_tell_more_by_public_numbers() -> None:
     """For 61,629 groups, `group_votes_tell_more` says that centered votes of groups tell more than stable top-k.
 
-    It does not say so for 1,617 groups, for centered votes themselves, or if noise hides both.
+    The function denies this for 1,617 groups, for centered votes themselves, and if noise hides both.
     """
     shape = replace(SHAPE, num_teachers=400)
     plan_budget = Budget(delta=1e-6, epsilon=8.0)
@@ -320,7 +320,7 @@ def test_votes_of_many_groups_tell_more_by_public_numbers() -> None:
 
 
 def test_a_plan_short_of_its_remedy_is_not_useful() -> None:
-    """A plan with 10% fewer teachers, 15% less epsilon or 10% more queries than the remedy names is not useful."""
+    """A plan with 10% fewer teachers, 15% less epsilon or 10% more queries than its remedy names is not useful."""
     aggregator = GaussianVotes(noise_std=1.0)
     teachers_remedy, epsilon_remedy, queries_remedy = remedies(
         aggregator,

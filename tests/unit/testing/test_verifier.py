@@ -35,9 +35,9 @@ from tests.refusals import ANY, refused_parameter
 
 
 def exponential_mechanism(histogram: np.ndarray, *, epsilon: float = 1.0) -> dict[int, float]:
-    """Returns the distribution of the exponential mechanism with weights exp(epsilon h_i / 2).
+    """Returns the distribution of the exponential mechanism with weights exp(epsilon h_i / 2) for counts h_i.
 
-    Its bounded range is epsilon.
+    The mechanism has bounded range epsilon.
     """
     weights = np.exp(epsilon * histogram / 2)
     return dict(enumerate((weights / weights.sum()).tolist()))
@@ -168,7 +168,7 @@ def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
     )
     assert math.isinf(verdict.renyi.exact)
     assert verdict.delta.ratio == pytest.approx(1.1, rel=1e-3)
-    # without the failure
+    # Without a claimed failure probability.
     assert math.isinf(
         verify(
             leaky_distribution,
@@ -254,7 +254,7 @@ def gaussian_log_density(mean: float, std: float) -> Any:
 def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints() -> None:
     """Two Gaussian densities attain the Renyi curve and the exact accountant's delta of their event.
 
-    They are integrated numerically. A standard deviation 10% too small is refuted in both directions.
+    The densities are integrated numerically. A standard deviation 10% too small is refuted in both directions.
     """
     verdict = verify_densities(
         gaussian_log_density(mean=0.0, std=3.0),
