@@ -26,7 +26,7 @@ HEAVY = {
     "joblib",
     "dp_accounting",
 }
-# from a fifth of a second on
+# parts of SciPy that take a fifth of a second or more to load
 SLOW = {"scipy.special", "scipy.stats", "scipy.optimize", "scipy.integrate"}
 PROBE = "import sys; {statement}; print(*sorted(sys.modules))"
 
@@ -39,7 +39,7 @@ def modules_after(statement: str) -> set[str]:
 
 @pytest.mark.process
 def test_importing_the_core_loads_nothing_heavy() -> None:
-    """All packages of the core, imported together, load neither torch, scikit-learn nor slow parts of scipy."""
+    """Six packages of the core, imported together, load neither torch, scikit-learn nor slow parts of scipy."""
     core = [
         f"pate.{name}"
         for name in ("accounting", "mechanisms", "testing", "aggregators", "votes", "pricing")

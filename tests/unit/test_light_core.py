@@ -313,7 +313,7 @@ def test_the_other_distribution_is_named_and_takes_only_two_names_along(tmp_path
 def test_the_install_command_names_the_source_of_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The command that installs an extra names the wheel or folder of the package, or its published name."""
+    """The command that installs an extra names the file of the package, its wheel by version, or its published name."""
     wheel = f"pate_multilabel-{extras.VERSION}-py3-none-any.whl[ray]"
     assert how_to_install(extra="ray", on_any_machine=True) == f"pip install '{wheel}'"
     monkeypatch.setattr(extras, "_origin", lambda: "/a b/x.whl")

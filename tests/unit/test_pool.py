@@ -62,7 +62,7 @@ def test_two_items_for_each_thread_are_in_memory_at_most() -> None:
 
 
 def test_an_error_of_one_item_ends_the_computation() -> None:
-    """If item 1 of 1,000 fails, the error is raised, and no item from 10 on is computed."""
+    """If item 1 of the items 0 to 999 fails, the error is raised, and no item from 10 on is computed."""
     computed_items = []
 
     def fail_at_item_1(item: int) -> None:
@@ -120,7 +120,7 @@ def test_one_thread_for_each_product_and_the_number_from_before_afterwards() -> 
 def bytes_of_round(
     votes_class: type[MomentVotes], num_teachers: int, **learner_options: object
 ) -> bytes:
-    """Returns the bytes of the public inputs and of one sum of votes, of teachers with 1 to 40 records each.
+    """Returns the bytes of the public features and of one sum of votes, of teachers with 1 to 40 records each.
 
     Args:
         votes_class: the class of the votes.

@@ -78,7 +78,7 @@ def _shown_lines(console: Console) -> list[str]:
 def test_without_a_terminal_a_line_comes_at_least_every_30_s() -> None:
     """Without a terminal, the innermost stage prints a line at least every 30 s.
 
-    No line comes sooner than 20 s after another.
+    No such line comes 10 s after another. A stage that ends prints its time at once.
     """
     console = Console(file=io.StringIO(), width=200)
     clock = Clock()

@@ -170,7 +170,7 @@ def test_strange_counts_of_votes_are_refused(counts: Any) -> None:
     ],
 )
 def test_strange_votes_of_teachers_are_refused(votes: Any) -> None:
-    """Aggregators of single teachers' votes, and their histogram, refuse masked votes and tensors with gradients."""
+    """Aggregators of single teachers' votes, and `histogram`, refuse masked votes and tensors with gradients."""
     for aggregator in (
         ClippedVotes(noise_std=3.0, vote_clip=2),
         CenteredVotes(noise_multiplier=3.0),
@@ -304,7 +304,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_arguments_of_another_kind_are_refused(name: str) -> None:
-    """A call with an argument of another kind is refused in one line under the argument's name."""
+    """A call with an argument of another kind, or with the number 10^400, is refused in one line under its name."""
     with pytest.raises(
         InvalidValue, match=rf"^{name.split()[0]}\S*=.*: expected |^{name}: expected "
     ) as caught:

@@ -137,7 +137,7 @@ REFUSAL = InvalidValue(
     ],
 )
 def test_each_front_end_shows_the_fields_as_its_own_settings(spelling: Spelling, line: str) -> None:
-    """Each command, and the classifier, shows a refusal with remedies in its own settings."""
+    """Three commands and the classifier each show a refusal with remedies in their own settings."""
     assert spelling.error_line(REFUSAL) == line
     error = copy.copy(REFUSAL)
     with pytest.raises(InvalidValue) as caught, shown_as(spelling):
@@ -186,7 +186,7 @@ SHOWN = r"flu\x1b[2J\u202e\u200b\x00\x9b gone\ud800"
 
 
 def test_control_codes_in_a_message_have_no_effect_on_a_terminal() -> None:
-    """A value and rule with control codes are shown with escapes, however the error is made.
+    """A value and rule with control codes are shown with escapes or spaces, however the error is made.
 
     Letters of all languages stay.
     """
@@ -258,7 +258,7 @@ def test_numbers_are_accepted_and_other_values_refused(check: Any) -> None:
     ],
 )
 def test_arrays_that_are_no_histograms_are_refused(votes: Any, refusal: Refusal) -> None:
-    """Votes that are no counts between 0 and the number of teachers are refused with their place or type."""
+    """Votes that are no counts between 0 and the number of teachers are refused with their place, type or shape."""
     with refusal as caught:
         require_histogram("votes", votes, largest_count=5)
     assert "\n" not in str(caught.value)

@@ -192,7 +192,7 @@ def test_categories_with_the_arrow_capsule_are_words(text_type: Any, release_fol
 
 
 def test_advice_on_cells_of_a_frame_names_no_setting_for_files(release_folder: Path) -> None:
-    """A number with a comma in a frame is refused with advice on pandas, and in a file with advice on `decimal=`."""
+    """A number with a comma in memory is refused with advice on pandas, and in a file with advice on `decimal=`."""
     bundle = pate.load(release_folder)
     table_with_comma = {"sex": ["F"], "age": ["3,5"]}
     with refused_parameter(
@@ -411,7 +411,7 @@ def test_labels_and_ids_are_no_formulas_in_predictions(release_folder: Path, cap
 
 
 def test_a_column_of_ids_is_refused_beside_an_array(release_folder: Path) -> None:
-    """Rows of an array are numbered: a column of ids is refused, and no predictions are written under its name."""
+    """For an array, whose rows are numbered, a column of ids is refused, and no predictions are written."""
     np.save(release_folder.parent / "new.npy", np.zeros((2, 4), np.float32))
     settings = {
         "release": str(release_folder),
@@ -435,7 +435,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
 
 
 def test_only_files_of_the_manifest_are_uploaded(release_folder: Path, hub: MagicMock) -> None:
-    """An upload sends exactly the files of the manifest, and not another file in the folder.
+    """An upload sends exactly the manifest and its files, and not another file in the folder.
 
     A bundle whose folder was altered, and one without a folder, are refused.
     """

@@ -165,7 +165,7 @@ def paths_of_values(json_value: Any, path: tuple[Any, ...] = ()) -> Iterator[tup
 
 
 def changed_copies(json_value: Any) -> Iterator[Any]:
-    """Yields changed copies of a JSON value.
+    """Yields copies of a JSON value; all but the first are changed.
 
     At each path, copies have another value, or one value more or fewer. Then other values stand in place of the whole
     JSON. In the last copies, sizes are larger.
@@ -188,7 +188,7 @@ def changed_copies(json_value: Any) -> Iterator[Any]:
 
 
 def copies_with_larger_sizes(json_value: Any) -> Iterator[Any]:
-    """Yields copies of a JSON value in which all sizes are larger, in agreement with each other."""
+    """Yields copies of a JSON value in which each size of 8 is larger, the same in all places of a copy."""
     for size in (2**14, 2**13, 2**12, 2**11, 1000, 600):
         yield json.loads(
             re.sub(

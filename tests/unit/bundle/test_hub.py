@@ -115,7 +115,7 @@ def test_a_user_and_a_name_are_a_repository(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["signs", "./me/signs", "/me/signs", "a/b/c", "me/", "../signs"])
 def test_other_texts_are_paths(name: str) -> None:
-    """A text with no slash or several, a text that begins like a path, and a `Path` are no names on the hub."""
+    """A text with no slash, with several, with an empty part, or like a path, and a `Path`, are no names on the hub."""
     assert not is_hub_name(name)
     assert not is_hub_name(Path("me/signs"))
 

@@ -52,11 +52,11 @@ def recipe_of_student(name: str) -> Student:
 
 
 def trained_student_and_inputs(name: str, num_rows: int = 40) -> tuple[StudentModel, np.ndarray]:
-    """Returns a trained student of a kind, with the inputs that it was trained on.
+    """Returns a student of a kind with the inputs that it was trained on, or a released model with public inputs.
 
     Args:
-        name: the kind, in `STUDENTS` or `NUM_WEIGHTS`.
-        num_rows: the number of training samples.
+        name: the kind: a name in `STUDENTS` or `NUM_WEIGHTS`, or "resnet50".
+        num_rows: the number of these inputs.
     """
     rng = np.random.default_rng(0)
     if name in NUM_WEIGHTS:
@@ -111,7 +111,7 @@ def probabilities_of_graph(onnx_path: Path, inputs: np.ndarray) -> np.ndarray:
 def test_the_graph_predicts_the_same(tmp_path: Path, name: str, num_rows: int) -> None:
     """The ONNX graph of each student gives the probabilities of the loaded and of the trained model.
 
-    Students of one row or none are constants. A label that was never released has probability 0.
+    With more than one row, probabilities of the first label differ. A label that was never released has probability 0.
     """
     if name == "resnet50" and find_spec("torchvision") is None:
         pytest.skip("torchvision is optional")

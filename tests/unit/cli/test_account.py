@@ -25,10 +25,10 @@ from pate.votes import VoteShape
 from tests.e2e.commands import Arguments
 from tests.refusals import ANY, refused_parameter
 
-# The aggregator of a session of hits, and the same aggregator and its shape as settings of a command.
 # Digests of two data sets.
 FIRST_DIGEST = "a" * 64
 OTHER_DIGEST = "b" * 64
+# The aggregator of a session of hits, and the same aggregator and its shape as settings of a command.
 BOUNDARY = BoundaryTopK(selection_scale=20.0, test_std=5.0, target_hits=5, failure_prob=1e-10)
 SIZE = ["num_queries=2000", "num_labels=6", "num_teachers=400"]
 NOISE = ("selection_scale=20", "test_std=5", "target_hits=5", "failure_prob=1e-10")
@@ -65,7 +65,7 @@ def quote_of(page_of: Callable[..., str]) -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def votes(tmp_path: Path) -> str:
-    """Returns a file of 300 clear queries with one label, and 100 queries without a clear label."""
+    """Returns the path of a file of votes on 300 queries with one clear label, and on 100 without a clear label."""
     clear = np.tile([390, 9, 4, 0, 1, 2], (300, 1))
     unclear = np.tile([210, 200, 190, 180, 170, 160], (100, 1))
     np.save(tmp_path / "votes.npy", np.concatenate([clear, unclear]))
@@ -90,7 +90,7 @@ def test_plain_composition_is_shown_only_for_a_session(
 ) -> None:
     """The price of a session stands beside that of plain composition, and the page says which is smaller.
 
-    For other aggregators no plain composition is shown.
+    For `gaussian_votes`, which has no sessions, no plain composition is shown.
     """
     quote = quote_of(arguments=SESSION)
     plain_accountant = AutoAccountant().compose(
@@ -132,7 +132,7 @@ def test_votes_and_prior_give_the_expected_hits(
 ) -> None:
     """With a file of votes, the expected number of hits is that of `hit_probabilities`.
 
-    With a right prior, it is smaller.
+    With a prior, the number of hits is smaller than without one.
     """
     hits = quote_of(arguments=[*SESSION, f"votes={votes}"])["hits"]
     expected = BOUNDARY.hit_probabilities(votes=np.load(votes), num_teachers=400).sum()
@@ -401,7 +401,10 @@ def test_suggested_settings_can_be_pasted_and_priced(page_of: Callable[..., str]
 def test_stability_test_that_no_gap_passes_has_a_row(
     page_of: Callable[..., str],
 ) -> None:
-    """A stability test that no gap of votes can pass is refused; with `allow_useless`, the page has a row about it."""
+    """A stability test that no gap of votes passes with probability 1/2 is refused.
+
+    With `allow_useless`, the page has a row about it.
+    """
     useless = [
         "aggregator=stable_top_k_table",
         "target_epsilon=1",
@@ -437,7 +440,7 @@ def audit_of(
 def test_prices_and_claims_of_a_vote_file(audit_of: Callable[..., str]) -> None:
     """`pate-audit` prices three aggregators on the votes of teachers under both adjacencies, the named one first.
 
-    It states which noise was given and which assumed.
+    The page marks the noise that was given, and the JSON lists the settings that were assumed.
     """
     arguments = ["aggregator=clipped_votes", "vote_clip=2", "noise_std=10", "accountant=rdp"]
     answer = json.loads(

@@ -21,7 +21,7 @@ def forget_commands() -> None:
 def test_refusal_of_a_holders_file_names_the_package(
     member: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without pate-federated, `pate-release` refuses a data holder's file, with the command that installs it."""
+    """Without pate-federated, `pate-release` refuses a data holder's file, and says how to install the package."""
     monkeypatch.setattr(package_commands, "entry_points", lambda *, group: ())
     forget_commands()
     np.savez(tmp_path / "votes.npz", **{member: np.array("{}")})

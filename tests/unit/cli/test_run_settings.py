@@ -1,4 +1,4 @@
-"""What commands share that train or compare: headings, folders, stages of work, tables of sweeps, and entries."""
+"""What commands that train or compare share: headings, folders, stages of work, tables of sweeps, and entries."""
 
 import io
 import pickle
@@ -84,7 +84,7 @@ def test_heading_names_parts_and_overrides() -> None:
 
 
 def test_default_folder_is_stable_and_within_outputs() -> None:
-    """The default folder of a run depends on data, aggregator and settings, and not on the overrides.
+    """The default folder of a run begins with the names of data and aggregator, and does not depend on the overrides.
 
     Slashes in names are replaced.
     """
@@ -226,7 +226,7 @@ def rows_of_sweep(
 
 
 def job_result(score: float, epsilon: float = 8.004) -> dict[str, Any]:
-    """Returns what a job of a sweep returns: its price, answers and mean average precision."""
+    """Returns what a job of a sweep returns: its price, answers and mean average precision, and if that beats 0.2."""
     return {
         "epsilon": epsilon,
         "answered": "3/6",
@@ -444,7 +444,7 @@ def write_paid_run(
 
 
 def test_shares_of_different_reference_scores_are_not_mixed(tmp_path: Path, capsys: Any) -> None:
-    """The column `reached` has no shares of a different reference score than most runs of the sweep have.
+    """The column `reached` shows only shares of the reference score that most runs of the sweep have.
 
     Two runs have the all-records model as reference, and one the true-label student: only the shares of the first two
     are shown, with a note. If all runs have the student, their shares are shown.
@@ -537,7 +537,7 @@ def test_comparison_settings_are_parsed() -> None:
 def test_invalid_entries_of_a_comparison_are_refused(
     setting_value: list[str] | int, refusal: Refusal
 ) -> None:
-    """`aggregators=` accepts names of aggregators and experiments, each with a number of teachers."""
+    """`aggregators=` refuses a wrong name or group, a wrong number of teachers, an empty list, and a number."""
     if isinstance(setting_value, list):
         setting_value = hydra_list(entries=setting_value)
     with refusal:
@@ -565,7 +565,7 @@ def test_epsilons_in_words_are_refused() -> None:
 
 @pytest.mark.parametrize("setting_value", [[1.5], "five", True, None])
 def test_seeds_that_are_no_whole_numbers_are_refused(setting_value: Any) -> None:
-    """`seeds=` accepts a number of seeds or a list of whole numbers."""
+    """`seeds=` refuses a list with a fraction, a text, a truth value, and None."""
     if isinstance(setting_value, list):
         setting_value = hydra_list(entries=setting_value)
     with refused_parameter("seeds", value=ANY, rule_words="a whole number >= 1"):

@@ -1,4 +1,4 @@
-"""Archives of arrays and JSON files, whole or damaged, and rows that are moved to a file when memory is short."""
+"""Archives of arrays and JSON files, whole or damaged, and rows that are moved to a file if they are many."""
 
 import io
 import os
@@ -188,7 +188,7 @@ def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
 
 
 def spilled_rows(max_bytes_in_memory: int, rows: np.ndarray = ROWS) -> Any:
-    """Collects rows in blocks of 90, and returns them; more than `max_bytes_in_memory` of them go to the disk."""
+    """Returns rows that were collected in blocks of 90; above `max_bytes_in_memory` bytes, all rows lie in a file."""
     collected_rows = Spilled(most_bytes=max_bytes_in_memory)
     for first in range(0, len(rows), 90):
         collected_rows.append(rows[first : first + 90])
@@ -199,7 +199,7 @@ def spilled_rows(max_bytes_in_memory: int, rows: np.ndarray = ROWS) -> Any:
 def test_spilled_rows_equal_the_appended_rows(
     most_bytes: int, on_disk: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Collected rows equal the appended rows, in memory up to the limit and beyond it in a file without a name."""
+    """Collected rows equal the appended rows, in memory or, if they exceed the limit, in a file without a name."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     rows = spilled_rows(max_bytes_in_memory=most_bytes)
@@ -275,7 +275,7 @@ def test_a_file_of_rows_is_closed_with_the_last_reader() -> None:
 
 
 def test_taken_rows_are_a_copy_and_blocks_keep_their_order(tmp_path: Path) -> None:
-    """Rows taken from a memory map are a copy, and can still be read after the map was closed.
+    """Rows taken from a memory map are a plain array, and the map is read again after `let_go`.
 
     The blocks of an array together are the array.
     """
@@ -361,7 +361,7 @@ def save_every_argument(file: io.BytesIO, **arrays: object) -> None:
 def test_an_older_numpy_stores_no_setting_among_the_arrays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the `numpy.savez` of an earlier NumPy, an archive has the same bytes, without an array `allow_pickle`."""
+    """With the `numpy.savez` of an earlier NumPy, archives in memory and in files are equal, without `allow_pickle`."""
     monkeypatch.setattr(np, "savez", save_every_argument)
     content = npz_bytes({"labels": np.eye(3, dtype=bool), "scale": np.array(0.5)})
     write_arrays(tmp_path / "release.npz", labels=np.eye(3, dtype=bool), scale=np.array(0.5))

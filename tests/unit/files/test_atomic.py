@@ -67,7 +67,7 @@ def permissions(path: Path) -> int:
 
 @pytest.mark.usefixtures("umask")
 def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
-    """Under any umask, files are written with mode 0600 and folders with mode 0700."""
+    """Under each of four umasks, files are written with mode 0600 and folders with mode 0700."""
     folder = make_folder(tmp_path / "outputs" / "run")
     write_text(folder / "run.json", text="{}")
     write_arrays(folder / "summary.npz", summary=np.zeros(3))
@@ -151,7 +151,7 @@ def test_a_missing_run_folder_is_not_made_again(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("umask")
 def test_a_new_secret_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
-    """A secret has mode 0600 while it is written and afterwards, under any umask, and is read back."""
+    """A secret has mode 0600 while it is written and afterwards, under each of four umasks, and is read back."""
     with atomic_write(tmp_path / "a.secret") as file:
         assert {permissions(path=path) for path in tmp_path.iterdir()} == {0o600}
         file.write(b"abc\n")

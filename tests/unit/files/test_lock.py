@@ -1,4 +1,4 @@
-"""A lock on a file is exclusive, does not change its file, and is refused on links, folders and pipes."""
+"""A lock on a file is exclusive, does not change its file, and is refused on symbolic links, folders and pipes."""
 
 import os
 from collections.abc import Callable

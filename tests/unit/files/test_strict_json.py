@@ -46,7 +46,7 @@ def test_an_undefined_number_is_null() -> None:
 
 @pytest.mark.parametrize("epsilon", [math.inf, -math.inf, 0.5])
 def test_a_dataclass_is_read_back(epsilon: float) -> None:
-    """A dataclass with infinities is written as JSON, without JSON's own constants, and read as an equal one."""
+    """A dataclass, also one with infinities, is written as JSON without `Infinity`, and read as an equal one."""
     reading = Reading(epsilon=epsilon, orders={"worst": -epsilon})
     text = to_json(reading)
     assert from_json(Reading, text, name="reading") == reading

@@ -1,4 +1,4 @@
-"""The commands and the aggregator of the package are found by entry points, composed, explained and refused."""
+"""The commands and the aggregator of the package are found and composed, and the commands explain their settings."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_each_setting_is_explained(command: str) -> None:
 def test_each_setting_that_names_a_file_is_a_path(command: str) -> None:
     """A setting whose name ends in a word for files, such as `dir` or `ledger`, is in `PATH_SETTINGS`.
 
-    Only `num_queries` is not. For settings in `PATH_SETTINGS`, a leading `~` is the home folder.
+    The exception is `num_queries`. For settings in `PATH_SETTINGS`, a leading `~` is the home folder.
     """
     fields = set(command_schema(command).__dataclass_fields__)
     endings = ("dir", "file", "ledger", "output", "queries", "question", "mailbox", "sum")
@@ -83,7 +83,7 @@ def test_error_names_num_teachers_as_pate_vote_spells_it(composed: Composed) -> 
 
 
 def test_the_aggregator_is_a_member_of_its_group() -> None:
-    """`aggregator=distributed_votes` composes in `pate-account` and builds a `DistributedVotes` with default values."""
+    """`aggregator=distributed_votes` composes in `pate-account` and builds a `DistributedVotes` for 4 holders."""
     assert "distributed_votes" in names_in_config_group(group="aggregator")
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
@@ -94,7 +94,7 @@ def test_the_aggregator_is_a_member_of_its_group() -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_invalid_settings_file_gives_a_one_line_error(module: str, tmp_path: Path) -> None:
-    """Each command refuses a settings file that is not YAML, in a line that begins with the path of the file."""
+    """Each command refuses a settings file that is not YAML, in a line that begins with `file=` and its path."""
     (tmp_path / "mine.yaml").write_bytes(b"a: 1\nb: [\nc: 2\n")
     line = refused_command(
         module, arguments=["--config-dir", str(tmp_path), "--config-name", "mine"]

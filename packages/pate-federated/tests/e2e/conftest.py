@@ -36,7 +36,7 @@ def _no_pictures() -> Iterator[None]:
 def votes(tmp_path_factory: pytest.TempPathFactory) -> Votes:
     """Returns the vote files of all holders of the small run, for each form of votes.
 
-    They do not depend on the aggregator.
+    The votes do not depend on the aggregator.
     """
     plan = seeded_plan(GaussianVotes(noise_std=1.0))
     votes_of_forms = Votes()

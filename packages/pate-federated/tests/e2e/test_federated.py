@@ -1,4 +1,4 @@
-"""Votes that are sent by Flower give the release of `pate-train`, also by secure sums and if holders fail."""
+"""Votes that are sent by Flower, also by secure sums, give the release of `pate-train`; failed holders are absent."""
 
 import json
 from dataclasses import replace
@@ -65,7 +65,8 @@ def test_release_equals_that_of_pate_train_with_the_same_seed(tmp_path: Path) ->
 def test_failed_holder_is_absent_and_discloses_no_records(tmp_path: Path) -> None:
     """If a holder's app raises an error that quotes a record, the holder counts as absent, which is allowed here.
 
-    The release is for all 24 teachers. Neither the printed lines nor the server's inbox have the quoted record.
+    The release is for all 24 teachers. Neither the printed lines nor `collected.json` in the server's inbox have the
+    quoted record.
     """
     plan = seeded_plan(GaussianVotes(noise_std=1.0))
     monitor = SilentMonitor()

@@ -1,4 +1,4 @@
-"""Holders in this process give the release of `pate-train`, also if some are absent or the server is killed."""
+"""Holders in this process give the release of `pate-train`, also if the server is killed; absences change no price."""
 
 import shutil
 import warnings
@@ -96,7 +96,7 @@ def test_rounds_of_holders_give_the_release_of_pate_train(whole: Path, tmp_path:
 
 
 def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
-    """If each of 480 records at two holders is a teacher, over 85% of the released labels are right.
+    """If each of the 480 records at each of two holders is a teacher, over 85% of the released labels are right.
 
     A server that expects 12 teachers of a holder refuses its 480.
     """
@@ -250,8 +250,8 @@ def test_round_with_too_many_absences_is_asked_again(
 ) -> None:
     """If a holder fails in the second round and no absence is allowed, the run is refused after its charge.
 
-    A second run asks only for that round, and makes the same release as `train` without another charge. If the files of
-    earlier rounds are lost, the ledger has the released round.
+    A second run asks only for that round, and makes the same release as `train` without another charge. If the file of
+    the first round is lost, the ledger has this round. If the whole inbox is lost, the folder is refused.
     """
     release, exchange = server_and_exchange(
         tmp_path, spoil_answer=fail_from_second_question(kind="moments", holder="3")
@@ -309,9 +309,9 @@ def expected(homes_folder: Path) -> bytes:
 def test_server_interrupted_at_any_file_makes_the_same_release(
     homes_folder: Path, expected: bytes, tmp_path: Path
 ) -> None:
-    """A server killed before and after any file it writes, and run again, makes the release of an undisturbed one.
+    """A server that is killed at any file it writes, and run again, makes the release of an undisturbed one.
 
-    The ledger has one charge.
+    It is killed before a file and, in a second run, after as many files. The ledger has one charge.
     """
     kills = 0
     folder = tmp_path / "killed"
@@ -364,7 +364,7 @@ def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
 ) -> None:
     """A server of noisy sums that is killed at any file and run again releases or refuses, with one charge.
 
-    It refuses if it had not yet written the sum, as holders answer only once.
+    It refuses if holders had answered and the sum was not yet written, as holders answer only once.
     """
     ended = {"released": 0, "refused": 0}
     for number in range(1, 30):

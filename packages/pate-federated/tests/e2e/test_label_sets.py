@@ -69,7 +69,7 @@ def plan_of(
 
 @pytest.mark.slow
 def test_votes_on_different_labels_are_released_on_all_of_them(tmp_path: Path) -> None:
-    """If two holders have two of four labels in common, all four are released, each with at least 80% right.
+    """If two holders have two of four labels in common, all four are released, each with over 80% right.
 
     The card names the labels that one holder lacks. Teachers without a label do not move its majority.
     """
@@ -112,8 +112,8 @@ def test_rounds_of_holders_with_different_labels_release_all_asked_labels(
 ) -> None:
     """Rounds of holders with different labels release all labels that the server asks for.
 
-    The questions also ask for shares of known labels. Labels that a holder has are mostly right, and the card says of
-    which label there are no teachers.
+    The server asks for the prevalence too. For labels that a holder has, over 80% of the values are right, and over 70%
+    for each label. The card says of which label there are no teachers.
     """
     plan = replace(rounds_plan(), teacher=teacher, target_epsilon=30.0)
     plan = replace(plan, aggregator=replace(plan.aggregator, rounds=5))
@@ -207,7 +207,7 @@ def test_files_of_holders_with_gaps_give_the_release_of_pate_train(
 
 
 def united_data() -> Dataset:
-    """Returns the small run's data set, in which a private record has only the labels of its holder."""
+    """Returns the small run's data set, in which only the labels that its holder has are known of a private record."""
     dataset = small_dataset()
     private = dataset.private
     known = np.zeros_like(private.labels)

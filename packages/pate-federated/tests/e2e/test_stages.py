@@ -115,7 +115,7 @@ def test_vote_file_has_mode_0600_and_no_record_data(votes: Votes, tmp_path: Path
     )
     assert small_dataset().private_digest() not in head.to_text()
     assert {file.manifest.queries for file in map(VoteFile.open, votes["bits"])} == {head.queries}
-    # which deals its own records
+    # this holder has a data set of its own, with all 960 records
     plan_of_holder = replace(
         holder_plan(PLAN, holder=1), holder="hospital", holders=None, seed=None
     )
@@ -191,7 +191,7 @@ def test_interrupted_training_gives_an_identical_student(votes: Votes, tmp_path:
 def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
     votes: Votes, tmp_path: Path
 ) -> None:
-    """A repeated release is one charge in the ledger, and a second one of the same holders beyond the cap is refused.
+    """A repeated release is one charge in the ledger, and another release by three of its holders exceeds the cap.
 
     A ledger with charges for other data is refused as well.
     """

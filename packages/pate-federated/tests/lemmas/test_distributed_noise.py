@@ -15,7 +15,7 @@ WHOLE_NUMBERS = np.arange(-400, 401)
 def least_ratio_to_one_draw(variance: float, *, num_draws: int) -> float:
     """Returns the least ratio of the probability of a sum of narrow draws to that of one draw with the same variance.
 
-    The minimum is over all values up to 12 standard deviations.
+    The minimum is over all values below 12 standard deviations of the sum.
 
     Args:
         variance: the variance of each narrow draw, a discrete Gaussian.
@@ -56,9 +56,11 @@ def test_a_sum_of_narrow_shares_has_the_claimed_part_of_one_draw(
     least_ratio = least_ratio_to_one_draw(variance, num_draws=num_draws)
     exponent = failure_exponent(variance, num_draws=num_draws)
     assert math.exp(-2 * exponent) <= least_ratio * (1 + 1e-9)
-    assert least_ratio < 1 - 1e-9  # it is a real difference: without beta the claim would be false
+    assert (
+        least_ratio < 1 - 1e-9
+    )  # without the probability beta of a failure, the claim of the note would be false
     if (variance, num_draws) == (0.3, 3):
-        assert math.exp(-2 * exponent / 10) > least_ratio  # a tenth of the bound is missed
+        assert math.exp(-2 * exponent / 10) > least_ratio  # a tenth of the exponent is too small
 
 
 @pytest.mark.parametrize("num_holders", [1, 4, 16])
@@ -68,7 +70,7 @@ def test_the_package_computes_this_failure_probability(
     """`NoiseShares.failure_prob` of 1,000 draws is at least 1 - exp(-2000 t), and at most 0.1% larger.
 
     The exponent t of one draw is that of `failure_exponent`. For the usual widths of noise, the probability of 10^9
-    draws is below 1e-250. One holder has none.
+    draws is below 1e-250. With one holder the probability is 0.
     """
     shares = NoiseShares(noise_std=1.0, num_holders=num_holders)
     assert (shares.failure_prob(num_counts=10**9) < 1e-250) and (

@@ -28,7 +28,7 @@ AGGREGATORS = (
 
 
 def law_of_one_share(variance: int) -> FloatArray:
-    """Returns P(z) of a discrete Gaussian for z = -r..r, without code of the package."""
+    """Returns the probabilities of a discrete Gaussian up to 25 standard deviations, without code of the package."""
     reach = int(25 * variance**0.5)
     weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2.0 * variance))
     return np.asarray(weights / weights.sum())
@@ -174,7 +174,7 @@ def test_price_without_dropouts_and_colluders_is_too_small(
 ) -> None:
     """Negative control: a price that counts the shares of all four holders is refuted if shares are missing in the sum.
 
-    A price that allows for the missing shares, by `max_dropouts` and `max_colluders`, covers it.
+    A price that allows for the missing shares, by `max_dropouts` and `max_colluders`, covers this sum.
     """
     naive = DistributedVotes(noise_std=5.0, num_holders=4, adjacency=adjacency)
     num_shares = 4 - max_dropouts - max_colluders

@@ -1,4 +1,4 @@
-"""In rounds of holders, one group of records moves no sum further than is priced, whoever is absent."""
+"""In rounds of holders, one group of records moves no sum further than is priced, also if a holder is absent."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -27,7 +27,7 @@ WITH_GAPS: list[Labels] = [*SAME, (UNKNOWN, UNKNOWN), (1, UNKNOWN), (UNKNOWN, 0)
 
 
 def all_changes(have_gaps: bool) -> list[GroupChange]:
-    """Returns the changes of the first group: each replaces all its features and labels; None for no change."""
+    """Returns changes of the first group of records: new features and labels for all of them, or None for no change."""
     return [None, *product((-1e6, 0.0, 1.0, 1e6), WITH_GAPS if have_gaps else SAME)]
 
 
@@ -202,10 +202,10 @@ def answers(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Answers:
 def test_replacing_one_group_moves_a_sum_by_at_most_two_clips(
     answers: Answers, absent: str
 ) -> None:
-    """If the first group of a holder is replaced by extreme records, no sum moves further than is priced.
+    """If the first group of a holder is replaced by usual or extreme records, no sum moves further than is priced.
 
-    The distance is Euclidean. For shares and moments, over half of it is attained. With gaps, labels become unknown
-    too, and another holder lacks a label.
+    The distance is Euclidean. For shares and moments, over half of the priced distance is attained. With gaps, labels
+    become unknown too, and another holder lacks a label.
     """
     changed_holder, *other_holders = ROLL_OF_HOLDERS.holders
     have_gaps = answers.case.have_gaps

@@ -57,7 +57,10 @@ def free_port() -> int:
 
 
 class Deployment:
-    """The processes of a federation, with holders named 1, 2, ...; all are ended when the context is left."""
+    """The processes of a federation, with holders named 1, 2, ...
+
+    When the context is left, all of its processes are ended.
+    """
 
     def __init__(self, folder: Path, num_holders: int, *, seconds: float) -> None:
         self.folder = folder
@@ -116,7 +119,7 @@ class Deployment:
             process.wait(timeout=30)
 
     def run(self, folder: Path) -> subprocess.CompletedProcess[str]:
-        """Submits the app by `flwr run`, with a folder for its release."""
+        """Submits the app by `flwr run` with a folder for its release, and returns the command when it has ended."""
         config = f'folder="{folder}" holders={self.num_holders}'
         command = [self._tool("flwr"), "run", str(APP), "here", "--run-config", config]
         return subprocess.run(
@@ -124,7 +127,7 @@ class Deployment:
         )
 
     def process_numbers_of_apps(self, started_process: subprocess.Popen[bytes] | None) -> list[int]:
-        """Returns the process numbers of the apps that a SuperLink or SuperNode runs."""
+        """Returns the process numbers of the apps that a SuperLink or SuperNode runs; an empty list for None."""
         if started_process is None:
             return []
         running = list(processes())

@@ -1,4 +1,4 @@
-"""Small vote files that holders send in answer to a request, valid ones or with one array replaced."""
+"""Small vote files that holders send in answer to a request, valid ones and ones with a part replaced."""
 
 import io
 from pathlib import Path
@@ -27,7 +27,10 @@ def request() -> Request:
 
 
 def votes_of(holder: str) -> BoolArray:
-    """Returns the votes of a holder's teachers, drawn with its name as seed, `[TEACHERS, NUM_QUERIES, NUM_LABELS]`."""
+    """Returns the votes of a holder's teachers, `[TEACHERS, NUM_QUERIES, NUM_LABELS]`.
+
+    The seed of the draw is the holder's name if that is a number, else 99.
+    """
     rng = np.random.default_rng(int(holder) if holder.isdigit() else 99)
     return np.asarray(rng.random((TEACHERS, NUM_QUERIES, NUM_LABELS)) < 0.5)
 
@@ -49,7 +52,8 @@ def answer(
         sent_request: the request; by default `request()`.
         votes: the votes in place of its own, `[num_teachers, num_queries, num_labels]`.
         queries_digest: the digest of the queries that the manifest states; None for the true one.
-        label_names: the names of the labels; None for those of the request, or numbers where it has others.
+        label_names: the names of the labels; None for those of the request, or for numbers if the votes do not have
+            `NUM_LABELS` labels.
     """
     sent_request = sent_request or request()
     bits = votes_of(holder) if votes is None else votes
@@ -81,7 +85,7 @@ def answer(
 
 
 def _names(sent_request: Request, *, num_labels: int) -> tuple[str, ...]:
-    """Returns the names of the labels of a request, or numbers if the votes have another number of labels."""
+    """Returns the names of the labels of a request, or numbers if the votes do not have `NUM_LABELS` labels."""
     if num_labels == NUM_LABELS:
         return sent_request.label_names
     return tuple(str(label) for label in range(num_labels))

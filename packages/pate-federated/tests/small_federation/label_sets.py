@@ -26,9 +26,11 @@ def write_votes(
         folder: the folder of the file.
         holder: the name of the holder.
         label_names: the names of the labels that the holder has.
-        votes: `[num_teachers, num_queries, num_labels]`, 0, 1 or `UNKNOWN`; unknown for all queries or for none.
+        votes: `[num_teachers, num_queries, num_labels]`, 0, 1 or `UNKNOWN`. For each teacher and label, the votes on
+            all queries are unknown, or none is.
         have_gaps: whether labels of single records may be unknown.
-        cast: the form of the votes; confidences are bits, and so are shares of labels and of known labels.
+        cast: the form of the votes. Confidences are the bits as floats, and the share of a label is its share of the
+            queries. The share of known records is 0 for an unknown label, else 1.
     """
     num_teachers, num_queries, num_labels = votes.shape
     bits = votes == 1

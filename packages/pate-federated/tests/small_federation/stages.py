@@ -96,7 +96,7 @@ def release(
 
 
 def train_student(plan: Plan, release_folder: Path, output_folder: Path | None = None) -> None:
-    """Trains the student of a release in a folder; it is written to the output folder, or beside the release."""
+    """Trains the student of a release in a folder, and writes it to the output folder, or beside the release."""
     student_plan = StudentPlan(
         student=plan.student, queries=make_queries_loader(plan), seed=plan.seed
     )
@@ -123,9 +123,9 @@ def require_the_same(train: Path, apart: Path) -> None:
 
 
 def after_kills(folder: Path, task: Callable[[Path], object]) -> Iterator[Path]:
-    """Yields folders in which a task was killed at its first file, its second file, and so on.
+    """Yields a folder for each file that a task replaces, in which the task was killed at this file.
 
-    It is killed before the file is written and after it in turn. The last kill is the one before the task finishes.
+    The kill comes before the first file, after the second, before the third, and so on.
 
     Args:
         folder: the parent of these folders.
@@ -141,9 +141,9 @@ def after_kills(folder: Path, task: Callable[[Path], object]) -> Iterator[Path]:
 
 
 def killed_at(file_number: int, task: Callable[[], object], *, after: bool) -> bool:
-    """Runs a task in a child process, which is killed at the given file that it replaces; returns whether it was.
+    """Runs a task in a child process that is killed at one of the files it replaces; returns whether it was killed.
 
-    It was not if the task finished before.
+    The child is not killed if the task replaces fewer files.
 
     Args:
         file_number: the number of the file, from 1 on.
@@ -151,7 +151,7 @@ def killed_at(file_number: int, task: Callable[[], object], *, after: bool) -> b
         after: whether the child is killed after the file is replaced, or before.
     """
     child = os.fork()
-    if child == 0:  # nothing of the test may run on in here
+    if child == 0:  # the child must not go on with the test
         num_files_left = file_number
         real_replace = os.replace
 

@@ -1,4 +1,4 @@
-"""Sums of the noise that holders send follow the laws that are priced."""
+"""Sums of the noise that holders send follow the laws that the price counts on."""
 
 from collections import Counter
 
@@ -28,9 +28,10 @@ def noise_sum_of(aggregator: DistributedVotes, *, num_present: int, num_queries:
 
 @pytest.mark.parametrize("num_present", [6, 5, 4])
 def test_sum_is_discrete_gaussian_for_any_number_of_dropouts(num_present: int) -> None:
-    """If four to six of six holders are present, their sum is a discrete Gaussian with as many shares of the variance.
+    """The noise of 4, 5 or 6 of 6 holders adds up to a discrete Gaussian with 4, 5 or 6 times the variance of a share.
 
-    A chi-square test shows it. That is at least the priced variance, which counts four shares.
+    A chi-square test accepts this law, and rejects one with a variance that is smaller by the factor n / (n + 1) for n
+    holders. The variance is at least the priced one, which counts four shares.
     """
     aggregator = DistributedVotes(noise_std=4.0, num_holders=6, max_dropouts=2)
     num_draws_of_sum = Counter(
@@ -54,9 +55,9 @@ def test_sum_is_discrete_gaussian_for_any_number_of_dropouts(num_present: int) -
 
 
 def test_labels_are_those_of_one_gaussian() -> None:
-    """Labels with noise of one place, and with noise of four holders, are as frequent as for one normal distribution.
+    """A label is released as often with noise of one place, or of four holders, as with one normal distribution.
 
-    A standard deviation of 5 in place of 6 is rejected.
+    The frequencies agree within 4 standard errors. A standard deviation of 5 in place of 6 is rejected.
     """
     aggregator = DistributedVotes(noise_std=6.0, num_holders=4)
     counts = np.full((20_000, 1), 13)

@@ -287,9 +287,10 @@ def test_unknown_holder_is_refused_and_replaces_no_other(tmp_path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_path: Path) -> None:
-    """Whatever packed bits a holder sends, it adds at most its number of teachers to each count, and at least 0.
+    """With random or full packed bits, a holder adds between 0 and its number of teachers to each count.
 
-    If votes are clipped to one label, it adds at most that number to all counts of a query together.
+    Some of these bits are beyond the last label or are those of too many teachers. If votes are clipped to one label,
+    the holder adds at most its number of teachers to all counts of a query together.
     """
     rng = np.random.default_rng(seed)
     honest = honest_answers_of(vote_file_folder=tmp_path, holders=["1", "3", "4"])

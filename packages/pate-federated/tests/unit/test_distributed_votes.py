@@ -61,7 +61,7 @@ def test_price_covers_the_noisy_counts() -> None:
 def test_teachers_with_few_votes_cost_less_and_under_add_remove_half() -> None:
     """With `max_votes=4`, the zCDP cost is for 8 counts that move under replace_one, and for 4 under add_remove.
 
-    If `max_votes` is more than half of the 40 labels, or None, it is for all 40.
+    Under replace_one the cost is for all 40 counts if `max_votes` is 30, more than half of the labels, or None.
     """
 
     def rho(adjacency: Adjacency, max_votes: int | None) -> float:
@@ -93,7 +93,7 @@ def test_too_few_or_too_many_contributions_are_refused() -> None:
 
 
 def test_invalid_numbers_of_a_secure_sum_are_refused() -> None:
-    """A count above `max_votes`, a total of floats, and a total with one axis are refused."""
+    """Counts of 3 and 1 by three teachers with `max_votes=1`, a total of floats, and one with one axis are refused."""
     aggregator = DistributedVotes(noise_std=1.0, num_holders=2, max_votes=1)
     with refused_parameter("votes[0]", rule_words="a sum of"):
         aggregator.contribution([[3, 1]], num_teachers=3, rng=np.random.default_rng(0))

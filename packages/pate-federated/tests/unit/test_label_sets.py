@@ -120,8 +120,8 @@ def test_a_sum_of_files_has_the_same_counts_and_abstentions(tmp_path: Path) -> N
 def test_a_threshold_is_a_share_of_the_teachers_that_have_the_label(tmp_path: Path) -> None:
     """Teachers of holders without a label add the threshold's share of their number to its count, rounded down.
 
-    Gaussian votes count every abstention as half a vote; clipped and distributed votes count only those of whole
-    holders.
+    For `GaussianVotes`, each abstention counts as half a vote, rounded down in the sum. For clipped and distributed
+    votes, only the abstentions of whole holders count.
     """
     vote_source = GatheredVotes.read(files_of_north_and_south(tmp_path))
     counts = np.array([[4, 1, 1]])
@@ -286,9 +286,10 @@ def test_a_holder_reads_the_labels_of_others_as_unknown() -> None:
 
 @pytest.mark.parametrize("kind", [LENGTHS, SHARES])
 def test_a_question_about_labels_with_gaps_asks_for_two_shares_of_each(kind: str) -> None:
-    """A question about labels that may be unknown is read back, and differs in digest from one about known labels.
+    """A question about labels that may be unknown is read back with the same digest.
 
-    Its center has two numbers for each label.
+    Without gaps, a question about lengths has another digest, and one about shares is refused if its center has two
+    numbers for each label.
     """
     states = {LENGTHS: {}, SHARES: {"center": np.full(4, 0.2), "clip": np.array(0.5)}}
     question = Question(kind=kind, asked="0" * 64, num_labels=2, state=states[kind], have_gaps=True)

@@ -74,7 +74,7 @@ def _as_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Link:
-    """Carries messages to holders in this process, as Flower's grid does, and records messages and answers.
+    """A link that carries messages to holders in this process, as Flower's grid does, and records messages and answers.
 
     Args:
         homes_folder: the folder with a folder for each holder.
@@ -173,14 +173,14 @@ def secure_sum_stage_of(message: Any) -> Any:
 
 
 def with_message_type(message: Any, *, message_type: str) -> Any:
-    """Returns a copy of a message with another type, which Flower's own check would refuse."""
+    """Returns a copy of a message with another type, also with one that Flower's own check would refuse."""
     other = copy.deepcopy(message)
     other.metadata.__dict__["_message_type"] = message_type
     return other
 
 
 def is_answered(link: Link, message: Any) -> bool:
-    """Returns whether holder 1 answers a message, and then restores the holder's state."""
+    """Returns whether holder 1 answers a message, and restores the holder's context; fails on numbers without masks."""
     before = link.contexts[FIRST]
     link.contexts[FIRST] = copy.deepcopy(link.contexts[FIRST])
     reply = link.deliver(message)
@@ -262,9 +262,10 @@ def test_message_outside_the_protocol_discloses_no_holder(kind: str, homes_folde
 
 
 def test_each_stage_is_answered_once_and_in_order(homes_folder: Path) -> None:
-    """After a whole sum, a holder answers only a new setup.
+    """After a whole sum, a holder answers only the setup among the messages of that sum.
 
-    In a sum that waits for a stage, it refuses messages of an earlier sum at other stages.
+    In a new sum it does the same at every stage, except that a holder that waits for `unmask` also answers the earlier
+    request to unmask. Messages of the other stages have other keys.
     """
     link = Link(homes_folder)
     link.run_sum()
@@ -274,7 +275,7 @@ def test_each_stage_is_answered_once_and_in_order(homes_folder: Path) -> None:
         other_link = Link(homes_folder)
         other_link.until(stage=ready)
         answered = {stage for stage in STAGES if is_answered(other_link, message=sent[stage])}
-        assert answered == ({SETUP, UNMASK} if ready == UNMASK else {SETUP})  # the keys are others
+        assert answered == ({SETUP, UNMASK} if ready == UNMASK else {SETUP})
 
 
 _WRONG_VALUES_OF_SETUP: dict[str, tuple[Any, ...]] = {
@@ -321,7 +322,10 @@ WRONG_FIELDS_OF_STAGES: dict[str, list[dict[str, Any]]] = {
         {"more": 1},
     ],
 }
-"""What a server may say of a stage in place of the truth; None where it leaves a name out."""
+"""What a server may say of a stage in place of the truth.
+
+None leaves a name out, and a number for `ctxts` is the number of ciphertexts.
+"""
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -403,7 +407,8 @@ def test_the_sum_of_a_question_is_opened_over_one_set_of_holders(homes_folder: P
 def test_holder_with_contradictory_status_stays_masked() -> None:
     """Terms of a sum are refused if a server could collect both secrets of a holder.
 
-    Shares of three of four holders open a secret, so at most one may be absent. Too many colluders are refused, too.
+    If two of four holders may be absent, the shares of two open a secret, and each half of the holders could open
+    another secret. Too many colluders are refused, too.
     """
     with refused_parameter("max_absent", value=2, rule_words="at most 1"):
         SumTerms(num_holders=4, max_absent=2, largest_number=9)

@@ -10,7 +10,7 @@ from tests.refusals import ANY, refused_parameter
 def test_counted_shares_have_at_least_the_required_noise() -> None:
     """The shares that are counted have together the required variance, and at most 1/64 more, for up to 10,000 holders.
 
-    The probability that any of 10^9 draws fails is below 1e-200.
+    The failure probability of 10^9 noisy counts is below 1e-200.
     """
     for noise_std in (0.01, 0.7, 3.0, 50.0, 1234.5):
         for holders, dropouts, colluders in (
@@ -31,9 +31,9 @@ def test_counted_shares_have_at_least_the_required_noise() -> None:
 
 
 def test_shares_too_wide_for_one_draw_are_drawn_several_times() -> None:
-    """The sum of fifty shares of standard deviation 1000, which is too wide for one draw, has the right deviation.
+    """Fifty shares of standard deviation 1000, whose sum is too wide for one draw, have a sum of the right deviation.
 
-    It is right within 5% in 5,000 sums.
+    The deviation of 5,000 sums is right within 5%.
     """
     shares = NoiseShares(noise_std=1000.0, num_holders=50, max_dropouts=49)
     together = shares.drawn_together(shape=(5_000,), rng=np.random.default_rng(2))
@@ -63,6 +63,6 @@ def test_impossible_shares_are_refused_by_name(
 
 
 def test_a_share_too_wide_to_draw_is_refused() -> None:
-    """A share of noise with a standard deviation of a million is refused with the name `noise_std`."""
+    """A share of noise with a standard deviation of 500,000 is refused with the name `noise_std`."""
     with refused_parameter("noise_std", value=ANY):
         _ = NoiseShares(noise_std=1e6, num_holders=4).share

@@ -282,7 +282,7 @@ def test_summed_digits_give_the_sum_of_the_numbers(num_holders: int, kind: str) 
 def states_filled_with(
     values: Sequence[float], *, array_name: str
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Returns changes of a question's state, each with one value in all entries of one array."""
+    """Returns kinds of questions with changes of their state, each with one of `values` in all entries of one array."""
     is_of_shares = array_name in STATES[SHARES] and array_name != "clip"
     question_kind = SHARES if is_of_shares else MOMENTS
     shape = STATES[question_kind][array_name].shape
@@ -305,7 +305,7 @@ def states_filled_with(
         (MOMENTS, {"label_scale": np.ones(NUM_LABELS - 1)}),
         (MOMENTS, {"projection": np.ones((4, WIDTH))}),
         (MOMENTS, {"projection": np.ones((1, WIDTH)), "pool_center": np.zeros(1)}),
-        # lengths of what is as small or large are not what they are, and clips would not hold
+        # the squares of the smallest and largest of these numbers are 0 or infinite, so that clips would not hold
         *states_filled_with([1e-170], array_name="clip"),
         *states_filled_with([0.5, 1e300, 0.0], array_name="records_per_teacher"),
         *states_filled_with([1e13, 1e-163], array_name="label_scale"),
@@ -326,7 +326,8 @@ def test_invalid_questions_are_refused_at_the_holder(kind: str, changes: dict[st
 def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
     """A question is accepted beside its own request.
 
-    It is refused beside one with another pool, other samples or another number of labels.
+    It is refused if its pool center is far larger than the samples of the request, or if the request has another number
+    of features or labels.
     """
     opening_request = replace(request(), inputs=np.ones((6, 5), dtype=np.float32))
     question_of(kind=MOMENTS).require_part_of(opening_request)
@@ -366,7 +367,7 @@ def header_of_array(shape: tuple[int, ...], descr: str) -> bytes:
 
 
 def large_messages() -> dict[str, bytes]:
-    """Returns short messages that would take far more memory when read, by the kind of trick."""
+    """Returns short messages that could take far more memory, or run code, when they are read, by the kind of trick."""
     opening_arrays = {
         "ids": np.arange(6),
         "label_names": np.array(["a", "b"]),
@@ -449,7 +450,7 @@ def test_request_beyond_the_cell_limit_is_refused() -> None:
 
 
 def test_mailbox_reads_only_the_files_of_holders(tmp_path: Path) -> None:
-    """Of six files in the mailbox, only the one that is an answer of a holder is read.
+    """Of seven entries in the mailbox, only the one that is an answer of a holder is read.
 
     Pipes, folders, dangling links, a device and a file of 1 TiB are refused without being read. So is a stranger's
     file.
@@ -496,6 +497,6 @@ def test_holder_names_that_differ_only_on_some_disks_are_refused(names: tuple[st
     ("kind", "clip"), [(SHARES, 1e4), (SHARES, 1e-13), (MOMENTS, 1e4), (MOMENTS, 1e-13)]
 )
 def test_degenerate_clip_in_a_question_is_refused(kind: str, clip: float) -> None:
-    """A question is refused if its clip is above 1000 or below 1e-12."""
+    """A question is refused if its clip is over 1000 times, or below 1e-12 times, the length of the longest vote."""
     with refused_parameter("question.clip", value=ANY, rule_words="1e-12 to 1000"):
         question_of(kind, state_changes={"clip": np.array(clip)})

@@ -140,8 +140,8 @@ def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
     assert num_charges(tmp_path) == 1
 
 
-def test_absent_holders_count_equally_in_sums_and_vote_files(tmp_path: Path) -> None:
-    """The sum of three of four holders is for 12 teachers.
+def test_absent_teachers_in_a_sum_vote_for_no_label_or_the_first(tmp_path: Path) -> None:
+    """The sum of the counts of three of four holders is for all 12 teachers.
 
     Absent teachers vote for no label, or for label 0 if the aggregator is `GNMax`.
     """
@@ -307,7 +307,7 @@ def test_sum_lost_after_the_charge_stays_charged_once(
 
 
 def test_stored_sum_is_released_after_an_interruption(tmp_path: Path) -> None:
-    """If a release is interrupted after its sum is stored, a second run releases that sum and asks nobody.
+    """If a release was interrupted and its sum is in the inbox, a second run releases that sum and asks nobody.
 
     There is one charge.
     """

@@ -37,7 +37,7 @@ def test_unit_of_privacy_is_the_one_of_all_holders(
 ) -> None:
     """If two holders name the same column as their unit of privacy, the unit of the release is this one, at one holder.
 
-    Otherwise it is one teacher.
+    If they name different units, or one of them or both name none, it is one teacher.
     """
     heads = [
         VoteManifest(
@@ -86,7 +86,7 @@ def small_dataset() -> Dataset:
 def test_records_with_other_samples_keep_their_unit(tmp_path: Path) -> None:
     """Records that are loaded with queries from another file keep their unit of privacy.
 
-    That is for readers of a whole data set, such as pictures, and for Flower's holders.
+    The reader loads a whole data set, as one of pictures does, or that of a holder with Flower.
     """
     queries_path = tmp_path / "queries.npz"
     np.savez(queries_path, inputs=np.ones((3, 2), np.float32))

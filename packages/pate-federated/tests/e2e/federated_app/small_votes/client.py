@@ -1,4 +1,4 @@
-"""A holder's side of the app; its environment says where it keeps its teachers."""
+"""The holder's side of the app; environment variables name the number of holders, and the folder of their folders."""
 
 import os
 from pathlib import Path

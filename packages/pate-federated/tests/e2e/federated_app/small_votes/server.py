@@ -1,4 +1,4 @@
-"""The server's side of the app; folder and number of holders come from the configuration of the run."""
+"""The server's side of the app; folder, number of holders and absences come from the configuration of the run."""
 
 import os
 from pathlib import Path
