@@ -6,8 +6,10 @@ largest noisy count M of those that do not differ. Let a and b be the two differ
 the release is dominated by the worst pair of distributions over all points (a, b) (docs/proofs/winner.md, steps 1-3).
 
 If one count differs, the release is the bit Z > t, with Z from N(0, 1) or from N(mean_shift, 1). If two differ, the
-plane of points (a, b) is covered by four regions. In each region a few discrete pairs dominate (`winner_law`,
-`discrete_pairs`):
+plane of points (a, b) is covered by the regions below. A *law* is the pair (P, Q) of distributions of the outcome on
+the two data sets at one point. Its *test curve* is the largest P(S) over all sets S of outcomes with a given Q(S). A
+pair dominates a law if its curve is nowhere below that of the law. In each region a few discrete pairs dominate
+(`winner_law`, `discrete_pairs`):
 
     a < -1.8, or b < -1.8   The pair of a normal that is revealed only above a threshold, and another normal. Both are
                             moved by mean_shift.
@@ -15,9 +17,11 @@ plane of points (a, b) is covered by four regions. In each region a few discrete
     a + b > 2.8             The pair of a bit of a normal that is moved by sqrt 2 mean_shift. With probability <= 0.024
                             the whole normal is revealed.
 
-    between these           The plane is cut into squares. A square is dominated by the pairs at its corners, raised by
-                            a bound on the error of interpolation. Where the curve of such a pair is cut off below the
-                            raised points, the square, or each part of it, has one pair above the points of all corners.
+    between these           The plane is cut into squares. At each corner the points of the law's curve are raised by a
+                            bound on the error of interpolation (`RaisedPoints`), and a pair is built whose curve is
+                            above them. The pairs of the four corners together dominate in the square. Tangents cut
+                            these curves off where they are too steep (`_pairs_above`). If that cuts a curve below a
+                            raised point, the square, or each part of it, gets one pair for the points of all corners.
 
 The Renyi curve is log E_Q[(P/Q)^a] / (a - 1) at the worst of these pairs. Optimal composition takes the worst pair in
 each step from trees of these pairs.
@@ -62,7 +66,7 @@ _LARGEST_SUM = 2.8
 _FARTHEST_BIT = 2.4
 # How far P's mean is above the thresholds of the bits for which pairs are computed, in standard deviations.
 _POSITIVE_DISTANCES = np.append(np.arange(7) / 10, 0.6 + np.arange(1, 10) / 5)
-MEANS_LESS_THRESHOLDS = np.append(-_POSITIVE_DISTANCES[:0:-1], _POSITIVE_DISTANCES)
+MEANS_MINUS_THRESHOLDS = np.append(-_POSITIVE_DISTANCES[:0:-1], _POSITIVE_DISTANCES)
 # The squares are chosen for this small shift, and serve all shifts.
 _SMALL_SHIFT = 1e-3
 # A square is divided while a corner of it costs more. At the small shift the largest second moment of a law over
@@ -80,7 +84,7 @@ _CORNERS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
 # The number of parts of each side of a square that is divided, as one pair for it all would cost too much.
 _PARTS_OF_SIDE = 3
 # The Renyi orders less one, times the shift of a normal, at which the costs of squares are compared.
-_COMPARED_ORDERS_LESS_ONE = np.array([0.1, 0.25, 0.5, 1.0, 1.5])
+_COMPARED_ORDERS_MINUS_ONE = np.array([0.1, 0.25, 0.5, 1.0, 1.5])
 # The number of parts of an interval of thresholds in which one pair dominates.
 _PARTS_OF_CUT_INTERVAL = 4
 # The rounding error of the points of test curves at the corners.
@@ -88,10 +92,12 @@ _CORNER_ROUNDING = 1e-13
 # The largest |phi'| and |phi''|: the bends of a normal's distribution function and of its density.
 _BEND_OF_MASS = 0.2420
 _BEND_OF_DENSITY = 0.3990
-# The relative rounding error of a logarithm.
-_ROUNDING = 2.0**-50
 # The factor that covers the rounding of a few operations.
 _ROUNDED_UP = 1 + 1e-12
+# The probability that the whole normal is revealed where a + b > 2.8: Phi(-2.8 / sqrt 2) = erfc(2.8 / 2) / 2.
+_WHOLE_NORMAL_PROB = 0.5 * math.erfc(_LARGEST_SUM / 2) * _ROUNDED_UP
+# The relative rounding error of a logarithm.
+_ROUNDING = 2.0**-50
 # The points to which the mass of a normal is moved.
 _POSITIVE_EDGES = np.array([0.0, 0.6, 1.2, 1.8, 2.6, 3.6, 5.0, FARTHEST])
 _EDGES = np.append(-_POSITIVE_EDGES[:0:-1], _POSITIVE_EDGES)
@@ -108,12 +114,12 @@ def bit_release_pairs(mean_shift: float) -> tuple[Pair, ...]:
     The worst of the pairs dominates at every t with |mean_shift - t| <= 2.4. Z is from P = N(mean_shift, 1) or from
     Q = N(0, 1).
     """
-    raised_points = _points_of_bits(MEANS_LESS_THRESHOLDS, mean_shift=mean_shift)
+    raised_points = _points_of_bits(MEANS_MINUS_THRESHOLDS, mean_shift=mean_shift)
     pairs = _pairs_above(raised_points, mean_shift=mean_shift)
     is_cut = _are_cut(pairs, raised_points=raised_points, mean_shift=mean_shift)
     pairs_of_parts: list[Pair] = []
     for start in np.flatnonzero(is_cut[:-1] | is_cut[1:]).tolist():
-        lower_end, upper_end = MEANS_LESS_THRESHOLDS[start : start + 2].tolist()
+        lower_end, upper_end = MEANS_MINUS_THRESHOLDS[start : start + 2].tolist()
         part_ends = np.linspace(lower_end, upper_end, num=_PARTS_OF_CUT_INTERVAL + 1)
         points_of_parts = _points_of_bits(part_ends, mean_shift=mean_shift)
         ends_of_parts = np.stack(
@@ -125,20 +131,20 @@ def bit_release_pairs(mean_shift: float) -> tuple[Pair, ...]:
     return (*pairs, *pairs_of_parts)
 
 
-def _points_of_bits(means_less_thresholds: FloatArray, mean_shift: float) -> RaisedPoints:
+def _points_of_bits(means_minus_thresholds: FloatArray, mean_shift: float) -> RaisedPoints:
     """Returns the raised points of the bits Z > t at several thresholds t.
 
     Args:
-        means_less_thresholds: how far P's mean is above each threshold, rising, `[num_thresholds]`.
+        means_minus_thresholds: how far P's mean is above each threshold, rising, `[num_thresholds]`.
         mean_shift: P's mean, while Q's is 0.
     """
-    widths = np.diff(means_less_thresholds)
+    widths = np.diff(means_minus_thresholds)
     wider_widths = np.maximum(np.append(widths, 0), np.append(0, widths))
     # Between two thresholds the curve's point lies within width^2 / 8 times the bend from the chord.
     error_per_bend = wider_widths**2 / 8
     return RaisedPoints(
-        q_masses=ndtr(means_less_thresholds - mean_shift)[None],  # Q(Z > t)
-        p_minus_q_masses=moved_mass(means_less_thresholds, mean_shift=mean_shift)[None],
+        q_masses=ndtr(means_minus_thresholds - mean_shift)[None],  # Q(Z > t)
+        p_minus_q_masses=moved_mass(means_minus_thresholds, mean_shift=mean_shift)[None],
         q_slack=(error_per_bend * _BEND_OF_MASS + _CORNER_ROUNDING)[None],
         p_minus_q_slack=(error_per_bend * _BEND_OF_DENSITY + _CORNER_ROUNDING)[None] * mean_shift,
     )
@@ -201,7 +207,7 @@ def cover_of_squares(mean_shift: float) -> SquareCover:
         points.raised.of_cells(points.corners_of_squares[is_cut]), mean_shift=pair_shift
     )
     # A cut square is divided if its pair costs more than the pairs of all corners at one of some Renyi orders.
-    orders = 1 + _COMPARED_ORDERS_LESS_ONE / pair_shift
+    orders = 1 + _COMPARED_ORDERS_MINUS_ONE / pair_shift
     largest_cost = largest_excess_moment(corner_pairs, orders, mean_shift=pair_shift)
     is_divided = np.array(
         [
@@ -339,70 +345,67 @@ def _covering_squares() -> tuple[FloatArray, FloatArray]:
     """Returns the lower left corners, `[num_squares, 2]`, and the widths, `[num_squares]`, of squares of points (a, b).
 
     The squares cover the region with a and b at least -1.8 and a + b at most 2.8 (`pairs_of_squares`). A
-    square is divided into four where the pair at one of its corners costs too much. That cost is about the second
-    moment of the pair's loss divided by mean_shift^2, with large positive losses weighted a little more.
+    square is divided into four where the pair at one of its corners costs too much.
     """
     num_columns = round((_LARGEST_SUM - 2 * _SMALLEST_COUNT) / _LARGEST_WIDTH)
     column_starts = _SMALLEST_COUNT + _LARGEST_WIDTH * np.arange(num_columns)
     lower_left_corners = np.stack(np.meshgrid(column_starts, column_starts), axis=-1).reshape(-1, 2)
     finished_corners: list[FloatArray] = []
     finished_widths: list[FloatArray] = []
-    width_in_stds = _LARGEST_WIDTH
+    width = _LARGEST_WIDTH
     while len(lower_left_corners):
         lower_left_corners = lower_left_corners[
             lower_left_corners.sum(axis=1) < _LARGEST_SUM - 1e-9
         ]
-        interpolation_slack_of_squares = _interpolation_slack(
-            lower_left_corners=lower_left_corners,
-            widths=np.full(len(lower_left_corners), width_in_stds),
-            mean_shift=_SMALL_SHIFT,
-        )
-        interpolation_slack_of_corners = np.repeat(
-            interpolation_slack_of_squares, len(_CORNERS), axis=1
-        )
-        square_corners = (lower_left_corners[:, None] + width_in_stds * _CORNERS).reshape(-1, 2)
-        q_masses, p_minus_q_masses = curve_points(
-            leads_of_first_count=square_corners[:, 0],
-            leads_of_second_count=square_corners[:, 1],
-            mean_shift=_SMALL_SHIFT,
-        )
-        raised_p_minus_q_masses = (
-            p_minus_q_masses + interpolation_slack_of_corners[4:]
-        ) / _SMALL_SHIFT
-        # The points of the outcomes A (the first count wins) and A or R (the second count does not win).
-        q_of_first_wins, q_of_second_loses = q_masses[:2]
-        change_of_first_wins, change_of_second_loses = raised_p_minus_q_masses[:2]
-        slack_of_first_wins, slack_of_second_loses = interpolation_slack_of_corners[:2]
-        # The masses and the changes of the outcomes A, R and B, from these points.
-        outcome_masses = np.stack(
-            [
-                q_of_first_wins - slack_of_first_wins,
-                q_of_second_loses - q_of_first_wins - slack_of_first_wins - slack_of_second_loses,
-                1 - q_of_second_loses - slack_of_second_loses,
-            ]
-        )
-        mass_changes = np.stack(
-            [
-                change_of_first_wins,
-                change_of_second_loses - change_of_first_wins,
-                -change_of_second_loses,
-            ]
-        )
-        outcome_masses = np.maximum(outcome_masses, np.abs(mass_changes) / _STEEPEST)
-        skew_factors = np.maximum(1 + _SKEW * mass_changes / outcome_masses, 1)
-        corner_costs = (
-            (mass_changes**2 / outcome_masses * skew_factors).sum(axis=0).reshape(-1, len(_CORNERS))
-        )
+        corner_costs = _corner_costs(lower_left_corners, width=width)
         is_fine_enough = (corner_costs <= _LARGEST_COST).all(axis=1) | (
-            width_in_stds < 1.5 * _SMALLEST_WIDTH
+            width < 1.5 * _SMALLEST_WIDTH
         )
         finished_corners.append(lower_left_corners[is_fine_enough])
-        finished_widths.append(np.full(int(is_fine_enough.sum()), width_in_stds))
-        width_in_stds /= 2
+        finished_widths.append(np.full(int(is_fine_enough.sum()), width))
+        width /= 2
         lower_left_corners = (
-            lower_left_corners[~is_fine_enough][:, None] + width_in_stds * _CORNERS
+            lower_left_corners[~is_fine_enough][:, None] + width * _CORNERS
         ).reshape(-1, 2)
     return np.concatenate(finished_corners), np.concatenate(finished_widths)
+
+
+def _corner_costs(lower_left_corners: FloatArray, width: float) -> FloatArray:
+    """Returns the cost of the pair at each corner of squares of one width, at a small shift, `[num_squares, 4]`.
+
+    The cost is about the second moment of the pair's loss divided by mean_shift^2, with large positive losses weighted
+    a little more.
+    """
+    slack_of_squares = _interpolation_slack(
+        lower_left_corners=lower_left_corners,
+        widths=np.full(len(lower_left_corners), width),
+        mean_shift=_SMALL_SHIFT,
+    )
+    slack = np.repeat(slack_of_squares, len(_CORNERS), axis=1)
+    corners = (lower_left_corners[:, None] + width * _CORNERS).reshape(-1, 2)
+    q_masses, p_minus_q_masses = curve_points(
+        leads_of_first_count=corners[:, 0],
+        leads_of_second_count=corners[:, 1],
+        mean_shift=_SMALL_SHIFT,
+    )
+    raised_changes = (p_minus_q_masses + slack[4:]) / _SMALL_SHIFT
+    # The points of the outcomes A (the first count wins) and A or R (the second count does not win).
+    q_first, q_not_second = q_masses[:2]
+    change_first, change_not_second = raised_changes[:2]
+    slack_first, slack_not_second = slack[:2]
+    # The masses and the changes of the outcomes A, R and B, from these points.
+    masses = np.stack(
+        [
+            q_first - slack_first,
+            q_not_second - q_first - slack_first - slack_not_second,
+            1 - q_not_second - slack_not_second,
+        ]
+    )
+    changes = np.stack([change_first, change_not_second - change_first, -change_not_second])
+    masses = np.maximum(masses, np.abs(changes) / _STEEPEST)
+    skew_factors = np.maximum(1 + _SKEW * changes / masses, 1)
+    costs = (changes**2 / masses * skew_factors).sum(axis=0)
+    return np.asarray(costs.reshape(-1, len(_CORNERS)))
 
 
 def _interpolation_slack(
@@ -460,8 +463,7 @@ def _interpolation_slack(
 def _pairs_above(raised_points: RaisedPoints, mean_shift: float) -> list[Pair]:
     """Returns, for each law, a pair whose test curve is nowhere below its points, but where it is cut off.
 
-    A law is a pair (P, Q) of distributions of the winner, or of a bit, on two neighbors. The test curve of a pair is
-    the largest P(S) over all sets S of outcomes with a given Q(S).
+    A law is a pair (P, Q) of distributions of the winner, or of a bit, on two neighbors.
 
     Args:
         raised_points: the points of each law.
@@ -521,11 +523,9 @@ def winner_rdp(noise_multiplier: float, num_moving_counts: int, orders: FloatArr
             largest_excess_moment(bit_release_pairs(bit_shift), orders, mean_shift=bit_shift),
         )
         if num_moving_counts == 2:
-            # the probability that the whole normal is revealed
-            prob_of_whole_normal = math.exp(log_ndtr(-_LARGEST_SUM / math.sqrt(2))) * _ROUNDED_UP
             moment_of_large_sums = (
-                1 - prob_of_whole_normal
-            ) * excess_moment + prob_of_whole_normal * np.expm1(2 * log_moment)
+                1 - _WHOLE_NORMAL_PROB
+            ) * excess_moment + _WHOLE_NORMAL_PROB * np.expm1(2 * log_moment)
             log_censored_moment = _log_censored_moment(
                 orders, mean_shift, censoring_threshold=-_SMALLEST_COUNT
             )
@@ -604,33 +604,28 @@ def winner_pairs(noise_multiplier: float, num_moving_counts: int) -> WinnerPairs
         censored_pair(bit_shift, threshold=_FARTHEST_BIT, q_mean_falls=False),
     ]
     if num_moving_counts == 2:
-        # The probability that the whole normal is revealed is Phi(-x) = erfc(x / sqrt 2) / 2 at x = _LARGEST_SUM / sqrt
-        # 2.
-        prob_of_whole_normal = (
-            0.5 * math.erfc(_LARGEST_SUM / math.sqrt(2) / math.sqrt(2)) * _ROUNDED_UP
-        )
         whole_normal = gaussian_pair(bit_shift, interval_edges=_EDGES)
         moving_normal = gaussian_pair(mean_shift, interval_edges=_EDGES)
-        distribution_pairs_of_small_counts = [
+        small_count_pairs = [
             censored_pair(
                 mean_shift, threshold=-_SMALLEST_COUNT, q_mean_falls=q_mean_falls
             ).product(moving_normal)
             for q_mean_falls in (True, False)
         ]
-        distribution_pairs_of_large_sums = [
-            pair.mixed_with(whole_normal, other_share=prob_of_whole_normal) for pair in pairs
+        large_sum_pairs = [
+            pair.mixed_with(whole_normal, other_share=_WHOLE_NORMAL_PROB) for pair in pairs
         ]
         pairs = [
-            *distribution_pairs_of_large_sums,
-            *distribution_pairs_of_small_counts,
+            *large_sum_pairs,
+            *small_count_pairs,
             *pairs_of_squares(mean_shift),
         ]
-    largest_variance = max(
+    variance = max(
         float(pair.q_masses @ (pair.ratios_less_one * pair.ratios_less_one)) for pair in pairs
     )
     # Pairs that are alike in both tails, the masses of large losses of either sign, stand side by side, and get one
     # parent.
-    large_ratio_less_one = largest_variance**0.5 / 4
+    large_ratio_less_one = variance**0.5 / 4
     masses_of_both_tails = [
         [
             pair.q_masses[pair.ratios_less_one > large_ratio_less_one].sum(),
@@ -649,9 +644,7 @@ def winner_pairs(noise_multiplier: float, num_moving_counts: int) -> WinnerPairs
         ]
         pairs += pairs_of_level
     largest_loss = max(float(np.abs(pair.losses).max()) for pair in pairs)
-    return WinnerPairs(
-        roots=tuple(pairs_of_level), variance=largest_variance, largest_loss=largest_loss
-    )
+    return WinnerPairs(roots=tuple(pairs_of_level), variance=variance, largest_loss=largest_loss)
 
 
 def _ordered_by_nearness(points: FloatArray, indices: IntArray) -> list[int]:

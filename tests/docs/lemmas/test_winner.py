@@ -16,7 +16,7 @@ from pate.accounting.exact_grid import LossGrid, rounded_spacing
 from pate.accounting.exact_pairs import dominating_pairs
 from pate.accounting.exact_steps import composition_step
 from pate.accounting.winner import (
-    MEANS_LESS_THRESHOLDS,
+    MEANS_MINUS_THRESHOLDS,
     bit_release_pairs,
     cover_of_squares,
     winner_rdp,
@@ -250,13 +250,13 @@ def test_every_bit_is_below_a_mixture_of_two_pairs(mean_shift: float) -> None:
     Negative control: no single pair near a point is above all points up to the next threshold.
     """
     pairs = bit_release_pairs(mean_shift)
-    num_thresholds = len(MEANS_LESS_THRESHOLDS)
+    num_thresholds = len(MEANS_MINUS_THRESHOLDS)
     pairs_of_parts = pairs[num_thresholds:]
     leads_of_nearest_pair = []
     for distance in np.linspace(-2.4, 2.4, 400):
-        index = int(np.searchsorted(MEANS_LESS_THRESHOLDS, distance, side="right")) - 1
+        index = int(np.searchsorted(MEANS_MINUS_THRESHOLDS, distance, side="right")) - 1
         index = min(max(index, 0), num_thresholds - 2)
-        lower_end, upper_end = MEANS_LESS_THRESHOLDS[index : index + 2]
+        lower_end, upper_end = MEANS_MINUS_THRESHOLDS[index : index + 2]
         upper_share = (distance - lower_end) / (upper_end - lower_end)
         candidates = [
             mixture([*pairs[index : index + 2]], shares=np.array([1 - upper_share, upper_share])),
