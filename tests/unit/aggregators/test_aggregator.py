@@ -98,7 +98,11 @@ def test_source_with_more_votes_than_declared_is_refused() -> None:
 
 
 def long_array(middle_value: float) -> np.ndarray:
-    """Returns 5000 zeros with one other value in the middle, which NumPy leaves out when it prints the array."""
+    """Returns 5000 zeros, with another value in the middle, which NumPy leaves out when it prints the array.
+
+    Args:
+        middle_value: the value in the middle, which may be 0 as well.
+    """
     values = np.zeros(5000)
     values[2500] = middle_value
     return values

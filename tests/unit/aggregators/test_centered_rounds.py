@@ -1,7 +1,8 @@
 """Centered votes in rounds: comparison with a release of one matrix, stored parts, and what is charged or refused.
 
-Centered votes are the teachers' votes less the prevalence of each label. One noisy sum of them is released as a matrix,
-or several are released in rounds, each less the student of earlier rounds. A record stores the parts of a release.
+Centered votes are the teachers' votes minus the prevalence of each label. One noisy sum of them is released as a
+matrix, or several are released in rounds, in which votes are for labels minus the predictions of the student of earlier
+rounds. A record stores the parts of a release.
 """
 
 from dataclasses import dataclass, replace
@@ -296,7 +297,8 @@ def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
     source_of_votes = kernel_votes(
         teacher_of_record=np.arange(NUM_RECORDS) % num_teachers, num_teachers=num_teachers
     )
-    noise = float(160 * np.sqrt(num_teachers / 4000))  # the same 4 k**2 L z**2 / (n N)
+    # The share of the noise in the labels' variance grows with its square over the number of teachers, and is the same.
+    noise = float(160 * np.sqrt(num_teachers / 4000))
     rounds: Any = source_of_votes.in_rounds(noise_multiplier=noise)
     assert rounds.num_features - 1 == 4
     assert source_of_votes.span(noise_multiplier=noise).shape[1] == 3

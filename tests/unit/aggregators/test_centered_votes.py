@@ -1,6 +1,6 @@
 """Centered votes in one matrix: values computed by hand, and what is charged or refused.
 
-The votes of each teacher are counted less a center, which is the released prevalence or a public value.
+A center is subtracted from the votes of each teacher: the released prevalence, or a public value.
 """
 
 import dataclasses
@@ -17,8 +17,9 @@ from tests.refusals import ANY, Refusal, refused_parameter
 
 
 def confidences_of_teachers(num_teachers: int) -> FloatArray:
-    """Returns confidences `[num_teachers, 20, 3]` near a truth, in which half of the queries have
-    the first label and a third the second.
+    """Returns confidences `[num_teachers, 20, 3]` near a truth of 20 queries and 3 labels.
+
+    Of the queries, 10 have the first label, 7 the second and one the third.
     """
     truth = np.stack([np.arange(20) % 2 == 0, np.arange(20) % 3 == 0, np.arange(20) < 1], axis=1)
     noise = np.random.default_rng(1).normal(loc=0, scale=0.2, size=(num_teachers, 20, 3))
@@ -35,7 +36,7 @@ def release_zeros() -> Any:
 def test_noise_std_matches_the_noise_of_the_scores() -> None:
     """If all votes are 0, the scores of a release have the standard deviation `noise_std`.
 
-    It is the multiplier times the sensitivity over the number of teachers.
+    This deviation is the multiplier times the sensitivity over the number of teachers.
     """
     release = release_zeros()
     assert release.noise_std == pytest.approx(3.0 * 2 * 2.0 / 10, rel=1e-3)
@@ -151,7 +152,7 @@ def votes_around_public_answers(clip: float | None = None) -> CenteredVotes:
     """Returns an aggregator whose center is `public_answers()`, with little noise, 0.01 times the sensitivity.
 
     Args:
-        clip: the largest l2 length of an expert's answers less the public ones; None to compute it from the public
+        clip: the largest l2 length of an expert's answers minus the public ones; None to compute it from the public
             ones.
     """
     return CenteredVotes(noise_multiplier=0.01, clip=clip).around(public_answers())

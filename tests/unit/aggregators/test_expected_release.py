@@ -63,7 +63,10 @@ def test_expectation_falls_with_the_noise(name: str) -> None:
 
 
 def test_all_later_queries_of_a_session_are_checked_however_few_they_are() -> None:
-    """Of 110 queries, the first 100 are answered; then all checks fail, and the first of ten hits ends the session."""
+    """Of 110 queries, the first 100 are answered without a check, and the first check fails and ends the session.
+
+    The session has one hit.
+    """
     aggregator = NotPriorTopK(
         prior_scale=1.0,
         prior_margin=1000.0,
@@ -240,7 +243,7 @@ VOTE_COUNTS = np.array([[90, 3, 60]])
 
 @pytest.mark.filterwarnings("always::pate.aggregators.UselessReleaseWarning")
 def test_useless_release_warns_once_and_is_still_made() -> None:
-    """Gaussian votes with far too much noise warn once in three releases, at the caller's line, and still answer.
+    """Gaussian votes with far too much noise warn once in three releases, in the caller's file, and still answer.
 
     Clipped votes and a boundary session warn in the same way.
     """

@@ -38,7 +38,8 @@ def test_price_is_one_bit_a_label_with_the_distribution_of_the_draw() -> None:
 def test_price_looks_only_at_counts_within_nine_stds_of_the_threshold(num_teachers: int) -> None:
     """For many teachers, the event has only counts within 9 standard deviations of the noise around the threshold.
 
-    The threshold, half of the teachers, lies between two counts if the number of teachers is odd.
+    The threshold, half of the teachers, lies between two counts if the number of teachers is odd. The event then has
+    one more count at each end, half a vote farther away.
     """
     event = (
         GaussianVotes(noise_std=100.0)
@@ -80,9 +81,7 @@ def test_counts_outside_the_window_are_moved_into_it(
 # Double precision loses the last two beside a threshold of 50 votes.
 @pytest.mark.parametrize("noise_std", [0.01, 1e-15, 1e-30])
 def test_clear_majorities_are_released(noise_std: float) -> None:
-    """With hardly any noise, majorities of one vote among 100 teachers are answered rightly, at an
-    epsilon above 1000.
-    """
+    """With hardly any noise, counts of 51 and 49 votes of 100 are answered rightly, at an epsilon above 1000."""
     release = GaussianVotes(noise_std=noise_std).aggregate(
         CLEAR_COUNTS, num_teachers=100, rng=np.random.default_rng(0)
     )
@@ -92,9 +91,9 @@ def test_clear_majorities_are_released(noise_std: float) -> None:
 
 
 def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
-    """A teacher with more votes than the clip contributes a vector of length sqrt(clip); a shorter vector is unchanged.
+    """A teacher with more votes than the clip contributes a vector of length sqrt(clip).
 
-    Too many teachers for an exact sum are refused.
+    A vector of at most this length is unchanged. Too many teachers for an exact sum are refused.
     """
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=2, norm="l2")
     votes_within_clip = np.array([[[True, True, False, False]]])

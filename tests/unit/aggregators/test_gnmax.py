@@ -30,8 +30,9 @@ CONFIDENT_VOTES = ConfidentVotes(screening_std=2.0, threshold_share=0.75, noise_
 def test_votes_that_one_change_moves(
     max_votes: int, num_labels: int, num_moved_by_replacing: int, num_moved_by_removing: int
 ) -> None:
-    """One teacher with up to `max_votes` votes moves `num_moved_by_replacing` counts if it is
-    replaced, and `num_moved_by_removing` counts if it is removed.
+    """One teacher with at most `max_votes` votes moves up to `num_moved_by_replacing` counts if it is replaced.
+
+    The teacher moves up to `num_moved_by_removing` counts if it is removed.
     """
     assert num_moved_by_replacing == squared_sensitivity(
         max_votes, num_labels=num_labels, adjacency=Adjacency.REPLACE_ONE

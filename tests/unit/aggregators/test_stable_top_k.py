@@ -65,7 +65,7 @@ def test_each_query_costs_one_selection_and_one_test() -> None:
     ):
         variant_event = variant.event_for(num_queries=1, num_labels=5, num_teachers=30)
         assert isinstance(variant_event, SelfComposedEvent)
-        # The joint law is known for selections from the gaps alone.
+        # The joint law is known for Gumbel noise on the gaps alone.
         assert type(variant_event.event) is ComposedEvent
     assert isinstance(test_event, ApproximateEvent)
     assert failure_probability(event) == pytest.approx(7e-9, rel=1e-12)
@@ -485,9 +485,9 @@ def test_paper_epsilon_adds_the_peel_to_the_papers_formula() -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_draws_follow_the_exact_distribution(mechanism: str, adjacency: Adjacency) -> None:
-    """In 8,000 answers of `FixedTopK`, the frequency of each pair of labels is near its exact probability.
+    """In 8,000 answers of `FixedTopK`, each pair of labels has its exact probability within 5 standard deviations.
 
-    It is within 5 standard deviations. Every answer has two labels.
+    Every answer has two labels.
     """
     aggregator = FixedTopK(k=2, epsilon=1.0, mechanism=mechanism, adjacency=adjacency)
     num_draws = 8_000

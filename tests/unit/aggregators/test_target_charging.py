@@ -75,7 +75,10 @@ def test_a_session_ends_with_its_last_hit() -> None:
 
 @pytest.mark.parametrize("round_size", [1, 7, 500])
 def test_rounds_do_not_change_a_boundary_session(round_size: int) -> None:
-    """A session in rounds of any size has the labels, hits and number of asked queries of a session in one round."""
+    """A session in rounds has the labels, hits and number of asked queries of a session in one round.
+
+    The rounds have 1 or 7 queries, or room for more than all.
+    """
     counts_of_queries = [UNSURE_COUNTS] * 60
     in_one_round = release_of_session(
         aggregator=boundary_max(round_size=60), counts_of_queries=counts_of_queries
@@ -267,8 +270,8 @@ def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
 def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
     """The event of a session composes all calls if they are few, and otherwise as many as the number of hits requires.
 
-    It is the same for 500 and for 10^9 calls, with a failure probability below the session's delta. With the boundary
-    wrapper, one pure-DP event prices any number of calls.
+    The event is the same for 500 and for 10^9 calls, with a failure probability below the session's delta. With the
+    boundary wrapper, the event for 9 to 138 calls has one pure-DP event as its only leaf.
     """
 
     def event_of_calls(num_calls: int) -> Any:
@@ -284,7 +287,7 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
     assert event_of_calls(num_calls=9) == pa.ApproximateEvent(
         pa.SelfComposedEvent(pa.PureDpEvent(epsilon=0.1), count=9), failure_prob=0.0
     )
-    # A session within the boundary wrapper is composed of one event, however many calls it has.
+    # A session within the boundary wrapper is composed of one kind of event, however many calls it has.
     for num_calls in (9, *range(20, 140, 2)):
         event_with_wrapper = session_event(
             make_q_target=tight_boundary,
@@ -392,7 +395,10 @@ def test_prior_rule_sees_only_earlier_rounds() -> None:
 
 
 def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
-    """A prior of a wrong shape or type is refused before a charge, and so is a wrong array of a prior function."""
+    """A prior of a wrong shape or type is refused before a charge.
+
+    A prior function whose array has a wrong shape is refused in the session.
+    """
     ledger = pa.Ledger(target_delta=1e-3)
     with refused_parameter("prior.shape", value=(8, 4), rule_words="(9"):
         release_of_session(

@@ -1,5 +1,6 @@
 """PATEClassifier: its release and price, its refusals, and its use with scikit-learn's tools."""
 
+import linecache
 import pickle
 import re
 import warnings
@@ -66,7 +67,7 @@ class LabeledData(NamedTuple):
 def data_with_labels() -> LabeledData:
     """Returns 1,200 private inputs, their three labels as bits, and 300 public inputs.
 
-    Each label is the sign of an input.
+    A label is 1 if its column of the inputs is above 0.
     """
     inputs = np.random.default_rng(0).standard_normal((1500, 4))
     return LabeledData(
@@ -207,7 +208,7 @@ def test_sparse_rows_and_sets_of_words_make_the_same_release(data_with_labels: L
 
 @pytest.mark.slow
 def test_warnings_of_a_fit_name_the_line_that_calls_it(data_with_labels: LabeledData) -> None:
-    """All warnings of a fit, and of its price alone, are about the user's line, however deep the warning function is.
+    """All warnings of a fit, and of its price alone, show the user's line, however deep the warning function is.
 
     The fits are of a clone without groups, with a seed, with missing labels, and with public rows that are private.
     """
@@ -231,7 +232,10 @@ def test_warnings_of_a_fit_name_the_line_that_calls_it(data_with_labels: Labeled
         UngroupedFit,
     }
     assert {warning.category for warning in caught_by_price} == {SharedRows}
-    assert {warning.filename for warning in (*caught_by_fits, *caught_by_price)} == {__file__}
+    for caught, call in ((caught_by_fits, "model.fit("), (caught_by_price, "model.price_of(")):
+        for warning in caught:
+            assert warning.filename == __file__
+            assert call in linecache.getline(warning.filename, warning.lineno)
 
 
 @pytest.mark.slow
@@ -463,7 +467,10 @@ def test_groups_stay_with_one_teacher(data_with_labels: LabeledData) -> None:
 def test_mistakes_are_named_before_anything_is_spent(
     model: PATEClassifier, refusal: Refusal, data_with_classes: LabeledData, tmp_path: Path
 ) -> None:
-    """A fit with an impossible parameter is refused under the parameter's name, and its ledger stays empty."""
+    """A fit is refused if a parameter is impossible or contradicts the data, and its ledger stays empty.
+
+    The error names the parameter or the data.
+    """
     ledger_path = tmp_path / "ledger.db"
     model.set_params(allow_useless=True, ledger=ledger_path)
     with refusal:
@@ -488,7 +495,7 @@ def test_a_ledger_in_memory_is_refused(data_with_classes: LabeledData) -> None:
 
 
 def test_clone_and_pickle_keep_everything(data_with_labels: LabeledData) -> None:
-    """A classifier that was pickled predicts the same at the same price; a clone has its parameters, but no price."""
+    """A classifier that was pickled predicts the same at the same price; a clone has its aggregator, but no price."""
     model = fitted_classifier(
         labeled_data=data_with_labels, aggregator=GaussianVotes(noise_std=2.0), epsilon=None
     )
@@ -520,10 +527,10 @@ def test_a_fitted_classifier_holds_no_private_record(data_with_labels: LabeledDa
 def test_a_search_warns_and_its_ledger_adds_up_the_prices(
     data_with_labels: LabeledData, tmp_path: Path
 ) -> None:
-    """The prices of the five fits of a grid search are added up by a warning or by a ledger.
+    """A warning adds up the prices of the fits of a grid search on the same records, and a ledger those of all fits.
 
-    The search has two epsilons and two folds. Without a ledger, the last warning adds up the prices of all fits on the
-    same records. With a ledger, five entries are stored, and their total is above the price of the best fit.
+    The search has two epsilons and two folds, so each record is in three of its five fits, whose prices the last
+    warning adds up. With a ledger, five entries are stored, and their total is above the price of the best fit.
     """
     inputs, bits, public_inputs = data_with_labels
     param_grid = {"epsilon": [2.0, 4.0]}
@@ -592,7 +599,7 @@ def test_a_seeded_search_has_no_finite_total_price(
 def test_groups_reach_the_classifier_by_metadata_routing(data_with_labels: LabeledData) -> None:
     """With metadata routing, a search passes the groups to its fits.
 
-    A fold with 30 of the 60 groups refuses 50 teachers.
+    A fit with 50 teachers to a fold with 30 of the 60 groups is refused.
     """
     inputs, bits, public_inputs = data_with_labels
     groups = np.repeat(np.arange(60), repeats=20)
@@ -661,7 +668,7 @@ def test_a_search_without_metadata_routing_warns_of_missing_groups(
 def test_with_metadata_routing_a_search_protects_groups(
     in_pipeline: bool, data_with_labels: LabeledData
 ) -> None:
-    """With metadata routing, no fit of a search or of cross-validation warns, and each protects a group."""
+    """With metadata routing, no fit of a search or of cross-validation warns, and the best fit protects a group."""
     inputs, bits, public_inputs = data_with_labels
     with sklearn.config_context(enable_metadata_routing=True):
         model: Any = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True)
@@ -711,9 +718,9 @@ def test_a_ledger_distinguishes_groups_of_different_columns(
 
 @pytest.mark.slow
 def test_cross_validation_and_a_clone_without_groups_warn(data_with_labels: LabeledData) -> None:
-    """Fits by tools of scikit-learn, of clones and folds, warn if they have no groups.
+    """Fits of clones without groups warn, as those of a cross-validation.
 
-    Fits with groups, and fits that the user calls, do not warn.
+    A fit of a clone with groups does not warn, nor does a fit without groups of a classifier that is no clone.
     """
     inputs, bits, public_inputs = data_with_labels
     model = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True)
@@ -742,9 +749,9 @@ def test_cross_validation_and_a_clone_without_groups_warn(data_with_labels: Labe
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
 def test_a_fitted_model_states_its_unit_of_privacy(data_with_labels: LabeledData) -> None:
-    """The repr of a fitted model states its unit of privacy: one row, one group, or one teacher under add_remove.
+    """The attribute `unit_` of a fitted model is one row, one group, or one teacher under add_remove.
 
-    The repr of a clone, which is not fitted, states none.
+    The repr and the HTML of the model of rows state its unit. The repr of a clone, which is not fitted, states none.
     """
     inputs, bits, public_inputs = data_with_labels
     model = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True, epsilon=8.0)
@@ -812,7 +819,7 @@ def test_any_number_of_workers_gives_the_same_labels(data_with_labels: LabeledDa
 def test_each_teacher_imputes_missing_values(data_with_labels: LabeledData) -> None:
     """Inputs with NaN are accepted if both the teachers and the student are pipelines with an imputer.
 
-    They are refused if one of both has no imputer. A prediction for an infinite input is refused.
+    They are refused if neither has an imputer, or the student has none. A prediction for an infinite input is refused.
     """
     inputs = data_with_labels.inputs.copy()
     targets = data_with_labels.labels
@@ -899,20 +906,25 @@ def test_a_fit_refuses_a_ledger_of_runs(data_with_labels: LabeledData, tmp_path:
         assert len(ledger_of_runs.entries) == num_charges
 
 
-# A label that one record in twenty has. A teacher of twenty records sees it a few times at most.
+# A label that one record in twenty has. A teacher of twenty records sees it once on average.
 RARE_LABEL = np.tile([True, *[False] * 19], 60)
 
 
 def test_a_teacher_that_cannot_be_fitted_charges_nothing_and_names_the_label(
     tmp_path: Path,
 ) -> None:
-    """An estimator that cannot be fitted to a teacher without a rare label is refused, and nothing is charged."""
+    """An estimator that cannot be fitted to a teacher with few records of a label is refused, and nothing is charged.
+
+    The error names the label.
+    """
     inputs = np.random.default_rng(0).standard_normal((1300, 3))
     targets = (inputs[:1200] > 0).astype(int)
     targets[:, 2] = RARE_LABEL
     estimator = CalibratedClassifierCV(RidgeClassifier(), cv=3)
     ledger_path = tmp_path / "ledger"
-    with refused_parameter("estimator", value="CalibratedClassifierCV"):
+    with refused_parameter(
+        "estimator", value="CalibratedClassifierCV", rule_words="(label 2, which "
+    ):
         fitted_classifier(
             labeled_data=LabeledData(
                 inputs=inputs[:1200], labels=targets, public_inputs=inputs[1200:]
@@ -932,9 +944,9 @@ def test_a_teacher_that_cannot_be_fitted_charges_nothing_and_names_the_label(
 def test_a_student_that_cannot_be_fitted_leaves_the_release_that_was_paid(
     data_with_labels: LabeledData, student: Any
 ) -> None:
-    """If the student's estimator cannot be fitted after the release, the estimator is refused.
+    """A student that cannot be fitted after the release is refused.
 
-    The classifier keeps its release, which was paid for, and the training set of the student.
+    The classifier keeps its release, which was paid for, and the release has the training set of the student.
     """
     inputs, targets, public_inputs = data_with_labels
     model = PATEClassifier(

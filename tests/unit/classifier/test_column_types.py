@@ -40,8 +40,8 @@ def test_one_private_cell_changes_no_other_row(
 ) -> None:
     """If one private cell changes, the records are refused, or the other rows and their types stay as they were.
 
-    The changed cell would give the private column another type in pandas. The column gets the type of the public
-    column.
+    The changed cell may give the private column another type in pandas. The column gets the type of the public
+    column in any case.
     """
     public_frame = with_own_types(
         public_frame=frame_of_columns(x=public_cells), is_cut_from_records=False

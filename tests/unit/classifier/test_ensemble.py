@@ -131,7 +131,7 @@ def test_votes_have_the_form_that_the_aggregator_reads(
 ) -> None:
     """With almost no noise, an aggregator of counts and one of single teachers' votes release the clear majorities.
 
-    A majority is clear if at least eight of the ten votes agree on each label. Each release is charged once.
+    A majority is clear if at least eight of the ten votes agree on each label. The release is charged once.
     """
     counts = votes_of_teachers(label_task=MANY_LABELS, label_bits=LABEL_BITS).sum(axis=0)
     ledger = Ledger(target_delta=1e-6)
@@ -185,9 +185,10 @@ SINGULAR = r"label 2, which 1 of \d+ records have; LinAlgError: Singular matrix\
 def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(
     failure: str, error_pattern: str, num_jobs: int | None
 ) -> None:
-    """An estimator that fails on a teacher's records is refused with its name and the error that it raised.
+    """An estimator that fails on a teacher's records is refused with its name and the reason.
 
-    Label 2 is rare among the records of the teacher. The estimator may also fail in another process.
+    The reason is the error that it raised for label 2, which is rare, or what is wrong with its probabilities. It may
+    also raise the error in another process.
     """
     label_bits = LABEL_BITS.copy()
     label_bits[:, 2] = np.arange(240) % 24 == 0
@@ -249,7 +250,7 @@ def test_a_fit_whose_teachers_fail_charges_nothing(tmp_path: Path) -> None:
 
 
 def test_confidences_are_kept_only_if_the_aggregator_reads_them() -> None:
-    """A source that keeps confidences has many different ones, and those of at least 1/2 are votes.
+    """A source that keeps confidences has more than two different ones, and those of at least 1/2 are votes.
 
     A source that keeps votes alone returns them as confidences of 0 and 1.
     """

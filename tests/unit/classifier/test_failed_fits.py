@@ -96,6 +96,7 @@ def test_the_first_fit_whose_student_fails_reports_its_price() -> None:
     with refused_parameter("student", value="FailingStudent"):
         model.fit(INPUTS, LABELS, X_public=PUBLIC_INPUTS)
     assert model.report().epsilon == 30.0
+    assert "epsilon <= 30.0" in repr(model)
     assert "no student was fitted to this release" in repr(model)
     assert not hasattr(model, "student_")
 

@@ -78,7 +78,7 @@ def fitted_classifier(
 
 @pytest.mark.slow
 def test_a_column_transformer_finds_its_columns_and_a_boosted_tree_categories() -> None:
-    """Teachers that are column transformers find columns by name, and boosted trees find columns of categories.
+    """Teachers with a column transformer find columns by name, and boosted trees find columns of categories.
 
     Both read missing cells. Their students are right for over 80% and over 75% of unseen rows.
     """
@@ -136,7 +136,10 @@ def test_an_estimator_without_support_for_words_is_refused_before_the_charge(
 
 
 def test_inputs_that_do_not_match_are_refused_in_one_line() -> None:
-    """Private and public inputs of different types or columns are refused, and so are repeated columns and infinity."""
+    """Private and public inputs of different types or columns are refused, and so are repeated columns and infinity.
+
+    No public rows, and fewer labels than private rows, are refused as well.
+    """
     frame, survived = table_of_passengers(num_rows=60)
     model = PATEClassifier(estimator=mixed_types_pipeline(), n_teachers=2, allow_useless=True)
     with refused_parameter("X_public", value="ndarray"):

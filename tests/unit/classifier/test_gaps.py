@@ -46,7 +46,10 @@ def test_missing_labels_of_any_form_are_gaps(form: str) -> None:
     ids=["booleans", "floats", "sets of words", "classes"],
 )
 def test_labels_without_gaps_stay_as_they_are(labels: Any) -> None:
-    """Labels without gaps, sets of words and classes are returned as the same object, without a mask."""
+    """Labels without gaps, sets of words, and classes, of which one is missing here, are returned as the same object.
+
+    They have no mask.
+    """
     filled, known = without_gaps(labels)
     assert filled is labels and known is None
 
@@ -69,7 +72,7 @@ def test_a_fit_leaves_missing_labels_out() -> None:
     private_rows = slice(0, 2000)
 
     def accuracy_of_fit(training_labels: Any) -> float:
-        """Returns the share of right labels of unseen records after a fit to 2,000 of the training labels."""
+        """Returns the share of right labels of unseen records after a fit to the training labels of 2,000 records."""
         model = PATEClassifier(epsilon=3.0, random_state=0)
         model.fit(INPUTS[private_rows], training_labels[private_rows], X_public=INPUTS[2000:2400])
         return float((model.predict(INPUTS[2400:]) == LABELS[2400:]).mean())

@@ -208,7 +208,7 @@ def test_parameters_that_votes_of_groups_cannot_have_are_refused_before_the_char
 
 @pytest.mark.slow
 def test_equal_public_samples_are_refused_before_the_charge(tmp_path: Path) -> None:
-    """Public samples that are all equal are refused, as groups vote along their principal directions."""
+    """Public samples that are all equal are refused, as groups vote along the directions in which samples differ."""
     inputs, labels = inputs_and_labels()
     ledger_path = tmp_path / "ledger.db"
     with refused_parameter("X_public", value="all alike"):
@@ -447,7 +447,7 @@ def test_new_words_in_a_table_warn() -> None:
 
 @pytest.mark.slow
 def test_a_private_column_that_public_rows_do_not_explain_warns() -> None:
-    """A fit warns of a private column all of whose words are in no public row."""
+    """A fit warns of a private column if no public row has any of its words."""
     frame, labels = table_of_patients()
     private_rows = frame[:NUM_PRIVATE].assign(ward="z")
     with pytest.warns(DoubtfulPlan, match=r"^X\.ward: every cell is missing, or no word"):
@@ -485,7 +485,7 @@ def test_a_clone_without_groups_warns() -> None:
 def test_a_published_model_of_a_table_predicts_data_frames_as_before(tmp_path: Path) -> None:
     """The published model of a fit to a DataFrame predicts for a DataFrame as the classifier does.
 
-    The labels of the model are the columns of the labels. The card has the name and the columns of the table.
+    The labels of the model are the columns of the labels. The card has the name of the table and its column of ages.
     """
     model, frame, labels = fitted_to_patients()
     bundle = model.publish(tmp_path / "release", name="ward records")

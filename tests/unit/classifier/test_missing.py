@@ -73,13 +73,13 @@ LABELS_WITH_GAP = {
 
 @pytest.mark.parametrize("container", LABELS_WITH_GAP)
 def test_a_missing_label_is_refused_with_its_position(container: str) -> None:
-    """A missing third label is refused as `y[2]`, for every container and every value that marks a missing label."""
+    """A missing third label is refused as `y[2]`, in each container of `LABELS_WITH_GAP`."""
     with refused_parameter("y[2]", rule_words="a label for"):
         require_labels(LABELS_WITH_GAP[container])
 
 
 def test_a_missing_label_of_several_is_refused_with_its_position() -> None:
-    """A missing label of several is refused by its row and column, and complete labels of all forms pass."""
+    """A missing label of several is refused by its row and column, and complete labels of five forms pass."""
     labels_of_frame = LABELS.astype("Int64")
     require_labels(labels_of_frame)
     labels_of_frame.iloc[3, 1] = pd.NA

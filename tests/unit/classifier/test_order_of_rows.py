@@ -46,13 +46,13 @@ def test_public_groups_in_another_order_are_refused() -> None:
 
 
 def test_values_with_other_index_labels_are_taken_by_position() -> None:
-    """Groups as arrays, or with an index of numbers beside records with an index of names, are taken by position."""
+    """Groups in an array or list, or with an index of numbers beside records with an index of names, are accepted."""
     for groups in (GROUPS.reset_index(drop=True), GROUPS.to_numpy(), list(GROUPS)):
         require_order_of_rows(name="groups", row_values=groups, inputs=RECORDS, rows_name="X")
 
 
 def test_float_ids_that_are_rounded_are_refused() -> None:
-    """Ids from 2**53 on, which floats round, are refused in an array of floats, and kept apart in a list."""
+    """Ids from 2**53 on are refused in an array of floats, which round 2**53 + 1, and kept apart in a list."""
     ids = [2**53, 2**53 + 1, 0.5]
     inputs = np.zeros((3, 1), np.float32)
     targets = np.zeros((3, 1), np.bool_)
@@ -114,7 +114,7 @@ def test_the_cap_of_an_empty_ledger_names_the_way_out(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_useless_default_fit_is_refused_by_its_epsilon() -> None:
-    """A fit at a tiny epsilon, without a number of teachers, is refused for its epsilon and its private groups."""
+    """A fit at a tiny epsilon, without a number of teachers, is refused for its epsilon, in words on private groups."""
     with refused_parameter("target_epsilon", value=0.001, rule_words="private groups"):
         PATEClassifier(epsilon=0.001).fit(RECORDS, LABELS, X_public=PUBLIC_RECORDS)
 

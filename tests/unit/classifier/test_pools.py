@@ -46,7 +46,10 @@ def test_the_last_rows_are_declared_public(public_fraction: float, num_public: i
     ids=["numbers and texts", "letters", "letters of both cases", "blanks and dashes"],
 )
 def test_groups_of_any_type_are_numbered(groups: Any, group_numbers: list[int]) -> None:
-    """Groups of any type are numbered in sorted order; names that differ in case, blanks or dashes are one group."""
+    """Groups of any type are numbered in sorted order.
+
+    Names that differ in case, blanks, braces or dashes are one group.
+    """
     pools = Pools.cut(
         inputs=INPUTS, targets=TARGETS, groups=groups, public_inputs=None, public_fraction=0.2
     )
@@ -120,7 +123,10 @@ def test_groups_of_any_type_are_numbered(groups: Any, group_numbers: list[int]) 
 def test_pools_that_cannot_be_cut_are_refused(
     groups: Any, public_fraction: float | None, message: str
 ) -> None:
-    """Fractions out of range, missing groups and too few groups are refused with the message of their case."""
+    """No public samples, a fraction of 1, missing groups, one group, and groups of four of ten records are refused.
+
+    Each refusal has the message of its case.
+    """
     with pytest.raises(InvalidValue, match=message):
         Pools.cut(
             inputs=INPUTS,
@@ -238,7 +244,7 @@ def test_public_groups_are_numbered_apart_from_private_groups() -> None:
 def test_public_groups_that_cannot_be_used_are_refused(
     groups: Any, public_groups: Any, refusal: Refusal
 ) -> None:
-    """Public groups that are private, missing, of another length or without private groups are refused."""
+    """Public groups that are private, missing, too few, of another type or without private groups are refused."""
     inputs = np.zeros((2, 1), np.float32)
     with refusal:
         Pools.cut(

@@ -124,7 +124,7 @@ def test_without_a_ledger_private_people_pay_for_the_release_alone() -> None:
 
 @pytest.mark.slow
 def test_a_fit_with_scores_holds_no_test_record() -> None:
-    """The pickle of a fitted classifier has neither the first test input nor the first test labels."""
+    """The pickle of a fitted classifier lacks the first test input and the labels of the first 20 test records."""
     data = data_with_test_records()
     model = data.fit_model(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
     content = pickle.dumps(model)
@@ -276,7 +276,10 @@ def table_with_gaps(labels: np.ndarray) -> pd.DataFrame:
 def test_impossible_test_records_are_refused_before_a_charge(
     tmp_path: Path, data: FitData, name: str, value: Any
 ) -> None:
-    """Missing test records, groups in two parts of the data, and labels of another form leave no ledger file."""
+    """Missing inputs, labels or groups of test records, groups in two parts of the data, and other forms are refused.
+
+    No ledger file is left.
+    """
     ledger_path = tmp_path / "ledger.db"
     with refused_parameter(name, value=value):
         data.fit_model(PATEClassifier(epsilon=2.0, score_epsilon=1.0, ledger=ledger_path))

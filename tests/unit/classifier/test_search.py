@@ -1,5 +1,6 @@
 """A search for parameters is charged as one release before its first fit, and does not reveal the number of fits."""
 
+import re
 import warnings
 from pathlib import Path
 
@@ -99,7 +100,7 @@ def test_a_search_beyond_the_cap_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_classes_that_are_read_from_labels_warn_once() -> None:
-    """A search warns once, in its first fit, if its classes are read from labels."""
+    """A search warns once if its classes are read from labels."""
     inputs, labels, public_inputs = labeled_records()
     class_names = np.where(labels[:, 0], "yes", "no")
     search = PATESearch(
@@ -126,7 +127,10 @@ def test_one_group_is_refused() -> None:
 
 @pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise")
 def test_a_label_that_one_record_alone_has_is_refused_wherever_it_falls() -> None:
-    """A label that is none of the stated classes is refused before the charge, also if its record would be scored."""
+    """A label that is none of the stated classes is refused, whether its record would be fitted or scored.
+
+    Of the eight seeds, at least one draws the record among those that are scored.
+    """
     inputs, labels, public_inputs = labeled_records()
     class_names: list[object] = labels[:, 0].astype(int).tolist()
     class_names[5] = "other"
@@ -141,7 +145,7 @@ def test_a_label_that_one_record_alone_has_is_refused_wherever_it_falls() -> Non
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise")
 def test_a_cell_that_cannot_be_read_is_refused_before_the_charge(tmp_path: Path) -> None:
-    """A word in a column of numbers is refused before the charge, also if its record would be scored."""
+    """A word in a column of numbers is refused before the charge, whether its record would be fitted or scored."""
     inputs, labels, public_inputs = labeled_records()
     frame = pd.DataFrame(inputs, columns=list("abcd")).astype({"a": object})
     frame.loc[5, "a"] = "many"
@@ -176,7 +180,7 @@ def test_a_seed_that_the_ledger_knows_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_mean_of_one_fit_is_refused() -> None:
-    """A search with an expected number of 1 fit is refused, as the number has to be above 1."""
+    """A search whose expected number of fits is 1 is refused, as that number has to be above 1."""
     with refused_parameter("mean", value=1.0):
         fitted_search(mean_fits=1.0)
 
@@ -214,7 +218,7 @@ def test_spellings_of_a_person_are_one_group_of_a_search() -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise")
 def test_later_fits_count_a_search_as_one_fit() -> None:
-    """The warning of a later fit has the price of the search, and does not tell how many fits the search made."""
+    """The warning of a later fit adds the price of the search to its own, and counts the search as one fit."""
     rng = np.random.default_rng(77)
     inputs = rng.standard_normal((900, 4))
     labels = inputs[:, :2] > 0
@@ -226,8 +230,11 @@ def test_later_fits_count_a_search_as_one_fit() -> None:
         random_state=0,
     ).fit(inputs[:700].tolist(), labels[:700], X_public=inputs[700:])
     assert search.epsilon_ > 5.0
-    with pytest.warns(RepeatedRelease, match="fit 2 of this process"):
+    with pytest.warns(RepeatedRelease, match="fit 2 of this process") as caught:
         PATEClassifier(epsilon=6.0).fit(inputs[:700], labels[:700], X_public=inputs[700:])
+    match = re.search(r"add up, here to at least epsilon ([\d.]+) at", str(caught[0].message))
+    assert match is not None
+    assert 10.0 < float(match[1]) < 12.0
 
 
 def test_unknown_labels_are_scored_as_absent() -> None:
@@ -266,7 +273,7 @@ def test_classes_in_a_column_are_scored_one_by_one() -> None:
 
 @pytest.mark.parametrize("changed_group", [0, 5])
 def test_one_group_moves_the_score_by_at_most_its_steps(changed_group: int) -> None:
-    """One changed group moves the sum of scores by at most 2^20, however many records the group has."""
+    """One changed group of five records moves the sum of scores by at most 2^20 steps, the largest score of a group."""
     inputs, labels, public_inputs = labeled_records()
     model = PATEClassifier(epsilon=6.0).fit(inputs, labels, X_public=public_inputs)
     groups = np.arange(30) // 5

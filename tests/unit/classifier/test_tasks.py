@@ -15,7 +15,10 @@ from tests.refusals import ANY, Refusal, refused_parameter
     ids=["words", "numbers", "truth values"],
 )
 def test_a_vector_of_labels_is_one_class_per_sample(labels: list[Any]) -> None:
-    """A vector of labels is encoded as one bit for each sample, among its sorted values, and decoded again."""
+    """A vector of labels is encoded as bits, of which each sample has one, that of its class, and decoded again.
+
+    The classes are the sorted values of the vector.
+    """
     task, bits = task_of(np.array(labels), classes=None)
     assert task.classes.tolist() == sorted(set(labels))
     assert bits.sum(axis=1).tolist() == [1, 1, 1]
@@ -69,7 +72,10 @@ def test_a_vector_of_labels_is_one_class_per_sample(labels: list[Any]) -> None:
 def test_impossible_labels_are_refused(
     labels: list[Any], classes: list[Any] | None, refusal: Refusal
 ) -> None:
-    """Labels are refused if they have only one class, are no bits, are missing, or are not among the classes."""
+    """Labels are refused if they have only one class, are no bits, are missing, or are not among the classes.
+
+    Classes are refused beside bits.
+    """
     with refusal:
         task_of(np.array(labels), classes=classes)
 

@@ -130,7 +130,7 @@ def private_run(
 
 @pytest.fixture
 def frontier() -> Frontier:
-    """Returns the frontier of made-up runs of three methods.
+    """Returns the frontier of made-up baselines and runs of three methods.
 
     The methods are `late`, `early` with 400 and 2000 teachers, and `never<b>`, which has no scores.
     """

@@ -86,9 +86,10 @@ def finished_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_one_row_a_run_and_baselines_without_epsilon(finished_folder: Path) -> None:
-    """The table has six rows of baselines without an epsilon, and then a row for each method, epsilon and seed.
+    """The table has six rows of baselines without an epsilon, and then those of the methods.
 
-    Two methods with the name `votes` become `votes` and `votes@12`, by their numbers of teachers.
+    Two methods with the name `votes` become `votes` and `votes@12`, by their numbers of teachers. Both have a row for
+    each of two epsilons and two seeds.
     """
     runs = read_runs(finished_folder / "comparison.csv")
     names_and_teacher_counts = [(run.aggregator, run.num_teachers) for run in runs]
@@ -127,7 +128,7 @@ def test_the_page_states_the_unit_of_privacy(finished_folder: Path) -> None:
 def test_method_that_is_not_trained_has_a_row_with_the_reason(finished_folder: Path) -> None:
     """A method whose failures use up delta, or whose k exceeds the number of labels, has a row without scores.
 
-    The row has the reason as its note. The rows of other methods have no note.
+    The row has the reason as its note. Rows of `gnmax` and `checked`, which are trained, have no note.
     """
     runs = {run.aggregator: run for run in read_runs(finished_folder / "comparison.csv")}
     hopeless_run = runs["hopeless"]
@@ -162,9 +163,10 @@ def test_a_comparison_leaves_a_private_folder_with_a_page_and_a_picture(
 def test_a_comparison_scores_centered_votes_as_a_single_run_does(
     teacher: Voter, num_teachers: int | None, tmp_path: Path
 ) -> None:
-    """In a comparison with seed 4, centered votes have the price and scores of `train` with the same settings.
+    """In a comparison with seed 4, centered votes have the price and micro-F1 of `train` with the same settings.
 
-    The votes are those of kernel teachers, or of 5 convex teachers. The run with seed 5 has other scores.
+    The votes are those of kernel teachers, or of 5 convex teachers. The run with seed 5 has another mean average
+    precision.
     """
     aggregator = CenteredVotes(noise_multiplier=1.0)
     student = LowRankStudent(num_directions=6)
@@ -206,7 +208,7 @@ def test_a_second_call_trains_and_releases_nothing(
 ) -> None:
     """A second call of a comparison returns the stored runs, although training and drawing are disabled.
 
-    A call with fewer epsilons and seeds returns the matching runs, and no file is rewritten.
+    A call with fewer epsilons and seeds returns the matching runs. No file of a run or a calibration is rewritten.
     """
 
     def times_of_changes() -> dict[Path, int]:

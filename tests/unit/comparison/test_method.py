@@ -21,7 +21,7 @@ class Constant:
     """A model that predicts the same probabilities for every sample.
 
     Attributes:
-        label_probabilities: the probability of each label, `[L]`.
+        label_probabilities: the probability of each label, `[num_labels]`.
     """
 
     label_probabilities: FloatArray
@@ -37,7 +37,7 @@ class Constant:
 class NoisyShares(Method):
     """A method that releases the fraction of records with each label, with Gaussian noise.
 
-    One record moves the fractions by at most sqrt(L) / n in l2 norm.
+    One record moves the fractions by at most the root of the number of labels, over the number of records, in l2 norm.
     """
 
     name: str = "noisy_shares"
@@ -85,8 +85,8 @@ class NoisyShares(Method):
 def test_own_method_is_compared_with_pate(tmp_path: Path) -> None:
     """A user's method that releases noisy shares of labels is compared with Gaussian votes.
 
-    At an epsilon that the method refuses, below 1, it has a row with a note; it has a row for each other epsilon and
-    seed. Its warning and its parameters are shown. A second comparison writes the same table.
+    The method has one row with a note for epsilon 0.5, which it refuses, and a row for each seed at epsilon 5. Its
+    warning and its parameters are shown. A second comparison writes the same table.
     """
     comparison_plan = small_comparison_plan(
         methods=(pate_method(name="votes", aggregator=VOTES), NoisyShares()),

@@ -99,7 +99,7 @@ def test_members_are_uniform_and_all_sets_occur(partition_index: int) -> None:
 def test_classes_that_weigh_nothing_are_left_out(loss_weight: float, gamma: float) -> None:
     """Of the sets of 8 of 400 labels with random counts, only likely classes are kept.
 
-    The weights of the classes that are left out sum to less than e^-120.
+    The classes that are left out together weigh less than e^-120 times the set of the largest counts.
     """
     falling_counts = -np.sort(-np.random.default_rng(2).integers(low=0, high=3_000, size=400))
     every = CanonicalClasses.all(num_ranks=400, k=8)

@@ -24,7 +24,8 @@ Sequence = tuple[int, ...]
 def losses_by_definition(counts: np.ndarray, k: int) -> dict[Sequence, int]:
     """Returns the loss of every sequence of k different labels.
 
-    It is the largest amount by which the i-th count of the sequence falls short of the i-th largest count.
+    The loss is the largest amount, over all places i, by which the i-th count of the sequence falls short of the i-th
+    largest count.
     """
     k_largest_counts = sorted(counts.tolist(), reverse=True)[:k]
     losses = {}
@@ -197,7 +198,7 @@ def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
 def test_the_widest_range_of_losses_is_the_charged_one(adjacency: str, range_of_one: int) -> None:
     """For the worst change of one teacher, the changes of all losses span exactly the range that is charged.
 
-    It is `range_of_one` for sequences of one label, and twice that for two labels.
+    This range is `range_of_one` for sequences of one label, and twice that for two labels.
     """
     moves = (-1, 0, 1) if adjacency == "replace_one" else (0, 1)
     widest_ranges = {1: 0.0, 2: 0.0}  # by the number of labels in a sequence

@@ -127,7 +127,7 @@ def rng() -> np.random.Generator:
 def test_sweep_equals_conditional_releases_with_falling_thresholds() -> None:
     """A sweep returns the hits of a session that compares each noisy count with falling thresholds.
 
-    The hits are the labels and noisy counts that are above a threshold. The session halts with its k-th hit.
+    A label is a hit when the threshold falls to its noisy count. The session halts with its k-th hit.
     """
     sweep = SweepTopK(k=3, epsilon=0.3, failure_prob=1e-9)
     counts = np.array([5, 9, 9, 1, 7, 3])

@@ -1,4 +1,4 @@
-"""All top-k mechanisms return the right shapes, refuse impossible counts, and follow their exact distributions.
+"""The top-k mechanisms return the right shapes, refuse impossible counts, and follow their exact distributions.
 
 Further tests are on Laplace top-k with a failure probability, and on the stable sort of counts.
 """
@@ -123,7 +123,7 @@ def test_impossible_counts_and_seeds_are_refused_in_one_line(mechanism: TopKMech
 
 
 def test_distributions_are_for_one_small_histogram() -> None:
-    """Exact distributions are refused for a batch, for counts that spread widely, and for many labels."""
+    """Exact distributions are refused for a batch, for counts over too many noise scales, and for many labels."""
     with refused_parameter("counts.shape", value=(1, 3)):
         PeelingTopK(k=1, epsilon=1.0).distribution(np.array([[1, 2, 3]]))
     with refused_parameter("spread", value=ANY, rule_words="values at most 5000"):
@@ -133,10 +133,10 @@ def test_distributions_are_for_one_small_histogram() -> None:
 
 
 @pytest.mark.parametrize("mechanism", pure_mechanisms(k=3, epsilon=0.6), ids=id_of)
-def test_the_accountant_never_charges_more_than_epsilon(mechanism: TopKMechanism) -> None:
+def test_the_accountant_charges_hardly_more_than_epsilon(mechanism: TopKMechanism) -> None:
     """The Renyi accountant's epsilon at delta 1e-12 exceeds the epsilon of the mechanism by at most 0.01%.
 
-    The accountant's Renyi orders end at a finite one, so it can be slightly above.
+    The accountant's Renyi orders end at a finite one, so its epsilon can be slightly above.
     """
     epsilon = RdpAccountant().compose(mechanism.event).get_epsilon(target_delta=1e-12)
     assert 0 < epsilon <= 0.6 * (1 + 1e-4)
