@@ -40,7 +40,10 @@ def threshold_event(
 
 
 def test_events_convert_to_those_of_dp_accounting() -> None:
-    """`to_dp_event` of a tree of events is the corresponding tree of dp-accounting's events."""
+    """`to_dp_event` of a tree of events is the corresponding tree of dp-accounting's events.
+
+    An event with a failure probability of 0 becomes the event without failures.
+    """
     dp_accounting = pytest.importorskip("dp_accounting")
     tree = pa.ComposedEvent(
         (

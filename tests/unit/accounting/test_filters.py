@@ -594,7 +594,7 @@ def test_two_units_never_split_the_events_between_them() -> None:
 def test_a_session_with_an_overrun_has_an_infinite_mu() -> None:
     """A session whose accesses exceed their number with probability 0.9 delta has an infinite mu and is refused.
 
-    With a finite mu, four such sessions would be admitted; their failure probabilities sum to almost four times delta.
+    With a finite mu, four such sessions would be admitted; their failure probabilities sum to 3.6 times delta.
     """
     privacy_filter = GaussianAndRenyi(max_epsilon=CAP, target_delta=DELTA)
     access = pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.3), count=1)

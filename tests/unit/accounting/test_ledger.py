@@ -812,7 +812,9 @@ def test_a_cap_counts_mu_after_a_gaussian_first_charge(
     other_account = shared.account(data=OTHER_DIGEST)
     charge(gaussian_account, event=GaussianEvent(noise_multiplier=30.0))
     charge(other_account, event=PureDpEvent(epsilon=0.1))
-    assert [maker and maker.name for maker in (gaussian_account.filter, other_account.filter)] == [
+    assert [
+        account.filter and account.filter.name for account in (gaussian_account, other_account)
+    ] == [
         "gaussian_and_renyi",
         "renyi",
     ]

@@ -30,7 +30,7 @@ from tests.refusals import refused_parameter
 ORDERS = np.array([1.05, 2.0, 8.0, 64.0, 4096.0])
 BIT_EVENT = pa.OneBitEvent(logits=(-5.0, -3.0, 0.0, 2.0, 2.5), reach=2)
 DATA_DEPENDENT_COST = DataDependentCost(ORDERS, rdp=np.arange(5.0))
-ENDS = (math.nan, math.inf, -math.inf)
+NOT_FINITE = (math.nan, math.inf, -math.inf)
 
 
 def test_a_ledger_refuses_a_cost_and_writes_nothing(tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ def test_a_delta_that_failures_use_up_is_refused_as_by_accountants(target_delta:
     assert messages[0] == messages[1]
 
 
-@pytest.mark.parametrize("bad", ENDS)
+@pytest.mark.parametrize("bad", NOT_FINITE)
 def test_utilities_that_are_not_finite_are_refused(bad: float) -> None:
     """`log_odds_of_best_candidate` refuses nan and infinite utilities by their position."""
     with refused_parameter("utilities[1, 1]"):
