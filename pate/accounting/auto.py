@@ -166,7 +166,11 @@ class AutoAccountant(AccountantBesideRenyi):
         )
 
     def _is_tuned(self) -> bool:
-        """Returns True if the composed events have a single leaf that costs anything, and it is a tuned release."""
+        """Returns True if a `TuningEvent` is the only leaf of the composed events, except for leaves of `NoOpEvent`.
+
+        A `TuningEvent` is the price of the best of a secret number of runs. Its count is not looked at: if it was
+        composed several times at once, `TuningAccountant` uses the Renyi curve.
+        """
         kinds = [
             type(leaf)
             for event, count in self._counted_events

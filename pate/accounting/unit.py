@@ -106,6 +106,8 @@ class PrivacyUnit:
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Returns the unit that `to_json` wrote.
 
-        Raises `KeyError`, `TypeError` or `ValueError` where the values were not written by `to_json`.
+        Other values are hardly checked: `words` and each entry of `columns` are turned into text, whatever they are.
+        If one of the two is missing, `KeyError` is raised. If `values` is no mapping, or `columns` cannot be iterated,
+        `TypeError` is raised.
         """
         return cls(words=str(values["words"]), columns=tuple(map(str, values["columns"])))

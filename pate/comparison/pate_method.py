@@ -260,10 +260,10 @@ class PATEMethod(Method):
         )
 
     def _refusal(self, priced_release: PricedRelease, budget: Budget, bench: Bench) -> str:
-        """Returns the reason of `require_useful` why the release would be useless; an empty string if it is useful.
+        """Returns the reason for which `require_useful` refuses the release; an empty string if it does not refuse it.
 
-        The check counts votes. If each private group has a vote of its own, it takes the number of groups in place of
-        the number of teachers.
+        It refuses a release whose noise would hide what teachers agree on, and any release at a delta of 0.01 or more.
+        If each private group has a vote of its own, it takes the number of groups in place of the number of teachers.
         """
         num_groups = bench.dataset.private.num_groups
         num_protected_units = self.teacher.num_protected(

@@ -59,7 +59,7 @@ class PartSource(ConfigSource):
         return _SCHEME
 
     def available(self) -> bool:
-        """Returns True, because the source needs no file."""
+        """Returns True, because this source computes its configurations and so is never missing."""
         return True
 
     def is_config(self, config_path: str) -> bool:

@@ -348,7 +348,10 @@ def _release_in_rounds(
     release_record: ReleaseRecord,
     num_private_records: int,
 ) -> Release:
-    """Releases labels in rounds, and reports each round and its speed to the screen.
+    """Releases labels after several rounds of votes, and reports each round and its speed to the screen.
+
+    In each round all teachers vote anew, and the noisy sum of their votes improves a student. The labels of all queries
+    are computed from the student after the last round.
 
     Args:
         priced_run: the run.
@@ -356,7 +359,7 @@ def _release_in_rounds(
         vote_source: the votes, which each round sums anew.
         vote_rounds: the rounds of these votes.
         release_record: commits each round.
-        num_private_records: the number of private records that a round reads.
+        num_private_records: the number of all private records, which each round reads; for the speed.
     """
     forecast = RoundForecast.of_rounds(vote_rounds)
     if forecast is not None:

@@ -173,7 +173,8 @@ class TeacherAttack:
         aggregator: draws the release.
         shape: the numbers of queries, labels and teachers of the release.
         num_canaries: the number m of canaries, at most an eighth of the teachers.
-        teachers_per_canary: the number of teachers that vote like each canary; above 1 breaks the price on purpose.
+        teachers_per_canary: the number of teachers that vote like each canary. The price is for a change of one
+            teacher, so a number above 1 may cost more than the price, which is meant as a test of the attack.
         vote_pattern: the pattern of the votes.
         guess_weights: the weight of each feature in the guess, fitted to releases that the attacker simulates, `[F]`.
         squared_signal_to_noise: the squared ratio of signal to noise in the guess about one coin, estimated from
@@ -208,7 +209,8 @@ class TeacherAttack:
             aggregator: draws the release.
             shape: the numbers of queries, labels and teachers of the release.
             canary_counts: the numbers of canaries to try, the largest first.
-            teachers_per_canary: the number of teachers that vote like each canary; above 1 breaks the price on purpose.
+            teachers_per_canary: the number of teachers that vote like each canary. The price is for a change of one
+                teacher, so a number above 1 may cost more than the price, which is meant as a test of the attack.
             rng: draws coins and noise of the simulated releases.
 
         Raises:
