@@ -273,7 +273,7 @@ MLP = MLPTeacher(hidden=4, epochs=2, device="cpu")
 def test_votes_have_the_order_of_teachers_for_any_chunk_size(make_shards, queries, store):
     """Votes that are cast in chunks of 1, 3 and 100 teachers have the order of the teachers.
 
-    Their confidences agree within 1e-6.
+    The confidences in chunks agree within 1e-6 with those of all teachers at once.
     """
     shards = make_shards(sizes=[14 + index % 2 for index in range(7)])
     StackedEngine(chunk_size=3).train(

@@ -65,9 +65,9 @@ def test_single_and_stacked_teachers_agree_and_learn(norm, image_shards, queries
 
 @pytest.mark.parametrize("stacked", [False, True])
 def test_a_threshold_changes_votes_and_not_the_training(stacked, image_shards, queries):
-    """A teacher that was trained with threshold 0.5 votes by threshold 0.2 if it is asked with that threshold.
+    """A teacher that was trained with threshold 0.5 can be asked with threshold 0.2.
 
-    It then votes for each label with a probability of at least 0.2. The losses of the training fall.
+    The votes are then for the labels with a probability of at least 0.2. The losses of the training fall.
     """
     low_threshold = replace(SMALL_TEACHER, stacked=stacked, threshold=0.2)
     teacher = replace(SMALL_TEACHER, stacked=stacked, threshold=0.5)

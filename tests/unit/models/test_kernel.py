@@ -1,7 +1,7 @@
 """Kernel teachers, whose votes are computed by hand, and the student that knows the noise of the released scores.
 
-A kernel teacher is not trained. Its vote is the sum, over its records, of (label - prevalence) times the similarity of
-record and query.
+The vote of a kernel teacher, which is not trained, is the sum, over its records, of (label - prevalence) times the
+similarity of record and query.
 """
 
 from functools import partial
@@ -76,7 +76,7 @@ def test_every_teacher_has_a_record_and_every_record_a_teacher(num_teachers, ref
 def test_the_vote_of_one_record_is_its_residual_times_its_similarity():
     """The vote of a teacher with one record is its labels minus the prevalence, times its similarity to each query.
 
-    Both lengths are equal, as the similarities are scaled.
+    The vote is as long as the labels minus the prevalence, times the root of the number of queries.
     """
     (block,) = vote_blocks(teacher_of=np.arange(50), num_teachers=50)
     features = DIRECTIONS.features(INPUTS)
@@ -300,7 +300,7 @@ def test_rounds_keep_the_required_directions_with_much_noise(
 ):
     """Rounds keep `least_directions` directions at a noise that affords only one, unless a number is set.
 
-    They have no more than all linear directions and the height (the feature for the length of an input).
+    No rounds have more than all linear directions and the height (the feature for the length of an input).
     """
     dataset = SimpleNamespace(
         private=split_of_records(inputs=INPUTS, labels=LABELS), public=PUBLIC_SPLIT

@@ -43,7 +43,7 @@ STUDENTS = [
 def test_a_student_ignores_unknown_labels(student: Student) -> None:
     """A student learns the share of a label among the rows where it is unknown, from the other rows.
 
-    Its error in this share is less than half of that of a student that takes unknown labels as absent.
+    The error of the share is less than half of that of a student that takes unknown labels as absent.
     """
     model = student.learn(
         TrainingSet(inputs=INPUTS, labels=LABELS & KNOWN, known=KNOWN), pool=INPUTS[:0], seed=0
@@ -183,7 +183,7 @@ def test_a_network_of_pictures_reads_no_label_that_is_unknown(stacked: bool) -> 
 def test_a_linear_teacher_of_a_label_is_fitted_to_the_records_that_know_it() -> None:
     """A linear teacher has the weights, for a label, of a teacher that has only the records that know this label.
 
-    This holds although the teacher is stacked with one of another shard.
+    The first teacher is stacked with one of another shard, and the second is alone.
     """
     teacher = LinearTeacher(threshold=0.5, device="cpu")
     shard = Shard(inputs=INPUTS[:60], labels=LABELS[:60] & KNOWN[:60], known=KNOWN[:60])

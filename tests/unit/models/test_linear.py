@@ -71,10 +71,7 @@ def test_leave_one_out_loss_equals_leaving_one_out(make_shards, size):
 
 
 def test_a_teachers_own_threshold_predicts_rare_labels():
-    """If labels are rare, a teacher's own threshold gives a micro F1 that is over 0.1 above that of threshold 0.5.
-
-    This holds for each of ten teachers.
-    """
+    """If labels are rare, a teacher's own threshold gives a micro F1 over 0.1 above that of 0.5, for ten teachers."""
     rng = np.random.default_rng(0)
 
     def draw_shard(size):
@@ -147,7 +144,7 @@ def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
 def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypatch):
     """Above a limit on the number of rows, some rows choose the penalty, and the student is fitted to all rows.
 
-    Its probabilities are those after a choice by all rows, within 0.002.
+    The probabilities are those of a student whose penalty all rows chose, within 0.002.
     """
     rows = make_rows(size=3000)
     num_fitted = []

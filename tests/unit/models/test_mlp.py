@@ -10,7 +10,7 @@ from pate.models import MLPStudent, MLPTeacher
 
 
 def train_with_autograd(teacher, shard, seed):
-    """Trains one teacher by torch's own layers, loss and AdamW; returns the function from inputs to its confidences."""
+    """Trains a teacher by torch's own layers, loss and AdamW, and returns the function from inputs to confidences."""
     rng = np.random.default_rng(seed)
     mean = shard.inputs.mean(axis=0)
     spread = np.sqrt(np.square(shard.inputs - mean).mean())
@@ -79,7 +79,7 @@ def test_the_model_predicts_what_torch_would(rows, held_out):
 def test_the_student_is_that_of_the_epoch_with_the_least_held_out_loss(rows):
     """The number of epochs of a student is that, of 0 to 150, with the smallest loss on held-out rows.
 
-    This epoch is neither the first nor the last.
+    The chosen number is neither 0 nor 150.
     """
     student_losses_by_epoch = []
     student = MLPStudent(hidden=32, epochs=150, learning_rate=3e-2, weight_decay=0.0)

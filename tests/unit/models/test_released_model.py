@@ -16,8 +16,8 @@ NUM_LABELS = 3
 def test_features_times_weights_are_log_odds(num_weights: int, kind: str) -> None:
     """Features have length 1, and their products with the weights are the log-odds of the model.
 
-    The features are four public directions; all six and the height (the feature for the length of an input); or these
-    seven and ten of a kernel.
+    Four features are public directions. Seven are all six directions and the height (the feature for the length of an
+    input), and 17 are these seven and ten of a kernel.
     """
     weights = np.random.default_rng(1).standard_normal((num_weights + 1, NUM_LABELS))
     model = ReleasedModel.from_weights(weights, public_inputs=INPUTS, num_rows=100)

@@ -17,7 +17,7 @@ from tests.refusals import ANY, refused_parameter
 
 
 def confidences_of_one_teacher(estimator, shard):
-    """Fits one teacher to a shard; returns the function from inputs to its confidences."""
+    """Fits one teacher to a shard, and returns the function from inputs to confidences."""
     teacher = SklearnTeacher(estimator)
     (state,) = teacher.fit_many(shards=[shard], seeds=[3])
 

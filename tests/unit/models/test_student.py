@@ -41,7 +41,7 @@ def micro_f1(labels, predicted):
 def test_it_learns_probabilities_and_labels_of_every_input(student, rows, held_out):
     """A student of 120 rows predicts probabilities and labels of 1,000 inputs, by its threshold.
 
-    Its micro F1 is above 0.7, and over 0.1 above that of predicting every label. Inputs of another width are refused.
+    The micro F1 is above 0.7, and over 0.1 above that of predicting every label. Inputs of another width are refused.
     """
     model = student.fit(rows.inputs, labels=rows.labels, seed=0)
     probabilities = model.predict_proba(held_out.inputs)
@@ -170,7 +170,7 @@ def student_folder(rows, tmp_path):
 
 
 def test_the_folder_holds_two_plain_files_and_names_an_unknown_kind(student_folder):
-    """A student is stored as a card in JSON and a file of arrays; the error on an unknown kind in the card names it."""
+    """A student is stored as a card in JSON and a file of arrays. An unknown kind in the card is refused by name."""
     assert sorted(path.name for path in student_folder.iterdir()) == [
         "student.json",
         "student.safetensors",
@@ -184,7 +184,7 @@ def test_the_folder_holds_two_plain_files_and_names_an_unknown_kind(student_fold
 
 
 def test_a_failed_save_keeps_the_earlier_student(student_folder, make_rows, monkeypatch):
-    """If the disk is full while another student is saved, the earlier one stays; the next save succeeds."""
+    """If the disk is full while another student is saved, the earlier one stays. The next save succeeds."""
 
     def raise_disk_full(_descriptor):
         raise OSError(28, "No space left on device")

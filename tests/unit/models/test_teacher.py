@@ -42,7 +42,7 @@ def are_equal_states(first_state, second_state):
 
 
 def test_confidences_of_every_teacher_query_and_label(teacher, shards, queries):
-    """Six teachers give confidences of 50 queries and 5 labels, from 0 to 1 and not all alike.
+    """Six teachers give confidences of 50 queries and 5 labels, from 0 to 1. The shares of votes differ.
 
     Inputs with several axes give the same as flat ones.
     """

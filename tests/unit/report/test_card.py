@@ -91,7 +91,7 @@ def test_the_card_takes_only_the_price_from_the_report() -> None:
 
 
 def test_the_card_warns_of_seeded_noise_twice(report: Report) -> None:
-    """With seeded noise, the card says so in a row and in a sentence; without, it has no word on seeds."""
+    """With seeded noise, the card says so in a row and in a sentence. Without it, the card has no word on seeds."""
     assert "seed" not in card_of(report=report)
     text = card_of(report=replace(report, privacy=replace(report.privacy, noise_seeded=True)))
     assert "| noise | seeded: seeded noise protects nobody who knows the seed |" in text
@@ -116,14 +116,14 @@ def test_markup_in_a_name_stays_in_its_table_cell(report: Report) -> None:
 
 
 def test_only_an_epsilon_above_ten_is_called_weak(report: Report) -> None:
-    """At epsilon 387 the card says that it promises little; at 8 it does not."""
+    """At epsilon 387 the card says that it promises little, and at 7.99 it does not."""
     weak = "An epsilon above 10 promises one person little."
     assert weak in card_of(report=replace(report, privacy=replace(report.privacy, epsilon=387.0)))
     assert weak not in card_of(report=report)
 
 
 def test_a_notebook_shows_the_terms_of_a_statement(report: Report) -> None:
-    """The HTML of a statement has its terms; names with markup are escaped."""
+    """The HTML of a statement has its terms, in which names with markup are escaped."""
     statement = PrivacyStatement.from_privacy(
         replace(report.privacy, unit="one <b>"),
         data_name="ward & clinic",

@@ -56,9 +56,9 @@ def test_six_models_by_five_metrics_the_guarantee_and_the_answers(report: Report
 
 
 def test_warnings_are_printed_only_if_they_apply(report: Report) -> None:
-    """Warnings are printed only where they apply, and the usual run has none.
+    """Warnings on seeds, synthetic data, missing answers, and a large or infinite epsilon are printed where they apply.
 
-    They are about seeds, synthetic data, missing answers, and a large or infinite epsilon.
+    The usual run has none of these warnings.
     """
     usual = printed_report(report=report)
     assert "epsilon 3.66 as the paper accounts; not a bound" in usual
@@ -216,7 +216,7 @@ def test_the_terminal_counts_groups_and_explains_missing_scores(
 ) -> None:
     """The terminal counts private groups if their number differs from that of records.
 
-    It gives the reason if a model has no scores.
+    The reason is printed if a model has no scores.
     """
     assert "; 62,115 private records\n" in printed_report(report=report)
     report_with_groups = replace(report, data=replace(report.data, num_groups=1234))

@@ -223,7 +223,7 @@ def test_curve_rises_from_corner_to_corner() -> None:
 
 
 def test_budget_classes_limit_what_is_compared() -> None:
-    """With budget classes, a unit may be replaced by one of its class; the page states the epsilon of each class."""
+    """With budget classes, a unit may be replaced by one of its class. The page states each class's epsilon."""
     statement = replace(STATEMENT, classes={"cautious": 1.0, "usual": 5.0})
     text = text_of(html_page=replace(DOSSIER, statement=statement).html())
     assert "your unit is replaced by any other of the same budget class" in text
@@ -271,7 +271,7 @@ def test_released_scores_are_rows_with_intervals_rounded_outwards() -> None:
 def test_page_says_what_released_scores_cost(words: str) -> None:
     """The page states the price of scores for the people in the test records.
 
-    It also states the sum of both prices, for people who are in private and in test records.
+    The sum of both prices, for people who are in private and in test records, is stated as well.
     """
     assert words in text_of(html_page=WITH_SCORES.html())
 
@@ -347,7 +347,7 @@ def test_each_part_of_a_seeded_page_names_the_seed(start_of_part: str) -> None:
     ],
 )
 def test_small_probabilities_are_written_in_words(probability: float, words: str) -> None:
-    """A probability from 0.1% is written as a percentage, a smaller one in words; both are rounded up."""
+    """A probability from 0.1% is written as a percentage, and a smaller one in words. Both are rounded up."""
     assert probability_in_words(probability) == words
 
 

@@ -260,7 +260,7 @@ def test_private_groups_are_counted_beside_the_records(
 def test_a_model_without_scores_has_its_reason(
     report: Report, picture_arrays: PictureArrays
 ) -> None:
-    """A table has the reason for each model that was not trained; without such models there is no table."""
+    """A table has the reason for a model that was not trained. Without such models, there is no table."""
     baselines = replace(report.baselines, all_records_model=None)
     report_without_model = replace(
         report, baselines=baselines, left_out={"all_records_model": "all_records=false"}

@@ -39,7 +39,7 @@ def test_pictures_are_reproducible_and_change_no_global_state(
 ) -> None:
     """All pictures that are drawn twice are equal, have unique ids, and leave matplotlib's settings as they were.
 
-    Their references have targets.
+    All references within a picture have targets.
     """
     before = dict(mpl.rcParams)
     svgs, again = (
@@ -92,7 +92,7 @@ def test_precision_and_recall_end_at_the_chosen_point() -> None:
 
 @pytest.mark.slow
 def test_odd_names_are_text_and_nothing_else(picture_arrays: PictureArrays) -> None:
-    """Names with TeX, HTML or foreign letters are text in a picture; long names are shortened."""
+    """Names with TeX, HTML or foreign letters are text in a picture. Long names are shortened."""
     for names, label_text in (
         (
             ("$x^2$", "<script>", "日本", "n" * 80),

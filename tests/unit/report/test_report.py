@@ -34,7 +34,7 @@ def test_every_entry_of_not_covered_is_a_field_of_the_report(report: Report) -> 
 
 
 def test_numbers_from_which_each_other_follow_are_not_covered_alike(report: Report) -> None:
-    """The number of private records and that of a teacher follow from each other, and neither is covered."""
+    """Neither the number of private records nor that per teacher, from which the first one follows, is covered."""
     assert {"data.num_private", "teachers.records_per_teacher"} <= report.not_covered.keys()
 
 

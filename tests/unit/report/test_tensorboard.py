@@ -44,7 +44,7 @@ def scalars(folder: Path, tag: str) -> list[tuple[int, float]]:
 def test_figures_of_teachers_have_the_tag_of_no_epsilon(tmp_path: Path) -> None:
     """Losses, accuracies and gaps of teachers are under the tag `no_epsilon_covers_this`.
 
-    Losses are averaged over teachers; accuracies and gaps are histograms.
+    Losses are averaged over teachers, and accuracies, gaps and last losses are histograms.
     """
     with RunWriter(folder=tmp_path) as writer:
         for losses_by_epoch in ([1.0, 0.5], [0.75, 0.25], [2.0, 0.75]):

@@ -127,7 +127,7 @@ def test_a_cause_of_half_of_the_loss_is_called_most(
 ) -> None:
     """The verdict says "most" of a cause with over half of the loss, and lists all causes if none has so much.
 
-    It names no cause if most of the loss has no known one.
+    No cause is named if most of the loss has no known one.
     """
     student = replace(STUDENT_SCORES, mean_average_precision=0.3)
     votes, true_labels, all_records = precisions

@@ -1,4 +1,4 @@
-"""Teachers are trained by `Ensemble.train` and asked by `vote`; reading votes does neither."""
+"""Teachers are trained by `Ensemble.train` and asked by `vote`. Reading votes does neither."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -166,7 +166,7 @@ def test_untrained_teachers_vote_without_an_engine(dataset: Dataset, tmp_path: P
 def test_a_shard_has_the_records_that_the_partition_gives_its_teacher(
     dataset: Dataset, tmp_path: Path
 ) -> None:
-    """The shards together have all private records; shard 2 has those of teacher 2."""
+    """The shards together have as many records as there are private ones, and shard 2 has those of teacher 2."""
     partition = dealt_partition(dataset=dataset, folder=EnsembleFolder(tmp_path))
     private = dataset.private
     shards = PartitionedRecords(private.inputs, labels=private.labels, partition=partition)
@@ -183,7 +183,7 @@ def test_a_teacher_does_not_vote_on_a_label_that_none_of_its_records_knows(
 
     Teacher 2 knows nothing of label 0, and teachers 0 and 1 nothing of label 1. Abstentions are counted by label. For
     an aggregator of counts, they add half of their number, rounded down. In centered votes, each counts as the center.
-    They do not lower the accuracy of a teacher.
+    The accuracy of a teacher does not count them.
     """
     teacher_of = dealt_partition(dataset=dataset, folder=EnsembleFolder(tmp_path)).teacher_of
     known = np.ones_like(dataset.private.labels)

@@ -23,7 +23,7 @@ def claimed_folder(path: Path) -> RunFolder:
 def test_an_unclaimed_folder_is_left_unchanged(tmp_path: Path) -> None:
     """A run that is refused before it marks its folder as its own changes nothing.
 
-    An existing folder keeps its mode and content; a folder that was missing is not made.
+    An existing folder keeps its mode and content, and a folder that was missing is not made.
     """
     wide = tmp_path / "wide"
     wide.mkdir()
@@ -102,7 +102,7 @@ def test_refusals_name_settings_and_hide_digests(
 def test_a_new_setting_that_is_null_does_not_refuse_old_runs(
     tmp_path: Path,
 ) -> None:
-    """A run that lacks a new setting can be opened if the new setting is null; other values are refused."""
+    """A run that lacks a new setting can be opened if the new setting is null. Other values are refused."""
     claimed_folder(path=tmp_path)
     later = {"seed": 3, "data": {"name": "x", "date_order": None}, "tune": None}
     with RunFolder(tmp_path).lock_for(settings=later):

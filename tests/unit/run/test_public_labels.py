@@ -70,7 +70,8 @@ def start_labels(public_labels: Any, public: Split | None = None) -> Any:
     )
     assert isinstance(planned.aggregator, CenteredVotes)
     start = planned.aggregator.start
-    return start.labels if isinstance(start, LabeledRows) else None
+    assert start is None or isinstance(start, LabeledRows)
+    return None if start is None else start.labels
 
 
 @pytest.mark.parametrize(("public_labels", "num_labeled"), [(True, 20), (20, 20), (7, 7), (1, 1)])

@@ -17,7 +17,7 @@ ROWS = ("stadt,preis", "K\u00f6ln,3.5", "Bonn,4.5")
 def test_an_unprepared_table_is_refused_with_the_schema_that_it_needs(tmp_path: Path) -> None:
     """A table of queries in UTF-8 is read with its schema.
 
-    It is refused in another encoding, with decimal commas, or without a schema.
+    A table in another encoding, with decimal commas, or without a schema is refused.
     """
     plain_table = tmp_path / "good.csv"
     schema = tmp_path / "schema.yaml"

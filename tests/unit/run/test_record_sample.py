@@ -9,10 +9,7 @@ GROUP_OF_ROW = np.repeat(np.arange(300), np.arange(300) % 4 + 1)[::-1]  # 1 to 4
 
 
 def test_a_sample_has_whole_groups_and_nearly_as_many_records_as_it_may() -> None:
-    """A sample of at most 100 records has each group with all of its records or with none.
-
-    It has nearly as many records as it may.
-    """
+    """A sample of at most 100 records has 97 at least, and each group with all of its records or with none."""
     rows = sampled_rows(GROUP_OF_ROW, most_rows=100)
     assert 97 <= len(rows) <= 100
     assert (np.diff(rows) > 0).all()

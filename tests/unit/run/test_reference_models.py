@@ -57,7 +57,7 @@ def trained_model(
 
 
 def test_a_model_is_trained_once_and_a_line_tells_where_it_lies(tmp_path: Path) -> None:
-    """A reference model is trained once; a second call reads the same model, and prints a line with its place."""
+    """A reference model is trained once. A second call reads the same model, and prints its folder without its key."""
     training = CountedTraining()
     monitor = SilentMonitor()
     first = trained_model(outputs_folder=tmp_path, train_model=training, monitor=monitor)
@@ -71,6 +71,7 @@ def test_a_model_is_trained_once_and_a_line_tells_where_it_lies(tmp_path: Path) 
     )
     (line,) = monitor.lines
     assert line.startswith("the all-records model was trained before, on the same records: ")
+    assert str(tmp_path / "pate_cache" / "reference_models") in line
     assert KEY[:8] not in line, "the key confirms a guess of the records"
 
 

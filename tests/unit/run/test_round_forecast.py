@@ -89,7 +89,7 @@ def test_few_rows_have_no_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_forecast_reads_no_private_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A forecast can be made without private inputs and labels; it reads the number of labels alone."""
+    """A forecast can be made without private inputs and labels, from the number of records alone."""
     monkeypatch.setattr(round_forecast, "MIN_ROWS", 300)
     votes = moment_votes(num_rows=300)
     votes.inputs = None

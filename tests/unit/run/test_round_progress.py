@@ -82,7 +82,7 @@ def draw_total() -> Arrays:
 def progress_record(record: MemoryRecord, *, steps: list[tuple[int, str]]) -> RoundProgressRecord:
     """Returns a record of 1,000 rows that adds its steps to a list.
 
-    Its clock goes on by two seconds whenever it is read.
+    The clock of the record goes on by two seconds whenever it is read.
     """
 
     def advance(done: int, note: str = "") -> None:

@@ -19,7 +19,7 @@ def clipped_total(clipped_sum: ClippedSum, votes: Any, num_teachers: int, center
 
 
 def test_only_votes_longer_than_the_clip_are_scaled() -> None:
-    """With a clip of 5, a vote of length 10 is scaled to length 5; votes of length 5 or less are summed unchanged."""
+    """With a clip of 5, a vote of length 10 is scaled to length 5, and votes of length 5, 1 and 2 are unchanged."""
     clipped_sum = ClippedSum(clip=5.0, sum_shape=(1, 2))
     as_long_as_clip = clipped_total(
         clipped_sum=clipped_sum, votes=np.array([[[3.0, 4.0]]]), num_teachers=1

@@ -102,7 +102,7 @@ def test_steps_to_minimum_reach_the_minimum(
 ) -> None:
     """The number of steps by `steps_to_minimum` brings the fit within tolerance / ridge of the minimum.
 
-    This holds whether the curvature is estimated as 0 or as far too large. Negative control: 1/200 of the steps do not.
+    The curvature is estimated as 0 or as far too large. Negative control: 1/200 of the steps end outside.
     """
     monkeypatch.setattr("pate.votes.convex_fit._CURVATURE_MARGIN", curvature_margin)
     features = FEATURES[:40]

@@ -13,7 +13,7 @@ MATRIX = RNG.normal(size=(30, 7))
 def test_product_is_accurate_to_26_bits_of_each_rows_length() -> None:
     """The exact product of rows of very different lengths with a matrix is close to the plain product.
 
-    It differs by at most 30 * 2^-25 times the row's length and the longest column's length, for 30 terms in each sum.
+    The difference is at most 30 * 2^-25 times the row's length and the longest column's length, for sums of 30 terms.
     """
     errors = np.abs(ExactMatrix.from_matrix(MATRIX).product(ROW_VECTORS) - ROW_VECTORS @ MATRIX)
     lengths = (

@@ -84,7 +84,7 @@ def test_bits_are_read_as_certain_answers(tmp_path: Path) -> None:
 def test_an_unanswered_question_counts_as_the_center(tmp_path: Path) -> None:
     """A question that an expert did not answer counts as the center, and its log-odds may be NaN.
 
-    Its confidence is the public probability.
+    The confidence in a question without an answer is the public probability.
     """
     answered = EXPERT_LOG_ODDS > -1
     expert_log_odds = np.where(answered, EXPERT_LOG_ODDS, np.nan)
@@ -98,7 +98,7 @@ def test_an_unanswered_question_counts_as_the_center(tmp_path: Path) -> None:
 
 
 def test_several_files_are_one_source_in_order_of_their_names(tmp_path: Path) -> None:
-    """Two files of different experts are read in the order of their names; the first alone has another digest."""
+    """Two files of different experts are read in the order of their names. Their digest is not that of the first."""
     public_answers = read_public_answers(folder=tmp_path)
     np.savez(tmp_path / "b.npz", answers=EXPERT_LOG_ODDS[3:])
     np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS[:3])

@@ -104,7 +104,7 @@ def test_mean_is_multiplied_by_the_root_of_its_records(num_records: int) -> None
 def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
     """Teachers of 1, 4 or 40 independent records have votes of equal mean length, within 10%.
 
-    The mean of n independent records is shorter by the root of n; the factor of the vote makes up for this.
+    The mean of n independent records is shorter by the root of n. The factor of the vote makes up for this.
     """
 
     def mean_length(num_records: int) -> float:

@@ -148,7 +148,7 @@ def num_affordable_directions(noise_multiplier: float) -> int:
 
 @pytest.mark.parametrize("noise_multiplier", [1.0, 5.0, 30.0])
 def test_noise_stays_within_its_share_of_the_labels_variance(noise_multiplier: float) -> None:
-    """The affordable number k of directions keeps the noise to a quarter of the labels' variance; k + 1 does not.
+    """The affordable number k of directions keeps the noise to a quarter of the labels' variance, and k + 1 does not.
 
     For L labels, n records, N teachers and noise multiplier z, the variance of the noise is the share
     4 k^2 L z^2 / (n N) of the labels' variance.

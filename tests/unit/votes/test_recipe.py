@@ -107,14 +107,14 @@ def test_an_unknown_field_is_refused_with_the_nearest() -> None:
 
 
 def test_only_changed_fields_of_a_recipe_are_published() -> None:
-    """The default recipe has no changes and an empty repr; a recipe with another `trust` has this one change."""
+    """The default recipe has no changes and the repr `Recipe()`. A recipe with another `trust` has this one change."""
     assert repr(DEFAULT_RECIPE) == "Recipe()"
     assert DEFAULT_RECIPE.changes() == {}
     assert Recipe(trust=OWN_CONFIDENCE_SHARE).changes() == {"trust": OWN_CONFIDENCE_SHARE}
 
 
 def test_an_aggregator_takes_a_recipe_by_its_fields() -> None:
-    """An aggregator given a dictionary of fields has the recipe of these fields; a text is refused."""
+    """An aggregator given a dictionary of fields has the recipe of these fields. A text is refused."""
     recipe: Any = {"trust": OWN_CONFIDENCE_SHARE}
     aggregator = CenteredVotes(noise_multiplier=1.0, recipe=recipe)
     assert aggregator.recipe == Recipe(trust=OWN_CONFIDENCE_SHARE)

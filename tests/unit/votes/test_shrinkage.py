@@ -62,7 +62,7 @@ def draw_matrix(num_rows: int, seed: int) -> tuple[FloatArray, FloatArray, Float
 def test_many_rows_give_the_posterior_mean_of_their_prior() -> None:
     """For 20,000 noisy rows, `posterior_rows` is close to the exact posterior mean of the rows' prior.
 
-    It learns the covariance of the prior from the rows.
+    The function learns the covariance of the prior from the rows.
     """
     _, noisy_rows, prior_variances = draw_matrix(num_rows=20_000, seed=0)
     exact_posterior_mean = np.stack(

@@ -48,7 +48,7 @@ def pretended_gpu(capability: tuple[int, int] = (9, 0)) -> Iterator[None]:
 
 
 class OnGpu(torch.Tensor):
-    """A tensor of the simulated GPU; `cpu_tensor` is a tensor of the CPU with its numbers."""
+    """A tensor of the simulated GPU, whose numbers are in `cpu_tensor`, a tensor of the CPU."""
 
     cpu_tensor: torch.Tensor
     device = property(lambda self: GPU)
@@ -130,7 +130,7 @@ def _autocast(device_type: str, **settings: Any) -> torch.autocast:
 
 
 def _cpu_value(value: Any) -> Any:
-    """Returns the tensor of the CPU that a tensor of the simulated GPU holds; other values as they are."""
+    """Returns the tensor of the CPU that a tensor of the simulated GPU holds, and returns other values as they are."""
     return value.cpu_tensor if isinstance(value, OnGpu) else value
 
 

@@ -15,7 +15,7 @@ SHAPE = (3, 16, 16)
 def torch_layers(network, tensors):
     """Returns the network without its head, built from torch's own layers with the same tensors.
 
-    It maps images `[num_images, 3, 16, 16]` to cells `[num_images, channels, grid, grid]`.
+    The result maps images `[num_images, 3, 16, 16]` to cells `[num_images, channels, grid, grid]`.
     """
     layers = []
     for layer, (channels, _) in enumerate(network.weight_shapes):
@@ -62,7 +62,7 @@ def initial_tensors(network, seed=0):
 def test_a_network_equals_the_layers_of_torch(norm, grid, kernel_size):
     """A network gives the logits of torch's own layers with its tensors.
 
-    With batch norm, both also update the running mean and variance of a layer alike.
+    With batch norm, network and layers also update the running mean and variance of a layer to the same values.
     """
     network = ConvNet(
         SHAPE,

@@ -151,7 +151,7 @@ def test_auto_stacks_networks_and_uses_bfloat16_on_recent_gpus():
 
 @pretended
 def test_the_simulated_gpu_refuses_arrays_of_the_cpu():
-    """Results stay on the simulated GPU; sums with arrays of the CPU, and reads by NumPy, raise an error.
+    """Results stay on the simulated GPU. Sums with arrays of the CPU, and reads by NumPy, raise an error.
 
     Single numbers of the CPU are accepted, but not as the step number of the fused AdamW, which also refuses gradients
     with other strides than the parameters. Only autocast for a GPU has an effect.

@@ -89,7 +89,7 @@ def test_training_equals_torch_adamw(make_images):
 def test_networks_trained_together_equal_networks_train_alone(make_images, norm, precision, sizes):
     """Networks that are trained side by side have the losses and tensors of each trained alone, within a tolerance.
 
-    Their sets of images have three sizes, or one. The tolerance is 0.002 in float32, and 0.05 in float16.
+    The sets of images of the networks have three sizes, or one. The tolerance is 0.002 in float32, and 0.05 in float16.
     """
     recipe = AdamWRecipe(
         epochs=2,
@@ -234,7 +234,7 @@ def parameters_by_torch(num_steps, rate_factor=1.0):
 def test_the_stacked_optimizer_equals_torch_adamw(rate_factor):
     """Six steps of the stacked optimizer give the parameters of torch's AdamW.
 
-    This also holds for a learning rate with one factor for both networks, or with a factor for each.
+    The learning rate has one factor for both networks, or a factor for each, which is 1 or 0.3.
     """
     expected_parameters = parameters_by_torch(num_steps=6, rate_factor=rate_factor)
     parameters_at_one_rate_factor = parameters_after(num_steps=6, rate_factor=rate_factor)
@@ -261,7 +261,7 @@ def test_an_inactive_part_keeps_its_parameters_and_does_not_influence_others():
 
 
 def test_auto_chooses_a_gpu_and_cuda_without_a_gpu_is_refused(monkeypatch):
-    """The device `auto` is the GPU if torch finds one, and the CPU if not; `cuda` without a GPU is refused."""
+    """The device `auto` is the GPU if torch finds one, and the CPU if not. Without a GPU, `cuda` is refused."""
     assert require_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
     assert require_device("cpu").type == "cpu"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -273,7 +273,7 @@ def test_auto_chooses_a_gpu_and_cuda_without_a_gpu_is_refused(monkeypatch):
 def test_the_stand_in_for_torch_checks_no_extra_once_torch_is_loaded(monkeypatch):
     """The lazy stand-in for torch does not look for the packages of an extra once torch is loaded.
 
-    Its names are read in loops, and the check looks for each package of the extra.
+    Names of torch are read in loops, and the check looks for each package of the extra.
     """
 
     def refuse_to_check(name, extra):
@@ -297,7 +297,7 @@ def test_the_number_of_threads_is_restored_after_an_error():
 
 
 def test_a_full_gpu_gives_advice_in_one_line():
-    """If torch runs out of GPU memory, the error is one line with advice; another error is raised unchanged."""
+    """If torch runs out of GPU memory, the error is one line with advice. Another error is raised unchanged."""
     message = (
         "CUDA out of memory. Tried to allocate 2.00 GiB. "
         "GPU 0 has a total capacity of 7.79 GiB. See documentation"
