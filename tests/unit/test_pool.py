@@ -21,7 +21,7 @@ from pate.votes.round_votes import RoundQuestion
 
 
 def square_slowly(item: int) -> int:
-    """Returns the square of an item after 2 to 16 milliseconds; of eight items in a row, the first takes longest."""
+    """Returns the square of an item after 2 to 16 milliseconds; of the items 0 to 7, the first takes longest."""
     time.sleep(0.002 * (8 - item % 8))
     return item * item
 

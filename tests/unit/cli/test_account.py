@@ -1,6 +1,6 @@
 """pate-account and pate-audit on a composed configuration: sessions, files of votes, ledgers, and refusals.
 
-A session answers queries until a given number of them are hits; only hits are charged.
+A session answers queries until a given number of them are hits. A query that is no hit is free.
 """
 
 import json

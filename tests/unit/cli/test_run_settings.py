@@ -576,7 +576,7 @@ def test_seeds_that_are_no_whole_numbers_are_refused(setting_value: Any) -> None
 def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any]) -> None:
     """Without arguments, pate-compare compares at least ten aggregators under replace_one.
 
-    It has seven epsilons, five seeds and 600 queries.
+    The comparison has seven epsilons, five seeds and 600 queries.
     """
     config = composed(command="compare")
     entrants = [

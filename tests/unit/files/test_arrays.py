@@ -247,7 +247,7 @@ def test_rows_beyond_the_file_are_an_index_error(indices: Any) -> None:
 def test_rows_in_a_file_are_a_pickled_array_and_refuse_arithmetic() -> None:
     """A pickle of rows in a file holds them as an array; arithmetic with such rows raises a TypeError.
 
-    They can be reshaped if the sizes agree.
+    The rows can be reshaped if the sizes agree.
     """
     rows_in_file = spilled_rows(max_bytes_in_memory=0)
     restored_rows = pickle.loads(pickle.dumps(rows_in_file))
@@ -300,7 +300,7 @@ def test_taken_rows_are_a_copy_and_blocks_keep_their_order(tmp_path: Path) -> No
 def test_a_split_of_inputs_in_a_file_is_that_of_the_same_in_memory() -> None:
     """A split whose inputs lie in a file has the digest of a split with the same inputs in memory.
 
-    This also holds for rows that were taken from it. An infinite input is refused with its indices.
+    Splits of rows that are taken from both have equal digests, too. An infinite input is refused with its indices.
     """
     labels = ROWS[:, :2] > 0
     ids = np.arange(1000)

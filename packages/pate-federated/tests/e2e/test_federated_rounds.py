@@ -311,7 +311,8 @@ def test_server_interrupted_at_any_file_makes_the_same_release(
 ) -> None:
     """A server that is killed at any file it writes, and run again, makes the release of an undisturbed one.
 
-    It is killed before a file and, in a second run, after as many files. The ledger has one charge.
+    The server is killed before a file and, in a second run, after the file of the same number. The ledger has one
+    charge.
     """
     kills = 0
     folder = tmp_path / "killed"
@@ -340,7 +341,7 @@ def test_complete_votes_are_not_asked_for_again(
 ) -> None:
     """A server that is killed between the collection of all votes and the release then asks no holder again.
 
-    It makes the same release.
+    The release is the same, with one charge.
     """
     folder = tmp_path / "killed"
     release = small_release(PLAN, folder, max_absent=1)
@@ -364,7 +365,7 @@ def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
 ) -> None:
     """A server of noisy sums that is killed at any file and run again releases or refuses, with one charge.
 
-    It refuses if holders had answered and the sum was not yet written, as holders answer only once.
+    The server refuses if holders had answered and the sum was not yet written, as holders answer only once.
     """
     ended = {"released": 0, "refused": 0}
     for number in range(1, 30):

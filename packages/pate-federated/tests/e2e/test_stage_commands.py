@@ -183,7 +183,7 @@ def test_invalid_holders_give_one_line_errors_and_finished_votes_stay(
 ) -> None:
     """pate-vote refuses impossible holders, seeds, teachers and outputs.
 
-    It does not overwrite another file, and trains nothing again that is finished.
+    The command does not overwrite a file of somebody else, and trains nothing again that is finished.
     """
     of_four = (f"output={tmp_path}/v.npz", "holders=4")
     file = tmp_path / "v.npz"

@@ -173,7 +173,7 @@ def test_a_killed_release_is_drawn_once_and_charged_once(
 
 
 def test_interrupted_training_gives_an_identical_student(votes: Votes, tmp_path: Path) -> None:
-    """Training of the student that is killed at any file it writes, and repeated, gives the undisturbed student."""
+    """If the training of a student is killed at any file it writes, and repeated, it gives the undisturbed student."""
     release(plan=release_plan(PLAN), vote_paths=votes["bits"], output_folder=tmp_path / "apart")
     expected_folder = Path(shutil.copytree(tmp_path / "apart", tmp_path / "wanted"))
     train_student(PLAN, release_folder=expected_folder)

@@ -21,7 +21,7 @@ from tests.e2e.small_run import NUM_HOLDERS, NUM_QUERIES, NUM_TEACHERS, seeded_p
 
 @dataclass(frozen=True)
 class SmallHolders:
-    """A function that returns each holder's plan and folder, or fails; it can be pickled for a simulation.
+    """A function of a holder's name that returns its plan and folder, and that can be pickled for a simulation.
 
     Attributes:
         folder: the folder that the folders of all holders lie in.

@@ -1,4 +1,4 @@
-"""The file of private records is refused as the file of queries, under whatever name."""
+"""A file of queries is refused if it is that of the private records, also by a link, or if it lacks labels."""
 
 import os
 from pathlib import Path
@@ -31,7 +31,10 @@ def test_private_records_are_no_queries(name: str, private_path: Path) -> None:
 
 
 def test_queries_that_lack_labels_of_the_holder_are_refused(private_path: Path) -> None:
-    """Queries that lack six labels of the holder are refused, and the line names five; they may have further labels."""
+    """Queries that lack six labels of the holder are refused, and the line names five.
+
+    Queries may have labels that the holder lacks.
+    """
     names_of_holder = np.array([f"label_{index}" for index in range(7)])
     records_path = private_path.parent / "named.npz"
     np.savez(

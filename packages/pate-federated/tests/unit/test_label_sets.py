@@ -90,7 +90,7 @@ def test_teachers_vote_on_known_labels_of_their_holder(cast: str, tmp_path: Path
 
 
 def test_files_with_the_same_labels_have_no_gaps(tmp_path: Path) -> None:
-    """If two holders have the same labels, in whatever order, nobody abstains, and there is no mask."""
+    """If two holders have the same labels, also in another order, nobody abstains, and there is no mask."""
     paths = [
         write_votes(tmp_path, holder="1", label_names=("a", "b"), votes=VOTES_OF_SOUTH),
         write_votes(tmp_path, holder="2", label_names=("b", "a"), votes=VOTES_OF_SOUTH),
@@ -196,7 +196,7 @@ def test_a_sum_with_more_votes_than_voting_teachers_is_refused(
 ) -> None:
     """A file with a sum is refused if it has more votes on a label than teachers that vote on it.
 
-    So it is if it has impossible numbers of abstentions.
+    A sum with impossible numbers of abstentions is refused too.
     """
     GatheredVotes.read(files_of_north_and_south(tmp_path)).write(tmp_path / "sum.npz")
     with np.load(tmp_path / "sum.npz") as file:

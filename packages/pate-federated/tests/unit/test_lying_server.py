@@ -264,8 +264,8 @@ def test_message_outside_the_protocol_discloses_no_holder(kind: str, homes_folde
 def test_each_stage_is_answered_once_and_in_order(homes_folder: Path) -> None:
     """After a whole sum, a holder answers only the setup among the messages of that sum.
 
-    In a new sum it does the same at every stage, except that a holder that waits for `unmask` also answers the earlier
-    request to unmask. Messages of the other stages have other keys.
+    In a new sum, the holder does the same at each stage, with one exception: at the last stage it also answers the
+    request to unmask of the earlier sum. At the other stages, the earlier messages have other keys.
     """
     link = Link(homes_folder)
     link.run_sum()
@@ -420,7 +420,8 @@ def test_holder_with_contradictory_status_stays_masked() -> None:
 def test_only_the_opening_is_answered_without_masks(homes_folder: Path) -> None:
     """In rounds, a holder of secure sums answers only the opening question without masks.
 
-    It does so in messages of type `query.sums`, in which it refuses `lengths`. It answers no question in other types.
+    The holder answers it in messages of type `query.sums`, where a question for lengths is refused. In messages of
+    other types, no question is answered.
     """
     link = Link(homes_folder, own_roll=ROLL_OF_HOLDERS)
     opening = Question.of_opening(small_request())

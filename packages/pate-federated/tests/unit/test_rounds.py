@@ -326,8 +326,8 @@ def test_invalid_questions_are_refused_at_the_holder(kind: str, changes: dict[st
 def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
     """A question is accepted beside its own request.
 
-    It is refused if its pool center is far larger than the samples of the request, or if the request has another number
-    of features or labels.
+    A question is refused if its pool center is far larger than the samples of the request, or if the request has
+    another number of features or labels.
     """
     opening_request = replace(request(), inputs=np.ones((6, 5), dtype=np.float32))
     question_of(kind=MOMENTS).require_part_of(opening_request)
