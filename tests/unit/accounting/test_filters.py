@@ -134,7 +134,7 @@ def test_equal_parts_of_a_cap_fit_exactly(
 ) -> None:
     """Under the cap, `count` pure-DP events of epsilon `event_epsilon` fit exactly, and nothing more does.
 
-    They fit singly and as one event. Ten times the float 0.1 exceeds 1 by 6e-17; the filter converts at a slightly
+    The events fit one by one and as one event. Ten times the float 0.1 exceeds 1 by 6e-17; the filter converts at a slightly
     smaller delta to allow for that.
     """
     event = pa.PureDpEvent(epsilon=event_epsilon)
@@ -225,8 +225,8 @@ def charges_and_cap_at_refusal(
 ) -> tuple[int, float] | None:
     """Returns two numbers for a ledger with a cap that refuses one of the events; None if the ledger admits all events.
 
-    The first number is that of the events that the ledger admits before. The second number is the smallest sufficient
-    cap, which the refusal names.
+    The first number counts the events that the ledger admits before the refusal. The second number is the smallest
+    sufficient cap, which the refusal names.
     """
     ledger = pa.Ledger(target_delta=DELTA, max_epsilon=cap, accountant=accountant)
     for num_admitted, event in enumerate(events):

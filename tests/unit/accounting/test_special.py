@@ -1,4 +1,4 @@
-"""Special functions that do without SciPy, to their last digits."""
+"""Special functions that do without SciPy, compared with SciPy and mpmath."""
 
 import math
 from collections.abc import Callable
