@@ -130,9 +130,7 @@ def mean_average_precision_of_three(
 
 
 def test_rounds_cost_as_much_as_one_matrix(recorded: RecordedRelease) -> None:
-    """At one calibrated noise, a release in rounds and a release of one matrix have the same event,
-    that of the aggregator.
-    """
+    """At one calibrated noise, a release in rounds and a release of one matrix have the aggregator's event."""
     once = release_votes(calibrated_aggregator(rounds=1))
     assert isinstance(once, CenteredRelease)
     assert isinstance(recorded.release, RoundsRelease)
@@ -168,9 +166,7 @@ def test_rounds_give_a_better_student_for_several_records_per_teacher() -> None:
 
 
 def test_the_student_predicts_the_released_scores(recorded: RecordedRelease) -> None:
-    """The student of a release in rounds predicts the released scores within 1e-5, and over 99% of the released
-    labels.
-    """
+    """The student of a release in rounds predicts the released scores within 1e-5, and over 99% of the labels."""
     student = student_of_release(release=recorded.release)
     scores = student.predict_proba(INPUTS[QUERIES])
     np.testing.assert_allclose(scores, recorded.release.scores, atol=1e-5)
@@ -223,9 +219,7 @@ def test_the_charge_of_all_rounds_comes_before_the_first_draw() -> None:
 
 
 def test_each_step_of_the_prevalence_and_each_round_is_a_part(recorded: RecordedRelease) -> None:
-    """The record of a release in rounds has a part for each step of the prevalence, for each of 20
-    rounds, and for the release.
-    """
+    """The record of a release in rounds has parts for the steps of the prevalence, 20 rounds and the release."""
     steps = [f"step-{number}" for number in range(20)]
     names = ["lengths", "mean-1", "mean-2", "prevalence", *steps, "release"]
     assert sorted(recorded.record.parts) == sorted(names)

@@ -65,7 +65,7 @@ def test_expectation_falls_with_the_noise(name: str) -> None:
 def test_all_later_queries_of_a_session_are_checked_however_few_they_are() -> None:
     """Of 110 queries, the first 100 are answered without a check, and the first check fails and ends the session.
 
-    The session has one hit.
+    The session has one hit, whose query is answered.
     """
     aggregator = NotPriorTopK(
         prior_scale=1.0,

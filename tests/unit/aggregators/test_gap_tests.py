@@ -45,8 +45,9 @@ TABLE_TEST = TableTest(renyi_order=4.0, rdp_budget=0.01, failure_prob=1e-6)
 def test_the_fields_of_an_aggregator_make_its_test(
     aggregator: StableTopK, gap_test: GapTest
 ) -> None:
-    """An aggregator with the given fields has this gap test, also after it was scaled, and its
-    stability test for 200 teachers.
+    """An aggregator has the gap test that its fields determine, also after it was scaled.
+
+    Its stability test for 200 teachers is that of the gap test.
     """
     assert aggregator.gap_test == gap_test
     assert aggregator.scaled(noise_factor=3.0).gap_test == gap_test.scaled(noise_factor=3.0)

@@ -21,8 +21,9 @@ L1_CLIPPED_VOTES = ClippedVotes(noise_std=3.0, vote_clip=2)
 
 
 def test_price_is_one_bit_a_label_with_the_distribution_of_the_draw() -> None:
-    """The event for 5 queries and 7 labels is 35 bits, whose probabilities of a 1 are those of a
-    count plus noise above half of the teachers.
+    """The event for 5 queries and 7 labels is 35 bits.
+
+    At each count, a bit is 1 with the probability that the count plus noise exceeds half of the teachers.
     """
     event = GaussianVotes(noise_std=3.0).event_for(num_queries=5, num_labels=7, num_teachers=9)
     assert isinstance(event, SelfComposedEvent)
@@ -38,8 +39,8 @@ def test_price_is_one_bit_a_label_with_the_distribution_of_the_draw() -> None:
 def test_price_looks_only_at_counts_within_nine_stds_of_the_threshold(num_teachers: int) -> None:
     """For many teachers, the event has only counts within 9 standard deviations of the noise around the threshold.
 
-    The threshold, half of the teachers, lies between two counts if the number of teachers is odd. The event then has
-    one more count at each end, half a vote farther away.
+    The threshold, half of the teachers, lies between two counts if the number of teachers is odd. Then the event also
+    has the next count at each end, half a vote beyond.
     """
     event = (
         GaussianVotes(noise_std=100.0)

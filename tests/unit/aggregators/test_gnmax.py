@@ -43,10 +43,9 @@ def test_votes_that_one_change_moves(
 
 
 def test_counts_beyond_max_votes_are_refused() -> None:
-    """GNMax and ConfidentGNMax refuse a histogram whose sum exceeds `max_votes`, by default 1, times the number of
-    teachers.
+    """GNMax and ConfidentGNMax refuse a histogram whose sum exceeds `max_votes` times the number of teachers.
 
-    A sum of exactly this size is accepted.
+    By default `max_votes` is 1. GNMax accepts a sum of exactly this size.
     """
     vote_counts = np.array([[4, 4, 0], [5, 4, 0]])
     rng = np.random.default_rng(0)
@@ -107,8 +106,9 @@ def release_of_equal_queries(
 
 
 def test_price_is_one_bit_for_the_screening_and_one_for_each_label() -> None:
-    """The event of 50 queries is 50 screening bits, with the probability of passing at each count,
-    and the event of Gaussian votes.
+    """The event of 50 queries is 50 screening bits and the event of Gaussian votes.
+
+    A screening bit has the probability of passing at each count.
     """
     event = CONFIDENT_VOTES.event_for(num_queries=50, num_labels=3, num_teachers=20)
     assert isinstance(event, ComposedEvent)

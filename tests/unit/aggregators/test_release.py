@@ -95,9 +95,7 @@ def test_repr_of_a_renyi_accountant_has_its_own_orders() -> None:
 
 
 def test_gnmax_on_counts_of_several_labels_names_the_aggregator_for_them() -> None:
-    """GNMax refuses counts that sum to more than the teachers, and its error names GaussianVotes,
-    which takes such counts.
-    """
+    """GNMax refuses counts that sum to more than the teachers, and its error names GaussianVotes, which takes them."""
     counts_of_several_labels = np.full(shape=(3, 4), fill_value=60)
     with refused_parameter(
         "votes[0]", rule_words="GaussianVotes (aggregator=gaussian_votes) takes"

@@ -72,10 +72,10 @@ def test_each_query_costs_one_selection_and_one_test() -> None:
 
 
 def test_no_label_and_all_labels_need_no_test() -> None:
-    """With padding, 40 teachers who agree on no label or on all labels are answered rightly
-    although the test's noise has a std of 50.
+    """With padding, 40 teachers who agree on no label or on all labels are answered rightly.
 
-    Padding makes the gaps of the empty and the full set large.
+    The noise of the test has a standard deviation of 50 votes, but padding makes the gaps of the empty and the full set
+    large.
     """
     padded = StableTopK(selection_scale=0.5, test_std=50.0, padded=True)
     counts_of_no_votes = np.array([0, 0, 0])
@@ -281,8 +281,9 @@ def test_a_ready_table_is_kept_and_the_selection_meets_the_target(tmp_path: Path
 
 
 def test_a_ready_table_is_refused_for_other_votes() -> None:
-    """A table certified for 30 teachers and replace-one is refused for 31 teachers, for add-remove,
-    with other test settings, and for a target below its own price.
+    """A table for 30 teachers and replace-one is refused for 31 teachers, and for add-remove.
+
+    The table is also refused beside other settings of a test, and for a target below its own price.
     """
     stability_test = WITH_GAUSSIAN_TEST.stability_test(num_teachers=30)
     with_ready_table = StableTopK(
@@ -444,8 +445,9 @@ def test_table_calibration_gives_the_peel_its_share(
 
 
 def test_a_ready_table_keeps_its_failure_probability() -> None:
-    """An aggregator with a ready table has the table's failure probability, and calibration fits
-    only the selection and the peel, at their fixed ratio.
+    """An aggregator with a ready table has the table's failure probability.
+
+    Calibration fits only the noise of the selection and of the peel, at their fixed ratio.
     """
     table = optimal_stability_table(order=4.0, rdp_budget=1e-3, failure_prob=2e-10, num_levels=400)
     with_ready_table = replace(FIXED_K_WITH_TABLE, table=table, peel_scale=0.5)

@@ -97,7 +97,7 @@ def test_members_are_uniform_and_all_sets_occur(partition_index: int) -> None:
 @pytest.mark.parametrize("gamma", [0.0, 0.5])
 @pytest.mark.parametrize("loss_weight", [0.05, 0.5, 5.0])
 def test_classes_that_weigh_nothing_are_left_out(loss_weight: float, gamma: float) -> None:
-    """Of the sets of 8 of 400 labels with random counts, only likely classes are kept.
+    """Of the classes of sets of 8 of 400 labels with random counts, only likely ones are kept.
 
     The classes that are left out together weigh less than e^-120 times the set of the largest counts.
     """

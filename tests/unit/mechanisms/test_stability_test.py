@@ -145,8 +145,9 @@ def optimal_table(
 
 
 def worst_divergence(table: CertifiedTable) -> Any:
-    """Returns the largest Renyi divergence over all pairs of gaps within the sensitivity, in both directions,
-    with 80 digits.
+    """Returns the largest Renyi divergence over all pairs of gaps within the sensitivity, with 80 digits.
+
+    Of each pair, both directions are compared.
     """
     reach = table.adjacency.gap_sensitivity
     order = mpmath.mpf(table.order)
@@ -247,11 +248,10 @@ def test_a_table_that_costs_more_than_it_claims_is_refused(tmp_path: Path) -> No
 def test_pass_probabilities_equal_their_closed_form(
     noise_name: str, test_std: float, adjacency: Adjacency, sensitivity: int
 ) -> None:
-    """A test passes if max(sensitivity, gap) + noise exceeds the sensitivity by a threshold, which
-    noise exceeds with `failure_prob`.
+    """The pass probabilities of a test are those of a noisy gap above a threshold, at most 1 - 2^-40.
 
-    The pass probabilities equal this closed form, at most 1 - 2^-40. `sensitivity` is the gap that
-    one teacher can close.
+    The noisy gap is max(`sensitivity`, gap) + noise, where `sensitivity` is the gap that one teacher can close. The
+    threshold lies above `sensitivity` by an amount that the noise exceeds with the failure probability.
     """
     if noise_name == "gaussian":
         make_test = StabilityTest.gaussian
@@ -396,9 +396,7 @@ def test_certified_table_refuses_an_unknown_adjacency() -> None:
 
 
 def test_file_that_is_no_table_is_refused_in_one_line(tmp_path: Path) -> None:
-    """`CertifiedTable.load` refuses a missing file, a file of other JSON, and a table whose fields
-    contradict one another.
-    """
+    """`CertifiedTable.load` refuses a missing file, a file of other JSON, and a table with contradictory fields."""
     path = tmp_path / "table.json"
     with refused_parameter("table", value=ANY, rule_words="a file that"):
         CertifiedTable.load(path)
