@@ -134,8 +134,8 @@ def test_equal_parts_of_a_cap_fit_exactly(
 ) -> None:
     """Under the cap, `count` pure-DP events of epsilon `event_epsilon` fit exactly, and nothing more does.
 
-    The events fit one by one and as one event. Ten times the float 0.1 exceeds 1 by 6e-17; the filter converts at a slightly
-    smaller delta to allow for that.
+    The events fit one by one and as one event. Ten times the float 0.1 exceeds 1 by 6e-17; the filter converts at a
+    slightly smaller delta to allow for that.
     """
     event = pa.PureDpEvent(epsilon=event_epsilon)
     all_events = pa.SelfComposedEvent(event=event, count=count)
