@@ -1,4 +1,4 @@
-"""Random inputs, and frequent and rare labels, each of which is whether a noisy linear function of them is above 0."""
+"""Random inputs with frequent and rare labels, which are true where a noisy linear function of inputs is above 0."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from pate.models import Shard
 
 
 def draw_shards(sizes, num_features=12, num_labels=5, seed=0):
-    """Draws shards with rare to frequent labels: whether noisy linear functions of the inputs are above 0."""
+    """Draws shards with rare to frequent labels, which are true where a noisy linear function of inputs is above 0."""
     rng = np.random.default_rng(seed)
     directions = rng.standard_normal((num_features, num_labels))
     offsets = np.linspace(-5, 1, num_labels)

@@ -1,4 +1,4 @@
-"""One small run for tests: a report with nearly as many different numbers as fields, and the arrays of its pictures."""
+"""One small run for tests: a report in which few numbers are equal, and the arrays behind its pictures."""
 
 import numpy as np
 import pytest

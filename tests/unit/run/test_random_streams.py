@@ -19,7 +19,7 @@ SECRET = bytes(range(32))
 def test_without_a_seed_all_streams_except_noise_repeat(
     tmp_path: Path,
 ) -> None:
-    """Without a seed, the seeds of teachers repeat, as they come from a secret file of mode 0600. The noise does not.
+    """Without a seed, all streams but that of the noise repeat, as they come from a secret file of mode 0600.
 
     A secret that is damaged, or that others can read, is refused. A new secret has 32 bytes, which its repr hides.
     """
@@ -29,9 +29,15 @@ def test_without_a_seed_all_streams_except_noise_repeat(
         run_streams.generator(purpose="noise").random()
         != run_streams.generator(purpose="noise").random()
     )
-    assert run_streams.seeds("teachers", num_seeds=3) == RandomStreams.of_run(
-        secret_file, seed=None
-    ).seeds("teachers", num_seeds=3)
+    second_run_streams = RandomStreams.of_run(secret_file, seed=None)
+    for purpose in PURPOSES:
+        first_number, second_number = (
+            streams.generator(purpose).random() for streams in (run_streams, second_run_streams)
+        )
+        assert (first_number == second_number) == (purpose != "noise")
+    assert run_streams.seeds("teachers", num_seeds=3) == second_run_streams.seeds(
+        "teachers", num_seeds=3
+    )
     assert list(tmp_path.iterdir()) == [secret_file]
     assert secret_file.stat().st_mode & 0o777 == 0o600
     secret_file.chmod(0o644)  # others could read it

@@ -36,7 +36,10 @@ def test_only_votes_longer_than_the_clip_are_scaled() -> None:
 
 
 def test_center_is_subtracted_before_the_clip() -> None:
-    """Votes minus the center are shortened to length 1, for one center of all labels or a center of each label."""
+    """Votes of length 1.7 are not shortened to the clip of 1 if they are at distance 1 from the center.
+
+    The center is one number for all labels, or one for each label.
+    """
     clipped_sum = ClippedSum(clip=1.0, sum_shape=(2, 2))
     votes = np.array([[[True, False], [True, True]]])
     total_around_half = clipped_total(
