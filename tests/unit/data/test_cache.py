@@ -43,7 +43,7 @@ def synthetic_images(rows: np.ndarray) -> np.ndarray:
 
 
 class Decoder:
-    """A decoder of synthetic images that records the decoded rows, and fails at one row."""
+    """A decoder of synthetic images that records the decoded rows, and may fail at the image of one number."""
 
     def __init__(self, unreadable_image_number: int | None = None) -> None:
         self.decoded: list[int] = []

@@ -74,7 +74,10 @@ def text_copy(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder_of_csv_copy(tmp_path: Path) -> Path:
-    """Returns a copy as it is often redistributed: CSV lists, Windows line ends, nested folders, no identities."""
+    """Returns a copy as it is often redistributed: CSV lists and nested folders, but no identities.
+
+    The list of attributes has Windows line ends.
+    """
     folder = tmp_path / "archive"
     write_images(folder=folder / "img_align_celeba" / "img_align_celeba")
     rows = [

@@ -202,7 +202,7 @@ def with_other_first_value(array: np.ndarray) -> np.ndarray:
         replace(PRIVATE, record_ids=with_other_first_value(PRIVATE.record_ids)),
         PRIVATE.take(slice(2)),
     ],
-    ids=["input", "label", "group", "record id", "a row less"],
+    ids=["input", "label", "group", "record id", "one row fewer"],
 )
 def test_private_digest_changes_with_any_private_value(changed_split: Split) -> None:
     """The digest of a split changes with one input, label, group or record id, and with the number of rows."""

@@ -218,7 +218,7 @@ def _celeba(folder: Path, num_records_of_private_person: int) -> Dataset:
 
 
 def _require_equal_publications(one_dataset: Dataset, other_dataset: Dataset) -> None:
-    """Checks that two data sets publish the same ids, labels, inputs and preprocessing of public records."""
+    """Checks that two data sets have the same names of labels, public ids, labels and inputs, and preprocessing."""
     assert one_dataset.published_ids.dtype == other_dataset.published_ids.dtype
     assert one_dataset.published_ids.tobytes() == other_dataset.published_ids.tobytes()
     for name in ("inputs", "labels"):
@@ -228,8 +228,11 @@ def _require_equal_publications(one_dataset: Dataset, other_dataset: Dataset) ->
         ]
         assert values[0] == values[1]
     assert one_dataset.label_names == other_dataset.label_names
-    if one_dataset.preprocessing is not None and other_dataset.preprocessing is not None:
-        assert one_dataset.preprocessing.plain() == other_dataset.preprocessing.plain()
+    plain_forms = [
+        None if dataset.preprocessing is None else dataset.preprocessing.plain()
+        for dataset in (one_dataset, other_dataset)
+    ]
+    assert plain_forms[0] == plain_forms[1]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

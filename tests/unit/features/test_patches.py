@@ -40,7 +40,7 @@ def fitted_extractor(private_seed: int = 0, public_seed: int = 1) -> PatchExtrac
 
 @pytest.mark.slow
 def test_fit_is_deterministic_and_depends_on_settings() -> None:
-    """One recipe gives the same bytes twice, and each changed setting gives another extractor and another identity."""
+    """One recipe gives the same bytes twice, and each of six changed settings another extractor and identity."""
     first = fitted_extractor()
     assert first.content == fitted_extractor().content
     assert first.num_features == SMALL.dimension
@@ -88,7 +88,7 @@ def test_fit_accepts_only_public_pictures() -> None:
 
 @pytest.mark.parametrize("stride", [1, 3])
 def test_features_match_a_direct_computation(stride: int) -> None:
-    """The features of one picture are those of the rule, computed filter by filter.
+    """The features of one picture are those of the rule, computed patch by patch.
 
     Filters are multiplied with standardized patches. Their responses above the threshold are averaged over regions,
     compressed and projected.

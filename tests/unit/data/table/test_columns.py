@@ -102,7 +102,7 @@ def test_categories_edited_by_hand_are_canonicalized() -> None:
     "cells", [[True, False, None], ["true", "FALSE", ""], [1, 0, None], ["1.0", "0", None]]
 )
 def test_truth_values_are_0_and_1(cells: list[Any]) -> None:
-    """A column of truth values in any notation is a column of numbers 0 and 1."""
+    """A column of truth values is a column of numbers 0 and 1, in four notations of the same cells."""
     schema = fit_schema(name="old", cells=["True", "False", "True", None])
     assert isinstance(schema.columns[0], NumberColumn)
     assert schema == fit_schema(name="old", cells=[True, False, True, None])
@@ -216,7 +216,7 @@ def test_nullable_columns_give_the_same_features_as_nan_columns(
 def test_column_of_mixed_types_becomes_words(tmp_path: Path) -> None:
     """A column of words that also has a number and missing cells is read as words.
 
-    The missing cells have the features of missing cells.
+    The number is another category, and the missing cells have the features of missing cells.
     """
     frames = frames_with_gaps()
     dataset = replace(write_frames(folder=tmp_path, frames=frames), labels=("flu",)).load()
@@ -224,7 +224,9 @@ def test_column_of_mixed_types_becomes_words(tmp_path: Path) -> None:
     words[1] = 7
     assert isinstance(dataset.preprocessing, TableSchema)
     inputs = dataset.preprocessing.inputs(frames["private"].assign(ward=words))
-    assert inputs[HAS_GAP].tolist() == dataset.private.inputs[HAS_GAP].tolist()
+    has_usual_cells = np.arange(NUM_ROWS) != 1
+    assert inputs[has_usual_cells].tolist() == dataset.private.inputs[has_usual_cells].tolist()
+    assert inputs[1, dataset.preprocessing.feature_names.index("ward=other")] == 1
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,10 @@ def test_dates_in_other_orders_have_the_features_of_iso_dates(
 
 
 def test_private_dates_are_read_in_the_public_order(tmp_path: Path) -> None:
-    """Private dates that could have the month first are read with the day first if public dates show this order."""
+    """Private dates that could have the month first are read with the day first if public dates show this order.
+
+    They are also read so beside public ISO dates if `data.date_order` is `dmy`.
+    """
     private = dates_in_form(form="%d.%m.%Y", dates=EARLY)
     table = write_dates(
         folder=tmp_path, date_cells=dates_in_form(form="%d.%m.%Y"), private_date_cells=private
@@ -326,7 +329,7 @@ def test_codes_similar_to_dates_stay_words(tmp_path: Path, cells: list[str]) -> 
 def test_dates_are_parsed_to_known_days(
     word: str, orders: tuple[str, ...], first_year: int | None, expected: float
 ) -> None:
-    """`days_of` reads a date in one of the orders as the expected number of days since 1970.
+    """`days_of` reads a date as the expected number of days since 1970, in one of the orders if it has three numbers.
 
     `first_year` is the earliest year that two digits can mean; None if no year of two digits is allowed.
     """
@@ -492,6 +495,6 @@ def test_whole_numbers_that_look_like_days_yield_a_remark(tmp_path: Path) -> Non
 
 def test_whole_numbers_with_one_invalid_day_yield_no_remark(tmp_path: Path) -> None:
     """Whole numbers yield no remark on dates if one of them is no day, such as 20240332."""
-    numbers = [str(20240301 + offset) for offset in range(40)]
+    numbers = [*dates_in_form(form="%Y%m%d")[1:], "20240332"]
     remarks = write_dates(folder=tmp_path, date_cells=numbers).public_remarks()
     assert not any("dates" in remark for remark in remarks)

@@ -245,7 +245,10 @@ def test_reading_column_names_reads_no_block_of_rows(
 def test_refusal_names_utf_16_without_byte_order_mark(
     tmp_path: Path, encoding: str, named: str
 ) -> None:
-    """A file in UTF-16 without a byte-order mark is refused, and the error names the encoding; with it, it is read."""
+    """A file in UTF-16 without a byte-order mark is refused, and the error names the encoding.
+
+    The file is read if `data.encoding` names this encoding.
+    """
     table = write_people(folder=tmp_path, private_encoding=encoding)
     rule = rf"data\.encoding={encoding}\b"
     with pytest.raises(InvalidValue, match=rule):

@@ -77,7 +77,7 @@ SPELLINGS = {
 def test_notations_of_one_name_are_one_person(tmp_path: Path, case: str, ending: str) -> None:
     """Two notations of one name, such as 7 in the private and 7.0 in the test file, are one person.
 
-    As a group, they are refused as a person in two splits. As ids, they are refused as repeated ids.
+    As groups and as ids, they are refused because a person may be in one split only.
     """
     spellings = SPELLINGS[case]
     frames = people_frames()
@@ -91,7 +91,7 @@ def test_notations_of_one_name_are_one_person(tmp_path: Path, case: str, ending:
     )
     with refused_parameter("data.group", value="person", rule_words="person in one split"):
         table.load()
-    with refused_parameter("data.id", value="person"):
+    with refused_parameter("data.id", value="person", rule_words="person in one split"):
         replace(table, group=None, id="person").load()
 
 

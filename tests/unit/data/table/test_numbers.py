@@ -91,7 +91,10 @@ def test_refusal_of_another_notation_names_the_setting(
 def test_impossible_settings_are_refused(
     tmp_path: Path, with_wrong_setting: Callable[[Table], Table], refusal: Refusal
 ) -> None:
-    """An impossible mark for thousands, word for missing cells, separator of labels or file name is refused by name."""
+    """An impossible mark for thousands, separator of labels or file name is refused by the name of the setting.
+
+    So is a single text in place of a list of words for missing cells.
+    """
     table = write_frames(folder=tmp_path, frames=people_frames())
     with refusal:
         with_wrong_setting(table).load()
@@ -182,7 +185,10 @@ def test_published_schema_reads_cells_in_the_public_notation(german: Table) -> N
 
 
 def test_notation_setting_overrides_the_schema(tmp_path: Path, german: Table) -> None:
-    """The setting `decimal=point` of a file overrides the schema, whose words for missing cells stay."""
+    """The setting `decimal=point` of a file overrides the schema, whose words for missing cells stay.
+
+    The mark between thousands in the schema is left out, as it belongs to the decimal comma.
+    """
     file = TableFile(tmp_path / "private.csv", setting="data", decimal="point")
     spelling = file.spelling(german.public_schema().spelling)
     assert spelling == CellSpelling(decimal="point", thousands=None, missing=("?",))
@@ -232,7 +238,7 @@ def test_words_are_not_canonicalized_in_digests_and_ids() -> None:
 
 
 def test_all_string_types_work_with_older_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without pyarrow's newer checks of types, `as_texts` returns the text of all types of strings and categories."""
+    """Without pyarrow's newer checks of types, `as_texts` returns the texts of columns of strings and of categories."""
     for name in ("is_string_view", "is_binary_view"):  # neither is in pyarrow 15
         monkeypatch.delattr(pa.types, name, raising=False)
     types = [pa.string(), pa.large_string()]

@@ -165,7 +165,7 @@ def test_files_are_read_in_the_order_of_their_names(reader_of: MakeReader, tmp_p
 def test_public_and_test_rows_may_lie_in_folders(
     reader_of: MakeReader, tmp_path: Path, split: str
 ) -> None:
-    """A folder of public or test files gives the data set of one file; the schema is learned from all of its files."""
+    """A folder of public or test files gives the data set of one file, so all public files determine the schema."""
     write_table(path=tmp_path / "private.parquet", table=records(num_rows=60))
     table = {"public": PUBLIC, "test": TEST}[split]
     folder = write_parts(folder=tmp_path / "many", table=table, part_ends=[20, 50])
@@ -263,7 +263,7 @@ def test_a_file_may_be_named_like_a_pattern(reader_of: MakeReader, tmp_path: Pat
         (records(num_rows=20).drop_columns(["age"]), "it lacks age"),
         (records(num_rows=20).append_column("more", pa.array(range(20))), "it also has more"),
     ],
-    ids=["a column less", "a column more"],
+    ids=["one column fewer", "one column more"],
 )
 def test_files_with_other_columns_are_refused(
     tmp_path: Path, ending: str, second_table: Any, difference: str

@@ -96,7 +96,7 @@ def test_rows_linked_by_owners_are_one_group(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_rows_are_weighted_where_links_would_leave_one_group(tmp_path: Path) -> None:
-    """If links would make one group of all rows, each row is a group with a weight.
+    """If links would make one group of 16 rows, and weights would lose less, each row is a group with a weight.
 
     Each of 8 patients has rows with two of 8 doctors, so all rows are linked. Each patient and each doctor has two
     rows, so the weight of a row is 1/2.

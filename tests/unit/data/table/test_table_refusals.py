@@ -142,7 +142,7 @@ def test_negative_label_in_the_test_file_is_refused(tmp_path: Path) -> None:
 def test_public_column_that_cannot_become_features_is_refused(
     tmp_path: Path, public_rows: list[str], refusal: Refusal
 ) -> None:
-    """A public column with too many words, or without any value, is refused."""
+    """A public column with a different word in each of 300 rows, or without any value, is refused."""
     table = write_table(folder=tmp_path, public=public_rows)
     with refusal:
         table.load()

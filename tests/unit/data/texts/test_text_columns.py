@@ -79,7 +79,7 @@ def test_vectors_do_not_depend_on_private_texts(table: Table, tmp_path: Path) ->
 
 
 def test_texts_have_the_variance_of_all_other_columns(table: Table) -> None:
-    """The features of a text column together have the variance of the one other column."""
+    """Over the public rows, the features of a text column together have the variance of the one other column."""
     *variances_of_text, variance_of_other_column = table.load().public.inputs.var(axis=0)
     np.testing.assert_allclose(sum(variances_of_text), variance_of_other_column, rtol=1e-4)
 
