@@ -199,7 +199,7 @@ def test_an_attack_on_equal_records_rarely_leaves_the_chance_interval(digits: in
 
 
 def test_an_attack_recognizes_records_only_if_the_student_memorizes() -> None:
-    """The attack recognizes all records of a student that repeats private labels, and of a constant by chance.
+    """The attack recognizes all records of a student that repeats private labels, and a constant's as often as chance.
 
     Without private records, or with one test record, there is no attack.
     """

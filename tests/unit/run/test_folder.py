@@ -58,8 +58,10 @@ def test_only_partial_files_of_a_killed_call_are_removed(
 
 
 @pytest.mark.parametrize("name", ["data", "release"])
-def test_a_lost_digest_of_a_begun_run_is_not_written_again(tmp_path: Path, name: str) -> None:
-    """A digest that is missing is written again for a run that has only begun, and refused for one with a partition."""
+def test_a_lost_digest_is_written_again_only_before_the_partition(
+    tmp_path: Path, name: str
+) -> None:
+    """If a digest is missing, it is written again for a run without a partition, and a run with one is refused."""
     folder = claimed_folder(path=tmp_path)
     path = tmp_path / f"{name}.sha256"
     path.unlink()
