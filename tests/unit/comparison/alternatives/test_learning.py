@@ -44,7 +44,7 @@ def best_schedule(
 
 
 def test_more_noise_shortens_learning_and_raises_the_expected_error() -> None:
-    """The larger the noise, the shorter the learning times of the best schedule, and the larger its expected error."""
+    """More noise shortens the shortest learning time of the best schedule, and raises its expected error."""
     prevalence = np.array([0.05, 0.3])
     little, more, most = (
         best_schedule(prevalence, gradient_noise_rate=noise_rate)

@@ -39,10 +39,7 @@ def test_draws_follow_the_masses(rate: float | Fraction) -> None:
 
 @pytest.mark.parametrize(("numerator", "denominator"), [(0, 7), (1, 3), (7, 7), (2**31, 2**32)])
 def test_coins_show_true_as_often_as_the_exponential_says(numerator: int, denominator: int) -> None:
-    """The frequency of True among 40,000 coins is near exp(-numerator / denominator).
-
-    It is within 4.5 standard deviations.
-    """
+    """The frequency of True among 40,000 coins is within 4.5 standard deviations of exp(-numerator / denominator)."""
     numerators = np.full(NUM_DRAWS, numerator)
     coins = toss_exponential_coins(
         numerators, denominator=denominator, rng=np.random.default_rng(5)

@@ -61,7 +61,10 @@ def test_undecided_candidates_are_drawn_exactly(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_word_on_an_edge_needs_more_bits() -> None:
-    """64 random bits that equal an edge between two numbers do not decide the draw; one word above does."""
+    """64 random bits that equal an edge between two numbers do not decide the draw, and the next word above does.
+
+    64 zeros do not decide it either.
+    """
     edge = rounded_gaussian._EXP_TABLE[2]
     words = np.array([edge, edge + np.uint64(1), 0], dtype=np.uint64)
     _, is_decided = rounded_gaussian._geometric_numbers(words)
@@ -95,7 +98,7 @@ def test_a_large_std_needs_further_bits(monkeypatch: pytest.MonkeyPatch) -> None
     """
     recorded_words = record_exact_candidates(monkeypatch)
     uniform_words = draw_words(np.random.default_rng(0), shape=(3, 200))
-    uniform_words[1] = 2**19 - 1  # half a step over std, less one
+    uniform_words[1] = 2**19 - 1  # half a step over std, minus one
     values, accepted = RoundedGaussian(std=2.0**44)._candidates(
         uniform_words=uniform_words, rng=np.random.default_rng(1)
     )

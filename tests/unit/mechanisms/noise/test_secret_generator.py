@@ -84,10 +84,10 @@ def test_the_stream_is_that_of_the_standard(key: bytes, block: int, expected: st
 
 @pytest.mark.parametrize("simd", [True, False])
 def test_every_byte_of_the_key_counts_and_blocks_follow_each_other(simd: bool) -> None:
-    """The first 40 blocks of a stream are those of ChaCha20 with counters 0 to 39, with and without
-    vector instructions (`simd`).
+    """The first 40 blocks of a stream are those of ChaCha20 with the counters 0 to 39.
 
-    32 keys that each differ in one byte give different streams.
+    That holds with and without vector instructions (`simd`). A key and 32 keys that differ from it in one byte each
+    give different streams.
     """
     rng = cipher_generator(KEY)
     if rng.bit_generator.use_simd or not simd:
@@ -181,7 +181,7 @@ def test_an_object_with_a_stream_is_neither_copied_nor_pickled(
 def test_generators_of_one_bit_generator_share_its_stream() -> None:
     """A shallow copy and a second generator of one bit generator go on with its stream and never repeat it.
 
-    The bit generator and its key refuse to be copied, and its state is not shown.
+    The bit generator and its key refuse to be copied. Its state cannot be set, and the error does not show it.
     """
     rng = cipher_generator(KEY)
     shallow_copy = (
@@ -241,9 +241,10 @@ def _in_a_fork(draw: Callable[[], tuple[bytes, ...]]) -> tuple[bytes, ...]:
 def test_forked_processes_draw_other_numbers_each(
     make_generator: Callable[[], np.random.Generator],
 ) -> None:
-    """A generator and its child draw different numbers in two forks, in a fork of a fork, and in the parent.
+    """A generator draws different numbers in two forks, in a fork of a fork, and in the parent.
 
-    The children that are spawned in these processes also draw different numbers.
+    So does its child in a fork and in the parent. The children that are spawned in these processes also draw different
+    numbers.
     """
     rng = make_generator()
     rng.integers(2**32, size=3, dtype=np.uint32)
@@ -292,9 +293,9 @@ _SHARED = secret_generator()
 @pytest.mark.process
 @pytest.mark.parametrize("start", multiprocessing.get_all_start_methods())
 def test_workers_that_find_the_generator_in_a_module_draw_other_numbers(start: str) -> None:
-    """The parent and four workers of two pools draw different numbers from one generator of this module.
+    """The parent and the workers of two pools draw different numbers from one generator of this module.
 
-    This holds whether the workers are forked or spawned.
+    A pool has one worker, which draws twice. The processes are started by each method that the system has.
     """
     streams = [_next_stream(_ignored=0)]
     for _ in range(2):
