@@ -68,7 +68,8 @@ def test_error_of_a_job_in_another_process_sets_the_exit_code(
 ) -> None:
     """If a job of a sweep in another process is refused, the command prints the refusal and ends with code 2.
 
-    The processes share only the sweep's folder. The code is that of the first job with a refusal.
+    The processes share only the sweep's folder. The code is that of the first job with a refusal. A new sweep in the
+    folder forgets these refusals.
     """
     sweep = OmegaConf.create({"hydra": {"mode": RunMode.MULTIRUN, "sweep": {"dir": str(tmp_path)}}})
     notes = app.SweepEnds()
