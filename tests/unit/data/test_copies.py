@@ -165,7 +165,7 @@ def _image_folder(folder: Path, inputs: dict[str, Float32Array]) -> Any:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("load", [_tables, _arrays, _hugging_face, _image_folder])
-def test_every_reader_reports_copies(tmp_path: Path, load: Any) -> None:
+def test_four_readers_report_copies(tmp_path: Path, load: Any) -> None:
     """Readers of tables, arrays, saved data sets and folders of pictures count 40 copies among 40 public records."""
     pytest.importorskip("pyarrow")
     inputs_by_split = {"private": PRIVATE[:60], "public": PRIVATE[10:50], "test": TEST}

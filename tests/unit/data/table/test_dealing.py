@@ -190,12 +190,19 @@ def test_refused_division_leaves_no_file(undivided_file: Path, word: str, line: 
 
 
 def test_person_with_a_fifth_of_all_rows_yields_a_remark(undivided_file: Path) -> None:
-    """If one person has 84 of 280 rows, a remark states that all of them are in one split."""
+    """If one person has 49 of 245 rows, a fifth, a remark states that all of them are in one split.
+
+    There is no remark if the person has 48 of 244 rows.
+    """
     frame = pd.read_csv(undivided_file, sep=";", dtype=str)
-    visits = frame[frame["who"] == "7"].sample(80, replace=True)
-    pd.concat([frame, visits]).to_csv(undivided_file, index=False, sep=";")
-    remark = make_dealing(path=undivided_file).largest_remark()
-    assert remark == "group=who: one has 84 of 280 rows, all of which are in one part"
+    visit = frame[frame["who"] == "7"]
+    remarks = []
+    for num_further_visits in (44, 45):
+        pd.concat([frame, *[visit] * num_further_visits]).to_csv(
+            undivided_file, index=False, sep=";"
+        )
+        remarks.append(make_dealing(path=undivided_file).largest_remark())
+    assert remarks == [None, "group=who: one has 49 of 245 rows, all of which are in one part"]
 
 
 def test_missing_person_name_is_refused(tmp_path: Path) -> None:
