@@ -78,17 +78,21 @@ def test_the_largest_word_gives_the_number_0() -> None:
     assert numbers.tolist() == [0.0]
 
 
-def test_further_bits_decide_a_comparison() -> None:
-    """A random number whose first 64 bits are those of the compared limit draws more bits until they decide."""
+@pytest.mark.parametrize(("next_word", "is_below"), [(2**62 - 2, True), (2**62 + 2, False)])
+def test_further_bits_decide_a_comparison(next_word: int, is_below: bool) -> None:
+    """The next 64 bits of a random number decide its comparison with a limit that has the same first 64 bits.
+
+    The limit is a quarter of a step above the first bits.
+    """
     edge = int(rounded_gaussian._EXP_TABLE[2])
-    uniform = LazyUniform(first_word=edge, rng=np.random.default_rng(0))
+    uniform = LazyUniform(first_word=edge, rng=np.random.default_rng(0), reserved_words=[next_word])
     limit = Fraction(edge, 2**64) + Fraction(1, 2**66)
 
     def limit_bounds(digits: int) -> Bounds:
         return limit, limit
 
-    assert uniform.below(enclose_number=limit_bounds) in (True, False)
-    assert uniform.decimal_digits_to_compare > 40
+    assert uniform.below(enclose_number=limit_bounds) is is_below
+    assert uniform.num_bits == 128
 
 
 def test_a_large_std_needs_further_bits(monkeypatch: pytest.MonkeyPatch) -> None:
