@@ -16,7 +16,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
@@ -285,8 +285,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             ),
         )
 
-        # 1. The price. Nothing is spent, and nothing learns from private records. Private: `fit_inputs`, `fit_plan`
-        #    and `priced_scores` of `priced_fit`.
+        # 1. The price. Nothing is spent, and nothing learns from private records. Private: `inputs`, `plan` and
+        #    `scores` of `priced_fit`.
         priced_fit = self._price_fit(fit_arguments)
 
         # 2. The teachers learn from disjoint records, and vote on public samples. Private: `vote_source`.
@@ -301,11 +301,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         # 4. Post-processing of the release, which costs nothing more. The student may be published, too.
         self._train_student(priced_fit, release=release, charging_record=charging_record)
         # Scores are the one other way out: the people in the test records pay for them, at a price of their own.
-        if priced_fit.priced_scores is not None:
+        if priced_fit.scores is not None:
             with charging_record.note_spent_price_on_error(
                 consequence="the student is fitted to its release"
             ):
-                self._release_scores(priced_fit.priced_scores, priced_fit=priced_fit)
+                self._release_scores(priced_fit.scores, priced_fit=priced_fit)
         return self
 
     def price_of(
@@ -320,8 +320,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ) -> PricedRelease:
         """Returns the aggregator with its noise, and the price, of a fit with the same arguments; nothing is fitted.
 
-        Of the data, only shapes change the price. That of scores is left out, as other people pay it. Whether a ledger
-        has room is not checked.
+        Of the data, only shapes change the price. The price of scores is left out, as other people pay it.
+        Whether a ledger has room is not checked.
 
         Raises:
             InvalidValue: the fit would be refused.
@@ -394,7 +394,15 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         release = self.release_
         fit_price = self._fit_price
         publication = self._publication if self._student_is_of_release else None
-        data_name = "data" if publication is None else publication.fit_facts.data_name
+        data_name = "data"
+        stated_public: tuple[str, ...] = ()
+        known_shares: Mapping[str, float] = {}
+        if publication is not None:
+            data_name = publication.fit_facts.data_name
+            stated_public = publication.stated_public
+            known_shares = known_shares_by_label(
+                release, label_names=publication.fit_facts.label_names
+            )
         privacy = privacy_of(drawn_release=release, release_charge=fit_price)
         return PrivacyStatement.from_privacy(
             replace(privacy, scores=self.scores_),
@@ -402,10 +410,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             num_answered=release.num_answered,
             num_labels=fit_price.priced_release.shape.num_labels,
             num_teachers=fit_price.priced_release.shape.num_teachers,
-            stated_public=() if publication is None else publication.stated_public,
-            known_shares={}
-            if publication is None
-            else known_shares_by_label(release, label_names=publication.fit_facts.label_names),
+            stated_public=stated_public,
+            known_shares=known_shares,
         )
 
     def publish(
@@ -635,16 +641,16 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         score_price = None if priced_scores is None else priced_scores.score_price
         ledger = ledger_settings.open(priced_release, score_price=score_price)
         priced_fit = PricedFit(
-            fit_inputs=fit_inputs,
-            fit_plan=fit_plan,
-            fit_price=FitPrice(
+            inputs=fit_inputs,
+            plan=fit_plan,
+            price=FitPrice(
                 priced_release=priced_release,
                 budget=fit_plan.budget,
                 unit=privacy_unit,
                 seed=self._seed,
                 tuned=self._tuned_runs,
             ),
-            priced_scores=priced_scores,
+            scores=priced_scores,
             streams=random_streams,
             ledger_settings=ledger_settings,
             ledger=ledger,
@@ -671,17 +677,15 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _train_and_vote(self, priced_fit: PricedFit) -> VoteSource:
         """Trains the teachers of a fit on disjoint parts of the private records, and returns their votes."""
-        num_teachers = priced_fit.fit_plan.num_teachers
+        plan = priced_fit.plan
         partition = Partition.draw(
-            priced_fit.fit_plan.data_pools.private_group_ids,
-            num_teachers,
+            plan.data_pools.private_group_ids,
+            plan.num_teachers,
             priced_fit.streams.generator("partition"),
         )
-        teacher_seeds = priced_fit.streams.seeds("teachers", num_seeds=num_teachers)
-        with _stage(f"{num_teachers} teachers", verbose=self.verbose):
-            return priced_fit.fit_plan.vote(
-                priced_fit.priced_release, partition, seeds=teacher_seeds
-            )
+        teacher_seeds = priced_fit.streams.seeds("teachers", num_seeds=plan.num_teachers)
+        with _stage(f"{plan.num_teachers} teachers", verbose=self.verbose):
+            return plan.vote(priced_fit.priced_release, partition, seeds=teacher_seeds)
 
     def _release(
         self, priced_fit: PricedFit, *, vote_source: VoteSource, charging_record: ChargingRecord
@@ -693,8 +697,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """
         priced_release = priced_fit.priced_release
         student_prior = StudentPrior(
-            student_recipe=priced_fit.fit_plan.student_recipe,
-            inputs=priced_fit.fit_plan.query_inputs,
+            student_recipe=priced_fit.plan.student_recipe,
+            inputs=priced_fit.plan.query_inputs,
             seed=priced_fit.student_seed,
             never_empty=priced_release.aggregator.never_empty,
         )
@@ -712,9 +716,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             release = aggregator.release(
                 vote_source, rng=priced_fit.streams.generator("noise"), record=charging_record
             )
-        self._set_release(
-            release, priced_fit.fit_price, spent_epsilon=charging_record.spent_epsilon
-        )
+        self._set_release(release, priced_fit.price, spent_epsilon=charging_record.spent_epsilon)
         return release
 
     def _train_student(
@@ -724,7 +726,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         Raises `InvalidValue` if the student cannot be trained. The release stays, and so does an earlier student.
         """
-        fit_plan = priced_fit.fit_plan
+        fit_plan = priced_fit.plan
         answers = f"{release.num_answered} answers to {release.num_queries} queries"
         try:
             with (
@@ -748,9 +750,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             raise self._student_error(error, fit_plan=fit_plan) from error
         self._set_student(
             trained_student,
-            priced_fit.fit_inputs,
+            priced_fit.inputs,
             fit_plan,
-            publication=fit_plan.publication(trained_student, release, priced_fit.fit_price),
+            publication=fit_plan.publication(trained_student, release, priced_fit.price),
         )
         for line in constant_lines:
             warnings.warn(line, DoubtfulPlan, stacklevel=users_stack_level())
@@ -836,10 +838,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             seed: the seed of the training.
         """
         training_set = release.training_set(fit_plan.query_inputs)
-        trained_student = fit_plan.student_recipe.learn(
+        predictor = fit_plan.student_recipe.learn(
             training_set, pool=fit_plan.pool_inputs, seed=seed
         )
-        return fit_plan.fitted_model(trained_student)
+        return fit_plan.fitted_model(predictor)
 
     def _student_error(self, error: Exception, *, fit_plan: FitPlan) -> InvalidValue:
         """Returns the error for a student that cannot be fitted to a release that is paid for.

@@ -22,19 +22,19 @@ class PricedFit:
     """A fit whose release has a price and an open ledger. All later steps share these objects.
 
     Attributes:
-        fit_inputs: the data of the fit. Private: it has the private records and the test records.
-        fit_plan: the plan of the fit. Private, for the same records.
-        fit_price: the price of the release.
-        priced_scores: the priced scores on test records; None for no scores. Private: it has the test records.
+        inputs: the data of the fit. Private: it has the private records and the test records.
+        plan: the plan of the fit. Private, for the same records.
+        price: the price of the release.
+        scores: the priced scores on test records; None for no scores. Private: it has the test records.
         streams: the random numbers of the fit.
         ledger_settings: the settings of the ledger.
         ledger: the ledger, which has room for the fit. Step 1 charges nothing.
     """
 
-    fit_inputs: FitInputs
-    fit_plan: FitPlan
-    fit_price: FitPrice
-    priced_scores: FitScores | None
+    inputs: FitInputs
+    plan: FitPlan
+    price: FitPrice
+    scores: FitScores | None
     streams: RandomStreams
     ledger_settings: LedgerSettings
     ledger: Ledger
@@ -42,7 +42,7 @@ class PricedFit:
     @property
     def priced_release(self) -> PricedRelease:
         """The aggregator with its noise, and the price."""
-        return self.fit_price.priced_release
+        return self.price.priced_release
 
     @property
     def student_seed(self) -> int:
@@ -56,15 +56,17 @@ class PricedFit:
         A later fit without a ledger then warns that its records were fitted before, and adds the prices up. What is
         kept is the price, of a fit in a search that of the search, and digests of private records.
         """
-        price = RememberedPrice(
-            epsilon=self.fit_price.epsilon,
-            delta=self.fit_price.budget.delta,
-            event=self.fit_price.published_event,
-            seed=self.fit_price.seed,
-            unit=self.fit_price.unit,
+        remembered_price = RememberedPrice(
+            epsilon=self.price.epsilon,
+            delta=self.price.budget.delta,
+            event=self.price.published_event,
+            seed=self.price.seed,
+            unit=self.price.unit,
             adjacency=self.priced_release.aggregator.adjacency,
         )
-        return RememberedFit.from_inputs(self.fit_plan.data_pools.private_inputs, price=price)
+        return RememberedFit.from_inputs(
+            self.plan.data_pools.private_inputs, price=remembered_price
+        )
 
     def record(self) -> ChargingRecord:
         """Returns a record of the release, which charges the ledger before the first part is drawn."""
