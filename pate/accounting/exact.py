@@ -52,8 +52,8 @@ _LEVELS = (12, 24, 48, 96, 192)
 # The smallest delta of a profile is so much smaller than the target delta, or than the delta of the Renyi accountant.
 _MARGIN = 1e-4
 _RENYI_MARGIN = 1e-6
-# A smaller number may have lost its digits.
-_SMALLEST_DELTA = 1e-290
+# A smaller float may have lost its digits.
+_SMALLEST_ACCURATE = 1e-290
 # The largest epsilon of a grid lies between both. Other epsilons are those of the Renyi accountant.
 _SMALLEST_REACH = 1e-200
 _LARGEST_REACH = 500.0
@@ -93,7 +93,7 @@ class _GridTotal:
         """Returns the delta of all releases together at `target_epsilon`, rounded up; infinity without a profile."""
         if self.profile is None:
             return math.inf
-        return max(self.profile.delta(target_epsilon), _SMALLEST_DELTA) * (1 + _BOUND_ROUNDING)
+        return max(self.profile.delta(target_epsilon), _SMALLEST_ACCURATE) * (1 + _BOUND_ROUNDING)
 
 
 class ExactAccountant(LossAccountant):
@@ -141,9 +141,7 @@ class ExactAccountant(LossAccountant):
         self._mu_squared = 0.0
         self._mu_squared_of_winner_counts = 0.0
         # The result of `_ways_to_compose` for each smallest delta of a profile; None stands for no profile.
-        self._ways_of_smallest_delta: dict[
-            float | None, list[list[_GaussianTotal | _GridTotal]]
-        ] = {}
+        self._ways: dict[float | None, list[list[_GaussianTotal | _GridTotal]]] = {}
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds an event to the total, `count` times, by the pairs of distributions that dominate it.
@@ -162,13 +160,14 @@ class ExactAccountant(LossAccountant):
             self._mu_squared_of_winner_counts = _rounded_up(
                 self._mu_squared_of_winner_counts + releases.mu_squared_of_winner_counts
             )
-        self._ways_of_smallest_delta = {}
+        self._ways = {}
         return self
 
     def work(self) -> int:
         """Returns the estimated time of the first epsilon or delta, in quarters of the time of one ordinary release.
 
-        The composition of an ordinary release takes some milliseconds.
+        The composition of an ordinary release takes some milliseconds, and that of a winner two and a half times as
+        long, which quarters state as an integer.
         """
         repeated_steps = tuple(self._steps)
         maxima = {
@@ -188,8 +187,8 @@ class ExactAccountant(LossAccountant):
             return math.inf if tuning is None else tuning.get_epsilon(target_delta)
         # Each way gives a bound, which is that of the worse of its two directions. So the smallest of them holds.
         epsilon_bounds = [
-            max(total.epsilon(target_delta) for total in totals_of_directions)
-            for totals_of_directions in self._ways_to_compose(smallest_delta=target_delta * _MARGIN)
+            max(total.epsilon(target_delta) for total in totals)
+            for totals in self._ways_to_compose(smallest_delta=target_delta * _MARGIN)
         ]
         return min(epsilon_bounds) * (1 + _BOUND_ROUNDING)
 
@@ -198,10 +197,8 @@ class ExactAccountant(LossAccountant):
             tuning = self._tuning_alone()
             return 1.0 if tuning is None else tuning.get_delta(target_epsilon)
         delta_bounds = [
-            max(total.delta(target_epsilon) for total in totals_of_directions)
-            for totals_of_directions in self._ways_to_compose(
-                smallest_delta=renyi_delta * _RENYI_MARGIN
-            )
+            max(total.delta(target_epsilon) for total in totals)
+            for totals in self._ways_to_compose(smallest_delta=renyi_delta * _RENYI_MARGIN)
         ]
         return min(delta_bounds)
 
@@ -229,7 +226,7 @@ class ExactAccountant(LossAccountant):
             (delta for delta in level_deltas if delta <= smallest_delta), None
         )
         # The search for one point of a trade-off curve asks for dozens of deltas, nearly all at one level.
-        if smallest_accurate_delta not in self._ways_of_smallest_delta:
+        if smallest_accurate_delta not in self._ways:
             mu = _rounded_up(math.sqrt(self._mu_squared))
             ways = [
                 self._totals(self._steps, mu=mu, smallest_accurate_delta=smallest_accurate_delta)
@@ -245,8 +242,8 @@ class ExactAccountant(LossAccountant):
                         repeated_steps, mu=mu, smallest_accurate_delta=smallest_accurate_delta
                     )
                 )
-            self._ways_of_smallest_delta[smallest_accurate_delta] = ways
-        return self._ways_of_smallest_delta[smallest_accurate_delta]
+            self._ways[smallest_accurate_delta] = ways
+        return self._ways[smallest_accurate_delta]
 
     def _totals(
         self,
@@ -276,7 +273,7 @@ class ExactAccountant(LossAccountant):
             else step
             for step in repeated_steps
         ]
-        steps_of_directions = (
+        directions = (
             [repeated_steps]
             if exchanged_steps == repeated_steps
             else [repeated_steps, exchanged_steps]
@@ -287,7 +284,7 @@ class ExactAccountant(LossAccountant):
                     direction_steps, mu=mu, smallest_accurate_delta=smallest_accurate_delta
                 )
             )
-            for direction_steps in steps_of_directions
+            for direction_steps in directions
         ]
 
     def _profile(
@@ -430,7 +427,7 @@ def _has_no_protection(leaf: LeafEvent) -> bool:
 
 def _mu_squared(noise_multiplier: float, num_releases: int) -> float:
     """Returns mu^2 = num_releases / noise_multiplier^2 of several Gaussian releases together, rounded up."""
-    mu_squared = max(num_releases / noise_multiplier / noise_multiplier, _SMALLEST_DELTA)
+    mu_squared = max(num_releases / noise_multiplier / noise_multiplier, _SMALLEST_ACCURATE)
     return _rounded_up(_rounded_up(mu_squared))  # two divisions, each with a rounding error
 
 

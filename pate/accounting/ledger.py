@@ -91,8 +91,8 @@ class Ledger:
         max_epsilon: the cap: the largest total epsilon, above which charges are refused. None takes the cap of the
             file, if the file has a cap. A new file stores the cap. A smaller cap than that of the file, or a cap for a
             file without one, holds for this object only. Such a cap is a guarantee only if it was fixed before the
-            first release, and limited every charge. The first release also fits where `accountant` or `AutoAccountant`
-            computes for it an epsilon of at most the cap.
+            first release, and limited every charge. The first release also fits where the filter refuses it, if
+            `accountant` or `AutoAccountant` prices it at no more than the cap.
         filter: makes the privacy filter that enforces the cap, from (max_epsilon, target_delta), such as `RenyiFilter`.
             None takes the filter of the file. For a new file, None takes the filter that suits `accountant`, or
             `RenyiFilter`, which can price every event, where `accountant` is None too.

@@ -175,7 +175,7 @@ class CanonicalTopK(BoundedRangeTopK):
         Returns:
             The classes, and for each histogram the place of the class that was drawn among them, `[q]`.
         """
-        make_classes = CanonicalClasses.by_worst if self.gamma == 1 else CanonicalClasses.all
+        make_classes = CanonicalClasses.by_last_rank if self.gamma == 1 else CanonicalClasses.all
         set_classes = make_classes(num_ranks=falling_counts.shape[1], k=self.k)
         if self.noise != "gumbel":
             return set_classes, self._draw_by_noise(
@@ -215,13 +215,13 @@ class CanonicalTopK(BoundedRangeTopK):
             )
         likely_set_classes = self._likely_classes(falling_counts[0])
 
-        # The exact weights are those of the window and, as last entry, a bound on the total of all other classes. A
-        # draw that may end at this entry goes on with the weights of all classes, the window first. So an index beyond
-        # the window is the place of a class in that order.
+        # The exact weights are those of the likely classes, the window, and, as last entry, a bound on the total of all
+        # other classes. A draw that may end at this entry goes on with the weights of all classes, the window first. So
+        # an index beyond the window is the place of a class in that order.
         @cache
         def make_classes_likely_first() -> CanonicalClasses:
             all_classes = CanonicalClasses.runs(falling_counts[0], k=self.k, gamma=self.gamma)
-            return all_classes.with_window_first(likely_set_classes)
+            return all_classes.with_first(likely_set_classes)
 
         def make_encloser_of_all() -> WeightEncloser:
             return self._weight_encloser(
@@ -244,7 +244,7 @@ class CanonicalTopK(BoundedRangeTopK):
             make_encloser=make_encloser_of_window_and_rest,
             rng=rng,
         )
-        if int(class_indices.max()) < len(likely_set_classes.log_nums_of_sets):
+        if int(class_indices.max()) < len(likely_set_classes.log_sizes):
             return likely_set_classes, class_indices
         return make_classes_likely_first(), class_indices
 
@@ -261,9 +261,9 @@ class CanonicalTopK(BoundedRangeTopK):
         By the Gumbel-max trick a class wins with a probability in proportion to its weight.
         """
         return draw_class(
-            log_weights=self._values_of(set_classes, falling_counts) + set_classes.log_nums_of_sets,
+            log_weights=self._values_of(set_classes, falling_counts) + set_classes.log_sizes,
             make_encloser=make_encloser,
-            log_rounding_error=set_classes.log_num_error,
+            log_rounding_error=set_classes.log_size_error,
             rng=rng,
         )
 
@@ -290,9 +290,7 @@ class CanonicalTopK(BoundedRangeTopK):
         A class wins with its value plus the largest of as many noises as it has sets.
         """
         values_of_classes = self._values_of(set_classes, falling_counts)
-        has_sets = np.broadcast_to(
-            np.isfinite(set_classes.log_nums_of_sets), values_of_classes.shape
-        )
+        has_sets = np.broadcast_to(np.isfinite(set_classes.log_sizes), values_of_classes.shape)
 
         # All rows share the classes and their sizes.
         def compute_class_size(row: int, class_index: int) -> int:
@@ -300,10 +298,10 @@ class CanonicalTopK(BoundedRangeTopK):
 
         drawn_noise = draw_largest(
             noise_kind=self.noise,
-            log_num_noises=np.where(has_sets, set_classes.log_nums_of_sets, 0.0),
+            log_num_noises=np.where(has_sets, set_classes.log_sizes, 0.0),
             count_noises=compute_class_size,
             rng=rng,
-            log_rounding_error=set_classes.log_num_error,
+            log_rounding_error=set_classes.log_size_error,
         )
 
         # Fractions are slow, and several classes of a row may need a comparison in fractions.

@@ -27,14 +27,15 @@ class CanonicalClasses:
     A class holds all sets with the same first missing rank and with a last rank in
     `smallest_last_ranks`..`largest_last_ranks`. So the ranks before the first missing rank are in each set, that rank
     is not, and ranks between it and the last one may be in the set or not. One class holds the set of the ranks 1..k
-    alone: there the largest last rank is k, and `first_missing_ranks` has k or 0.
+    alone, which misses none of them. Its largest last rank is k, and its first missing rank is written as k, for which
+    `losses` is 0, or as 0 where classes leave that rank open.
 
     Attributes:
         first_missing_ranks: the first missing rank of each class, `[n]`; 0 for a class that leaves the first missing
             rank open.
         smallest_last_ranks: the last rank of a set is at least this, `[n]`.
         largest_last_ranks: the last rank of a set is at most this, `[n]`.
-        log_nums_of_sets: the logarithm of the number of sets of each class, `[n]`.
+        log_sizes: the logarithm of the number of sets of each class, `[n]`.
         k: the number of ranks in a set.
 
     Source: Shekelyan & Loukides 2022; docs/proofs/canonical_top_k.md.
@@ -43,7 +44,7 @@ class CanonicalClasses:
     first_missing_ranks: IntArray
     smallest_last_ranks: IntArray
     largest_last_ranks: IntArray
-    log_nums_of_sets: FloatArray
+    log_sizes: FloatArray
     k: int
 
     # These classes depend on sizes alone, so all histograms of one size share them.
@@ -51,11 +52,12 @@ class CanonicalClasses:
     @lru_cache(maxsize=32)
     def all(cls, num_ranks: int, k: int) -> Self:
         """Returns the class of the set of ranks 1..k, then one for each pair of a first missing and a last rank."""
+        # No two counts are equal, and 0 < gamma < 1, so no two last ranks share a class.
         return cls.runs(falling_counts=-np.arange(num_ranks), k=k, gamma=0.5)
 
     @classmethod
     @lru_cache(maxsize=32)
-    def by_worst(cls, num_ranks: int, k: int) -> Self:
+    def by_last_rank(cls, num_ranks: int, k: int) -> Self:
         """Returns one class for each last rank k..`num_ranks` of a set, for `gamma` = 1.
 
         The loss of a set then depends on the smallest count in the set alone, and not on missing ranks.
@@ -68,7 +70,7 @@ class CanonicalClasses:
             first_missing_ranks=open_missing_ranks,
             smallest_last_ranks=last_ranks,
             largest_last_ranks=last_ranks,
-            log_nums_of_sets=np.append(0.0, np.cumsum(log_ratios)),
+            log_sizes=np.append(0.0, np.cumsum(log_ratios)),
             k=k,
         )
 
@@ -96,9 +98,9 @@ class CanonicalClasses:
         smallest_deficits = np.append(0, deficit_levels[:-1] + 1)
         block_end_ranks = np.searchsorted(-falling_counts, deficit_levels - kth_count, side="right")
         has_ranks = block_end_ranks > k
-        log_nums_of_sets = np.full((len(first_missing_ranks), len(deficit_levels)), -np.inf)
+        log_sizes = np.full((len(first_missing_ranks), len(deficit_levels)), -np.inf)
         if has_ranks.any():
-            log_nums_of_sets[:, has_ranks] = _log_nums_of_sets(
+            log_sizes[:, has_ranks] = _log_sizes(
                 first_missing_ranks=first_missing_ranks,
                 smallest_last_ranks=np.full(has_ranks.sum(), k + 1),
                 largest_last_ranks=block_end_ranks[has_ranks],
@@ -107,17 +109,15 @@ class CanonicalClasses:
         # A bound on the weight of all sets with a first missing rank whose last rank is in a block: [k, blocks].
         smallest_losses = (1 - gamma) * (falling_counts[first_missing_ranks - 1, None] - kth_count)
         smallest_losses = smallest_losses + gamma * smallest_deficits
-        log_weights_by_rank_and_block = log_nums_of_sets - loss_weight * smallest_losses
+        log_weights = log_sizes - loss_weight * smallest_losses
         # Bounds on the weight of each block and all blocks behind it, which fall, and of each first missing rank and
         # all ranks before it, which rise.
-        log_weights_by_block = np.logaddexp.reduce(log_weights_by_rank_and_block, axis=0)
-        log_weights_from_block_on = np.logaddexp.accumulate(log_weights_by_block[::-1])[::-1]
-        log_weights_by_missing_rank = np.logaddexp.reduce(log_weights_by_rank_and_block, axis=1)
-        log_weights_up_to_missing_rank = np.logaddexp.accumulate(log_weights_by_missing_rank)
-        num_blocks = int(np.count_nonzero(log_weights_from_block_on >= -LOG_NEGLIGIBLE))
-        num_negligible_ranks = int(
-            np.count_nonzero(log_weights_up_to_missing_rank < -LOG_NEGLIGIBLE)
-        )
+        log_weights_by_block = np.logaddexp.reduce(log_weights, axis=0)
+        tail_log_weights = np.logaddexp.accumulate(log_weights_by_block[::-1])[::-1]
+        log_weights_by_missing_rank = np.logaddexp.reduce(log_weights, axis=1)
+        head_log_weights = np.logaddexp.accumulate(log_weights_by_missing_rank)
+        num_blocks = int(np.count_nonzero(tail_log_weights >= -LOG_NEGLIGIBLE))
+        num_negligible_ranks = int(np.count_nonzero(head_log_weights < -LOG_NEGLIGIBLE))
         return cls.runs(
             falling_counts=falling_counts,
             k=k,
@@ -147,7 +147,7 @@ class CanonicalClasses:
             largest_last_rank: the largest last rank of a class; None for d.
         """
         if gamma == 1:
-            return cls.by_worst(num_ranks=len(falling_counts), k=k)
+            return cls.by_last_rank(num_ranks=len(falling_counts), k=k)
         if largest_last_rank is None:
             largest_last_rank = len(falling_counts)
         # Last ranks form runs of equal losses.
@@ -161,7 +161,7 @@ class CanonicalClasses:
             : len(first_ranks_of_runs)
         ]
         first_missing_ranks = np.arange(smallest_missing_rank, k + 1)
-        log_nums_of_sets = _log_nums_of_sets(
+        log_sizes = _log_sizes(
             first_missing_ranks=first_missing_ranks,
             smallest_last_ranks=first_ranks_of_runs,
             largest_last_ranks=last_ranks_of_runs,
@@ -176,28 +176,23 @@ class CanonicalClasses:
                 k, np.tile(first_ranks_of_runs, len(first_missing_ranks))
             ),
             largest_last_ranks=np.append(k, np.tile(last_ranks_of_runs, len(first_missing_ranks))),
-            log_nums_of_sets=np.append(0.0, log_nums_of_sets),
+            log_sizes=np.append(0.0, log_sizes),
             k=k,
         )
 
     @property
-    def log_num_error(self) -> float:
-        """A bound on the rounding error of each entry of `log_nums_of_sets`."""
-        log_nums_of_some_sets = self.log_nums_of_sets[np.isfinite(self.log_nums_of_sets)]
-        largest_log_num = float(np.abs(log_nums_of_some_sets).max())
-        num_steps = len(self.log_nums_of_sets) + self.k + 8
-        return num_steps * 2.0**-52 * (1 + largest_log_num)
+    def log_size_error(self) -> float:
+        """A bound on the rounding error of each entry of `log_sizes`."""
+        finite_log_sizes = self.log_sizes[np.isfinite(self.log_sizes)]
+        largest_log_size = float(np.abs(finite_log_sizes).max())
+        num_steps = len(self.log_sizes) + self.k + 8
+        return num_steps * 2.0**-52 * (1 + largest_log_size)
 
-    def with_window_first(self, likely_set_classes: Self) -> Self:
-        """Returns the same classes in another order, which begins with `likely_set_classes` in their order."""
-        place_of_rank_pair = {
-            rank_pair: place for place, rank_pair in enumerate(likely_set_classes.rank_pairs)
-        }
-        window_places_of_classes = [
-            place_of_rank_pair.get(rank_pair, len(place_of_rank_pair))
-            for rank_pair in self.rank_pairs
-        ]
-        return self.at(np.argsort(window_places_of_classes, kind="stable"))
+    def with_first(self, likely_classes: Self) -> Self:
+        """Returns the same classes in another order, which begins with `likely_classes` in their order."""
+        place_of = {rank_pair: place for place, rank_pair in enumerate(likely_classes.rank_pairs)}
+        places = [place_of.get(rank_pair, len(place_of)) for rank_pair in self.rank_pairs]
+        return self.at(np.argsort(places, kind="stable"))
 
     def at(self, class_indices: IntArray | slice) -> Self:
         """Returns the classes at the given m places, in the order of the places."""
@@ -206,7 +201,7 @@ class CanonicalClasses:
             first_missing_ranks=self.first_missing_ranks[class_indices],
             smallest_last_ranks=self.smallest_last_ranks[class_indices],
             largest_last_ranks=self.largest_last_ranks[class_indices],
-            log_nums_of_sets=self.log_nums_of_sets[class_indices],
+            log_sizes=self.log_sizes[class_indices],
         )
 
     @property
@@ -261,68 +256,60 @@ class CanonicalClasses:
         Returns:
             The ranks of each set, counted from 0, in rising order: `[Q, k]`.
         """
-        first_missing_ranks_by_row = self.first_missing_ranks[class_indices]
-        smallest_last_ranks_by_row = self.smallest_last_ranks[class_indices]
-        largest_last_ranks_by_row = self.largest_last_ranks[class_indices]
-        last_ranks_by_row = np.array(
+        first_missing = self.first_missing_ranks[class_indices]
+        smallest_last = self.smallest_last_ranks[class_indices]
+        largest_last = self.largest_last_ranks[class_indices]
+        last_ranks = np.array(
             [
-                self._draw_last_rank(
-                    first_rank_not_in_set=first_rank_not_in_set,
-                    smallest_last_rank=smallest_last_rank,
-                    largest_last_rank=largest_last_rank,
-                    rng=rng,
-                )
-                for first_rank_not_in_set, smallest_last_rank, largest_last_rank in zip(
-                    first_missing_ranks_by_row.tolist(),
-                    smallest_last_ranks_by_row.tolist(),
-                    largest_last_ranks_by_row.tolist(),
+                self._draw_last_rank(*ranks, rng=rng)
+                for ranks in zip(
+                    first_missing.tolist(),
+                    smallest_last.tolist(),
+                    largest_last.tolist(),
                     strict=True,
                 )
             ]
         )
         # In a random order of all ranks, counted from 0, the first few between the missing and the last rank are in
         # the set.
-        all_ranks = np.tile(np.arange(int(last_ranks_by_row.max())), (len(class_indices), 1))
+        all_ranks = np.tile(np.arange(int(last_ranks.max())), (len(class_indices), 1))
         ranks_in_random_order = rng.permuted(all_ranks, axis=1)
-        is_between = (ranks_in_random_order >= first_missing_ranks_by_row[:, None]) & (
-            ranks_in_random_order < last_ranks_by_row[:, None] - 1
+        is_between = (ranks_in_random_order >= first_missing[:, None]) & (
+            ranks_in_random_order < last_ranks[:, None] - 1
         )
-        num_before_missing = np.maximum(first_missing_ranks_by_row - 1, 0)
+        num_before_missing = np.maximum(first_missing - 1, 0)
         num_between = self.k - 1 - num_before_missing
         is_chosen = is_between & (np.cumsum(is_between, axis=1) <= num_between[:, None])
-        is_before_missing = ranks_in_random_order < first_missing_ranks_by_row[:, None] - 1
-        is_last = ranks_in_random_order == last_ranks_by_row[:, None] - 1
+        is_before_missing = ranks_in_random_order < first_missing[:, None] - 1
+        is_last = ranks_in_random_order == last_ranks[:, None] - 1
         is_in_set = is_chosen | is_before_missing | is_last
         return np.sort(ranks_in_random_order[is_in_set].reshape(len(class_indices), self.k), axis=1)
 
     def _draw_last_rank(
         self,
-        *,
-        first_rank_not_in_set: int,
+        first_missing_rank: int,
         smallest_last_rank: int,
         largest_last_rank: int,
+        *,
         rng: np.random.Generator,
     ) -> int:
-        """Draws the last rank of a uniform set of k ranks with a given first rank that is not in the set.
+        """Draws the last rank of a uniform set of k ranks with a given first missing rank.
 
-        The last rank lies in smallest_last_rank..largest_last_rank. These two are equal if the first rank that is not
-        in the set is 0, which stands for any.
+        The last rank lies in smallest_last_rank..largest_last_rank. These two are equal if the first missing rank is 0,
+        which leaves it open.
         """
         if smallest_last_rank == largest_last_rank:
             return largest_last_rank
         # The logarithm of the number of sets that end at a rank, divided by the number that end at smallest_last_rank.
         earlier_ranks = np.arange(smallest_last_rank, largest_last_rank)
-        log_ratios = np.log((earlier_ranks - first_rank_not_in_set) / (earlier_ranks - self.k))
-        log_nums_of_sets_by_last_rank = np.append(0.0, np.cumsum(log_ratios))
-        rounding_error = (
-            len(log_nums_of_sets_by_last_rank)
-            * 2.0**-52
-            * (1 + float(np.abs(log_nums_of_sets_by_last_rank).max()))
-        )
+        log_ratios = np.log((earlier_ranks - first_missing_rank) / (earlier_ranks - self.k))
+        log_relative_sizes = np.append(0.0, np.cumsum(log_ratios))
+        largest_log_ratio = float(np.abs(log_relative_sizes).max())
+        rounding_error = len(log_relative_sizes) * 2.0**-52 * (1 + largest_log_ratio)
         # The set has all ranks before the missing one, and so many between the missing and the last one.
-        num_between = self.k - first_rank_not_in_set
+        num_between = self.k - first_missing_rank
         exact_sizes = [
-            comb(last_rank - 1 - first_rank_not_in_set, num_between)
+            comb(last_rank - 1 - first_missing_rank, num_between)
             for last_rank in range(smallest_last_rank, largest_last_rank + 1)
         ]
 
@@ -333,7 +320,7 @@ class CanonicalClasses:
             return enclose_sizes
 
         drawn_steps = draw_class(
-            log_weights=log_nums_of_sets_by_last_rank[None],
+            log_weights=log_relative_sizes[None],
             make_encloser=make_encloser,
             log_rounding_error=rounding_error,
             rng=rng,
@@ -341,7 +328,7 @@ class CanonicalClasses:
         return smallest_last_rank + int(drawn_steps[0])
 
 
-def _log_nums_of_sets(
+def _log_sizes(
     *,
     first_missing_ranks: IntArray,
     smallest_last_ranks: IntArray,

@@ -44,7 +44,7 @@ def four_partitions(falling_counts: np.ndarray, k: int) -> list[CanonicalClasses
     num_ranks = len(falling_counts)
     return [
         CanonicalClasses.all(num_ranks=num_ranks, k=k),
-        CanonicalClasses.by_worst(num_ranks=num_ranks, k=k),
+        CanonicalClasses.by_last_rank(num_ranks=num_ranks, k=k),
         CanonicalClasses.likely(falling_counts, k=k, loss_weight=0.01, gamma=0.0),
         CanonicalClasses.likely(falling_counts, k=k, loss_weight=0.01, gamma=0.5),
     ]
@@ -63,14 +63,14 @@ def test_class_sizes_count_every_set_once(num_labels: int) -> None:
             assert min(sizes) >= 1
             num_sets = comb(num_labels, k)
             assert sum(sizes) == num_sets
-            np.testing.assert_allclose(classes.log_nums_of_sets, np.log(sizes), atol=1e-12)
+            np.testing.assert_allclose(classes.log_sizes, np.log(sizes), atol=1e-12)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "partition_index",
     range(4),
-    ids=["all", "by_worst", "likely_at_gamma_0", "likely_at_gamma_half"],
+    ids=["all", "by_last_rank", "likely_at_gamma_0", "likely_at_gamma_half"],
 )
 def test_members_are_uniform_and_all_sets_occur(partition_index: int) -> None:
     """Sets that are drawn from a class are uniform over its members.
@@ -107,7 +107,7 @@ def test_classes_that_weigh_nothing_are_left_out(loss_weight: float, gamma: floa
 
     def log_weights_of(classes: CanonicalClasses) -> FloatArray:
         losses = classes.losses(falling_counts=falling_counts[None], gamma=gamma)[0]
-        return np.asarray(classes.log_nums_of_sets - loss_weight * losses)
+        return np.asarray(classes.log_sizes - loss_weight * losses)
 
     total_log_weight = np.logaddexp.reduce(log_weights_of(every))
     assert total_log_weight == pytest.approx(np.logaddexp.reduce(log_weights_of(likely)), rel=1e-12)
