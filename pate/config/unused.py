@@ -62,16 +62,16 @@ def unused_lines(
         build_part: builds a part. Only parts that decide on the effect of a setting on the command line are built.
         has_data_dependent_cost: returns whether the data-dependent cost of an aggregator can be computed.
     """
-    why_unused_by_setting = _reasons(
+    reasons = _reasons(
         config,
         command_line_settings=command_line_settings,
         command=command,
         build_part=build_part,
         has_data_dependent_cost=has_data_dependent_cost,
     )
-    for setting_name, why_unused in why_unused_by_setting.items():
+    for setting_name, reason in reasons.items():
         if setting_name in command_line_settings:
-            yield f"{setting_name}={command_line_settings[setting_name]}: changes nothing: {why_unused}"
+            yield f"{setting_name}={command_line_settings[setting_name]}: changes nothing: {reason}"
 
 
 def _reasons(
@@ -91,18 +91,18 @@ def _reasons(
     aggregator: Aggregator | None = None
     if config.get("aggregator") is not None and set_groups & _EFFECT_DEPENDS_ON_AGGREGATOR:
         aggregator = build_part("aggregator")
-    why_unused_by_setting = _command_reasons(config, command=command)
+    reasons = _command_reasons(config, command=command)
     if aggregator is not None and any(
         setting_name.startswith("aggregator.") for setting_name in command_line_settings
     ):
-        why_unused_by_setting |= _aggregator_settings(config, aggregator=aggregator)
+        reasons |= _aggregator_setting_reasons(config, aggregator=aggregator)
     if "data_dependent" in command_line_settings and command == "train" and config.data_dependent:
-        why_unused_by_setting |= _cost_settings(
+        reasons |= _cost_setting_reasons(
             build_part("aggregator"), has_data_dependent_cost=has_data_dependent_cost
         )
     trains_teachers = config.get("teacher") is not None and command in ("train", "vote")
     if trains_teachers and set_groups & {"engine", "teacher"}:
-        why_unused_by_setting |= _teacher_settings(
+        reasons |= _teacher_setting_reasons(
             config,
             teacher_recipe=build_part("teacher"),
             aggregator=aggregator,
@@ -111,42 +111,38 @@ def _reasons(
     if "scratch" in set_groups and not _keeps_features(
         aggregator, num_teachers=_num_teachers_of(config)
     ):
-        why_unused_by_setting["scratch"] = (
-            "no features are kept, as these votes are not cast in rounds"
-        )
+        reasons["scratch"] = "no features are kept, as these votes are not cast in rounds"
     if config.get("student") is not None and "student" in set_groups:
-        why_unused_by_setting |= _student_settings(
+        reasons |= _student_setting_reasons(
             command=command,
             aggregator=aggregator,
             command_line_settings=command_line_settings,
             build_part=build_part,
         )
     if config.get("method") is not None and "method" in set_groups:
-        why_unused_by_setting |= _prefixed(
-            group_name="method", why_unused_by_field=method_reasons(config.method)
-        )
-    return why_unused_by_setting
+        reasons |= _prefixed("method", method_reasons(config.method))
+    return reasons
 
 
-def _aggregator_settings(config: DictConfig, *, aggregator: Aggregator) -> Reasons:
+def _aggregator_setting_reasons(config: DictConfig, *, aggregator: Aggregator) -> Reasons:
     """Returns the reasons why settings of the aggregator have no effect, by their full names."""
     has_budget = any(
         config.get(setting_name) is not None
         for setting_name in ("target_epsilon", "target_mu", "budgets")
     )
     is_noise_solved = has_budget and config.get("noise") != "given"
-    why_unused_by_field = aggregator_reasons(aggregator, is_noise_solved=is_noise_solved)
+    reasons = aggregator_reasons(aggregator, is_noise_solved=is_noise_solved)
     noise_fields = fields_marked(type(aggregator), mark="noise")
     # With several noises their ratio has an effect.
     if is_noise_solved and len(noise_fields) == 1:
-        why_unused = "the noise follows from the budget"
+        reason = "the noise follows from the budget"
         if "noise" in config:
-            why_unused += "; noise=given takes it as it is"
-        why_unused_by_field |= dict.fromkeys(noise_fields, why_unused)
-    return _prefixed(group_name="aggregator", why_unused_by_field=why_unused_by_field)
+            reason += "; noise=given takes it as it is"
+        reasons |= dict.fromkeys(noise_fields, reason)
+    return _prefixed("aggregator", reasons)
 
 
-def _cost_settings(
+def _cost_setting_reasons(
     aggregator: Aggregator, *, has_data_dependent_cost: Callable[[Aggregator], bool]
 ) -> Reasons:
     """Returns the reason why `data_dependent=true` has no effect; empty if the cost on votes can be computed.
@@ -160,7 +156,7 @@ def _cost_settings(
     return {"data_dependent": "no theorem says what this aggregator costs on given votes"}
 
 
-def _teacher_settings(
+def _teacher_setting_reasons(
     config: DictConfig,
     *,
     teacher_recipe: Any,
@@ -176,12 +172,8 @@ def _teacher_settings(
         command_line_settings: the settings on the command line as text, by name.
     """
     num_teachers = _num_teachers_of(config)
-    why_unused_by_field = teacher_reasons(
-        teacher_recipe, aggregator=aggregator, num_teachers=num_teachers
-    )
-    return _prefixed(
-        group_name="teacher", why_unused_by_field=why_unused_by_field
-    ) | engine_reasons(
+    reasons = teacher_reasons(teacher_recipe, aggregator=aggregator, num_teachers=num_teachers)
+    return _prefixed("teacher", reasons) | engine_reasons(
         teacher_recipe,
         aggregator=aggregator,
         num_teachers=num_teachers,
@@ -189,7 +181,7 @@ def _teacher_settings(
     )
 
 
-def _student_settings(
+def _student_setting_reasons(
     *,
     command: str,
     aggregator: Aggregator | None,
@@ -198,11 +190,9 @@ def _student_settings(
 ) -> Reasons:
     """Returns the reasons why settings of the student have no effect, by their full names."""
     if command == "release" and aggregator is not None and not aggregator.expects_prior:
-        why_unused = "this aggregator does not ask what a student predicts; pate-student trains on the release"
-        return dict.fromkeys(_settings_of("student", command_line_settings), why_unused)
-    return _prefixed(
-        group_name="student", why_unused_by_field=student_reasons(build_part("student"))
-    )
+        reason = "this aggregator does not ask what a student predicts; pate-student trains on the release"
+        return dict.fromkeys(_settings_of("student", command_line_settings), reason)
+    return _prefixed("student", student_reasons(build_part("student")))
 
 
 def _settings_of(group_name: str, command_line_settings: Mapping[str, str]) -> list[str]:
@@ -226,12 +216,9 @@ def _num_teachers_of(config: DictConfig) -> int | None:
     return num_teachers
 
 
-def _prefixed(*, group_name: str, why_unused_by_field: Mapping[str, str]) -> Reasons:
+def _prefixed(group_name: str, field_reasons: Mapping[str, str]) -> Reasons:
     """Returns reasons by the full names of settings, such as `teacher.epochs` for `epochs` of the group `teacher`."""
-    return {
-        f"{group_name}.{field_name}": why_unused
-        for field_name, why_unused in why_unused_by_field.items()
-    }
+    return {f"{group_name}.{field_name}": reason for field_name, reason in field_reasons.items()}
 
 
 def aggregator_reasons(aggregator: Aggregator, *, is_noise_solved: bool) -> Reasons:
@@ -246,19 +233,19 @@ def aggregator_reasons(aggregator: Aggregator, *, is_noise_solved: bool) -> Reas
     from pate.aggregators import CenteredVotes, NotPriorTopK
     from pate.aggregators.stable_aggregator import StableAggregator
 
-    why_unused_by_field: Reasons = {}
+    reasons: Reasons = {}
     if isinstance(aggregator, StableAggregator):
-        why_unused_by_field |= _stable_top_k_reasons(aggregator, is_noise_solved=is_noise_solved)
+        reasons |= _stable_top_k_reasons(aggregator, is_noise_solved=is_noise_solved)
     if isinstance(aggregator, NotPriorTopK) and not is_noise_solved:
-        why_unused_by_field["release_share"] = "it shares a target_epsilon, and the noise is given"
+        reasons["release_share"] = "it shares a target_epsilon, and the noise is given"
     if isinstance(aggregator, CenteredVotes):
         if aggregator.prevalence_share > 0:
-            why_unused_by_field["center"] = (
+            reasons["center"] = (
                 "the center is released, with prevalence_share; aggregator.prevalence_share=0 reads it"
             )
         if aggregator.clip is not None:
-            why_unused_by_field["clip_factor"] = "clip is given"
-    return why_unused_by_field
+            reasons["clip_factor"] = "clip is given"
+    return reasons
 
 
 def _stable_top_k_reasons(aggregator: StableAggregator, *, is_noise_solved: bool) -> Reasons:
@@ -270,31 +257,29 @@ def _stable_top_k_reasons(aggregator: StableAggregator, *, is_noise_solved: bool
     """
     from pate.aggregators import StableFixedTopK, StableTopK
 
-    why_unused_by_field: Reasons = {}
+    reasons: Reasons = {}
     if aggregator.table is not None:
-        why_unused = "the ready table brings its own"
-        why_unused_by_field |= dict.fromkeys((*_TABLE_FIELDS, "failure_prob"), why_unused)
+        reason = "the ready table brings its own"
+        reasons |= dict.fromkeys((*_TABLE_FIELDS, "failure_prob"), reason)
     if aggregator.test == "table":
-        why_unused_by_field["test_std"] = "test=table has no such noise"
+        reasons["test_std"] = "test=table has no such noise"
     else:
-        why_unused_by_field |= dict.fromkeys(_TABLE_FIELDS, f"test={aggregator.test} has no table")
+        reasons |= dict.fromkeys(_TABLE_FIELDS, f"test={aggregator.test} has no table")
     budget_share_fields = ["selection_share"]
     if isinstance(aggregator, StableFixedTopK):
         budget_share_fields.append("peel_share")
     if not is_noise_solved:
-        why_unused_by_field |= dict.fromkeys(
+        reasons |= dict.fromkeys(
             budget_share_fields, "it shares a target_epsilon, and the noise is given"
         )
     elif aggregator.table is not None:
-        why_unused_by_field |= dict.fromkeys(
-            budget_share_fields, "a ready table has a price of its own"
-        )
+        reasons |= dict.fromkeys(budget_share_fields, "a ready table has a price of its own")
     elif aggregator.test != "table":
         is_open = isinstance(aggregator, StableTopK) and aggregator.selection_share is None
         if not is_open:
-            why_unused = f"beside test={aggregator.test} the ratio of the noises says it"
-            why_unused_by_field |= dict.fromkeys(budget_share_fields, why_unused)
-    return why_unused_by_field
+            reason = f"beside test={aggregator.test} the ratio of the noises says it"
+            reasons |= dict.fromkeys(budget_share_fields, reason)
+    return reasons
 
 
 def teacher_reasons(
@@ -316,14 +301,14 @@ def teacher_reasons(
             return {}
         return {"nonlinear": "these votes are not cast in rounds"}
 
-    # It loads torch, which takes seconds. A run with kernel teachers does without it.
+    # imported here, as it loads torch, which takes seconds and kernel teachers do without
     from pate.models import ResNet50Teacher
 
     if not isinstance(teacher_recipe, ResNet50Teacher):
         return {}
     if teacher_recipe.frozen:
-        why_unused = "with frozen=true a head is solved for, and nothing is trained"
-        return dict.fromkeys(_TRAINING_FIELDS, why_unused)
+        reason = "with frozen=true a head is solved for, and nothing is trained"
+        return dict.fromkeys(_TRAINING_FIELDS, reason)
     return {"penalty": "it is that of the head of frozen features"}
 
 
@@ -377,11 +362,11 @@ def engine_reasons(
 
     is_in_rounds = _may_vote_in_rounds(aggregator, num_teachers=num_teachers)
     if is_in_rounds and isinstance(teacher_recipe, KernelTeacher):
-        why_unused = "no engine trains the teachers of KernelTeacher, engines sum their votes"
-        return {f"engine.{field_name}": why_unused for field_name in _ENGINE_TRAINING_FIELDS}
+        reason = "no engine trains the teachers of KernelTeacher, engines sum their votes"
+        return {f"engine.{field_name}": reason for field_name in _ENGINE_TRAINING_FIELDS}
     if not isinstance(teacher_recipe, Teacher):
-        why_unused = f"no engine trains the teachers of {type(teacher_recipe).__name__}"
-        return dict.fromkeys(_settings_of("engine", command_line_settings), why_unused)
+        reason = f"no engine trains the teachers of {type(teacher_recipe).__name__}"
+        return dict.fromkeys(_settings_of("engine", command_line_settings), reason)
     if teacher_recipe.is_isolated:
         return {"engine.chunk_size": "each of these teachers is trained by itself"}
     return {}
@@ -392,18 +377,16 @@ def student_reasons(student_recipe: Any) -> Reasons:
     from pate.models import LinearStudent
     from pate.models.thresholds import ThresholdedStudent
 
-    why_unused_by_field: Reasons = {}
+    reasons: Reasons = {}
     if isinstance(student_recipe, LinearStudent) and student_recipe.labels_per_sample is not None:
-        why_unused_by_field |= dict.fromkeys(
+        reasons |= dict.fromkeys(
             ("threshold", "threshold_each_label"), "labels_per_sample places the threshold"
         )
     elif isinstance(student_recipe, ThresholdedStudent) and not isinstance(
         student_recipe.threshold, str
     ):
-        why_unused_by_field["threshold_each_label"] = (
-            "the threshold is a number, or one for each label"
-        )
-    return why_unused_by_field
+        reasons["threshold_each_label"] = "the threshold is a number, or one for each label"
+    return reasons
 
 
 def method_reasons(method_settings: Mapping[str, Any]) -> Reasons:
@@ -411,25 +394,23 @@ def method_reasons(method_settings: Mapping[str, Any]) -> Reasons:
     network = method_settings.get("network")
     if network is None:
         return {}
-    why_unused_by_setting: Reasons = {}
+    reasons: Reasons = {}
     if network != "mlp":
-        why_unused_by_setting["hidden"] = f"network={network} has no hidden layer"
+        reasons["hidden"] = f"network={network} has no hidden layer"
     if network == "linear":
-        why_unused_by_setting["learning_rate"] = "the steps of network=linear follow from the noise"
-    return why_unused_by_setting
+        reasons["learning_rate"] = "the steps of network=linear follow from the noise"
+    return reasons
 
 
 def _command_reasons(config: DictConfig, *, command: str) -> Reasons:
     """Returns the reasons why settings of the command `command` itself have no effect, by name."""
-    why_unused_by_setting: Reasons = {}
+    reasons: Reasons = {}
     if command == "account" and config.votes is None:
-        why_unused_by_setting["prior"] = "no votes= are given"
+        reasons["prior"] = "no votes= are given"
     if command == "attack" and str(config.aggregator.get("_target_", "")).endswith(
         ".CenteredVotes"
     ):
-        why_unused_by_setting["num_teachers"] = (
-            "canaries are records beside centered votes, one teacher each"
-        )
+        reasons["num_teachers"] = "canaries are records beside centered votes, one teacher each"
     if command == "compare":
         aggregators_setting = config.aggregators
         aggregator_names = (
@@ -441,6 +422,6 @@ def _command_reasons(config: DictConfig, *, command: str) -> Reasons:
             str(aggregator_name).partition("@")[0] for aggregator_name in aggregator_names
         }
         if names_without_teachers <= set(names_in_config_group("experiment")):
-            why_unused = "every name of aggregators= is an experiment, which brings its teachers"
-            why_unused_by_setting["teacher"] = why_unused
-    return why_unused_by_setting
+            reason = "every name of aggregators= is an experiment, which brings its teachers"
+            reasons["teacher"] = reason
+    return reasons
