@@ -66,11 +66,11 @@ def compare(
     monitor = monitor or Monitor()
     with comparison_folder.lock_for(settings=plan.settings):
         with monitor.stage("reading the data"):
-            loaded_dataset = require_dataset(plan.load_dataset())
+            dataset = require_dataset(plan.load_dataset())
         if plan.fewer_queries:
-            plan = replace(plan, num_queries=min(plan.num_queries, len(loaded_dataset.public)))
+            plan = replace(plan, num_queries=min(plan.num_queries, len(dataset.public)))
         bench = Bench.for_dataset(
-            loaded_dataset,
+            dataset,
             load_dataset=plan.load_dataset,
             num_queries=plan.num_queries,
             engine=plan.engine,
@@ -94,10 +94,10 @@ def compare(
             runs=tuple(runs),
             metric=plan.metric,
             shares=plan.shares,
-            dataset=loaded_dataset.name,
-            real=loaded_dataset.real,
-            num_test=len(loaded_dataset.test),
-            unit=_unit_of(runs, dataset=loaded_dataset),
+            dataset=dataset.name,
+            real=dataset.real,
+            num_test=len(dataset.test),
+            unit=_unit_of(runs, dataset=dataset),
         )
         with monitor.stage("writing the frontier"):
             from pate.comparison.page import frontier_picture, render_page  # loads matplotlib

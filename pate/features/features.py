@@ -60,7 +60,7 @@ class Features(ABC):
         """
         recipe_settings = {
             field.name: getattr(self, field.name)
-            for field in fields(cast("Any", self))
+            for field in fields(cast("Any", self))  # every recipe is a dataclass, this class is not
             if field.name != "cache"
         }
         recipe_text = unabridged_repr([RECIPE_VERSION, type(self).__qualname__, recipe_settings])

@@ -93,12 +93,12 @@ class LogisticStudent(ThresholdedStudent):
             has_majority = 2 * labels.sum(axis=0) > len(input_rows)
             return LinearModel.constant(predicted_labels=has_majority, inputs=inputs)
         row_order = np.random.default_rng(seed).permutation(len(input_rows))
-        white_coordinate_system = WhiteCoordinates(input_rows)
-        features = white_coordinate_system.features(input_rows, row_order=row_order)
+        whitening = WhiteCoordinates(input_rows)
+        features = whitening.features(input_rows, row_order=row_order)
         labels = labels[row_order]
         known_label_mask = None if known_label_mask is None else known_label_mask[row_order]
         choice = self._choose(
-            white_coordinate_system=white_coordinate_system,
+            whitening=whitening,
             features=features[:_MAX_ROWS],
             labels=labels[:_MAX_ROWS],
             known_label_mask=None if known_label_mask is None else known_label_mask[:_MAX_ROWS],
@@ -108,7 +108,7 @@ class LogisticStudent(ThresholdedStudent):
         if known_label_mask is not None:  # A label that is unknown counts as not predicted.
             held_out_probabilities = held_out_probabilities * known_label_mask[:num_held_out]
         threshold = self._choose_threshold(held_out_probabilities, labels=labels[:num_held_out])
-        white_weights = white_coordinate_system.fit(
+        white_weights = whitening.fit_weights(
             features,
             labels=labels,
             penalty=choice.penalty,
@@ -117,10 +117,10 @@ class LogisticStudent(ThresholdedStudent):
         )
         if on_epoch is not None:
             on_epoch(0, {"loss": choice.held_out_loss})
-        input_weights = white_coordinate_system.directions @ white_weights[:-1]
+        input_weights = whitening.directions @ white_weights[:-1]
+        bias = white_weights[-1] - whitening.center @ input_weights
         # The log-odds of a label that no row has are minus infinity.
-        never_predicted = np.where(labels.any(axis=0), 0.0, -np.inf)
-        bias = white_weights[-1] - white_coordinate_system.center @ input_weights + never_predicted
+        bias[~labels.any(axis=0)] = -np.inf
         return LogisticModel(
             arrays={"weights": input_weights.astype(np.float32), "bias": bias.astype(np.float32)},
             threshold=threshold,
@@ -132,7 +132,7 @@ class LogisticStudent(ThresholdedStudent):
     def _choose(
         self,
         *,
-        white_coordinate_system: WhiteCoordinates,
+        whitening: WhiteCoordinates,
         features: Float32Array,
         labels: BoolArray,
         known_label_mask: BoolArray | None,
@@ -142,7 +142,7 @@ class LogisticStudent(ThresholdedStudent):
         Penalties are tried from the largest on, until the mean loss on held-out rows no longer falls.
 
         Args:
-            white_coordinate_system: the white coordinates of all rows.
+            whitening: the white coordinates of all rows.
             features: the rows in white coordinates, with a constant, `[num_rows, r + 1]`; the held-out rows come first.
             labels: the labels of these rows, bool `[num_rows, num_labels]`.
             known_label_mask: which of these labels are known, bool `[num_rows, num_labels]`; None where all are.
@@ -157,7 +157,7 @@ class LogisticStudent(ThresholdedStudent):
         white_weights[-1] = np.log(label_frequencies / (1 - label_frequencies))
         least_held_out_loss = math.inf
         for penalty in sorted(self.penalties, reverse=True):
-            white_weights = white_coordinate_system.fit(
+            white_weights = whitening.fit_weights(
                 features[num_held_out:],
                 labels=labels[num_held_out:],
                 penalty=penalty,
@@ -240,6 +240,8 @@ class WhiteCoordinates:
             centered_rows = input_rows - self.center
             directions = centered_rows.T @ directions / np.sqrt(len(input_rows) * kept_variances)
         self.directions = np.asarray(directions / np.sqrt(kept_variances))
+        # The squared weights of the inputs sum to the squared white weights, each divided by its variance. The total
+        # variance as a factor makes their penalty independent of the scale of the inputs.
         self.penalty_factors = np.append(kept_variances.sum() / kept_variances, 0.0)[:, None]
 
     def _row_products(self, input_rows: Float32Array) -> FloatArray:
@@ -280,7 +282,7 @@ class WhiteCoordinates:
             pass
         return features
 
-    def fit(
+    def fit_weights(
         self,
         features: Float32Array,
         *,

@@ -121,7 +121,7 @@ def _frequencies(
     """
     # Outcomes are numbered in the order in which they occur first.
     number_of_outcome: dict[Any, int] = {}
-    outcome_numbers_of_histograms = []
+    outcome_numbers = []
     for outcomes in draws_of_histograms:
         require(
             len(outcomes) == 2 * num_draws_in_half,
@@ -133,10 +133,10 @@ def _frequencies(
             number_of_outcome.setdefault(outcome, len(number_of_outcome))
             for outcome in _hashable_outcomes(outcomes)
         ]
-        outcome_numbers_of_histograms.append(numbers)
+        outcome_numbers.append(numbers)
     num_outcomes = len(number_of_outcome)
     halves = (
-        np.array(outcome_numbers_of_histograms)
+        np.array(outcome_numbers)
         .reshape(len(draws_of_histograms), 2, num_draws_in_half)
         .swapaxes(0, 1)
     )
@@ -171,10 +171,9 @@ def _choose_candidates(
         For each test the number of the pair and the claimed point (epsilon, delta).
     """
     claimed_points = claim.deltas
-    num_points = len(claimed_points)
     num_outcomes = frequencies.shape[1]
     pairs_per_block = max(1, _BLOCK_SIZE // num_outcomes)
-    excess_by_pair_and_point = np.empty((len(neighbor_pairs), num_points))
+    excess_by_pair_and_point = np.empty((len(neighbor_pairs), len(claimed_points)))
     for start in range(0, len(neighbor_pairs), pairs_per_block):
         block = slice(start, start + pairs_per_block)
         first_shares = frequencies[neighbor_pairs.first_rows[block]]
@@ -182,16 +181,17 @@ def _choose_candidates(
         for point, (epsilon, delta) in enumerate(claimed_points):
             factor = np.exp(min(epsilon, _MAX_EXPONENT))
             # The set of outcomes with the largest delta, and its probabilities p and q on both neighbors.
-            is_outcome_in_set = first_shares > factor * second_shares
-            p = (first_shares * is_outcome_in_set).sum(axis=1)
-            q = (second_shares * is_outcome_in_set).sum(axis=1)
+            is_in_set = first_shares > factor * second_shares
+            p = (first_shares * is_in_set).sum(axis=1)
+            q = (second_shares * is_in_set).sum(axis=1)
             variance = _share_variance(shares=p, num_draws=num_draws_in_half)
             variance = variance + factor**2 * _share_variance(shares=q, num_draws=num_draws_in_half)
             excess_by_pair_and_point[block, point] = (p - factor * q - delta) / np.sqrt(variance)
     best_flat_indices = np.argsort(-excess_by_pair_and_point, axis=None)[:_NUM_CANDIDATES]
+    pair_indices, points = np.unravel_index(best_flat_indices, excess_by_pair_and_point.shape)
     return [
-        (int(index) // num_points, claimed_points[index % num_points])
-        for index in best_flat_indices
+        (pair_index, claimed_points[point])
+        for pair_index, point in zip(pair_indices.tolist(), points.tolist(), strict=True)
     ]
 
 
@@ -235,13 +235,9 @@ def _test_pair(
     second_row = int(neighbor_pairs.second_rows[pair_index])
     factor = math.exp(min(epsilon, _MAX_EXPONENT))
     choosing_half, tested_half = frequencies_in_halves
-    is_outcome_in_set = choosing_half[first_row] > factor * choosing_half[second_row]
-    num_hits_on_first = round(
-        float(tested_half[first_row, is_outcome_in_set].sum()) * num_draws_in_half
-    )
-    num_hits_on_second = round(
-        float(tested_half[second_row, is_outcome_in_set].sum()) * num_draws_in_half
-    )
+    is_in_set = choosing_half[first_row] > factor * choosing_half[second_row]
+    num_hits_on_first = round(float(tested_half[first_row, is_in_set].sum()) * num_draws_in_half)
+    num_hits_on_second = round(float(tested_half[second_row, is_in_set].sum()) * num_draws_in_half)
     first_bound = float(
         lowest_share(
             num_hits=num_hits_on_first, num_trials=num_draws_in_half, error_prob=error_prob

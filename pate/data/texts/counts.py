@@ -36,6 +36,8 @@ def count_words(texts: Sequence[str]) -> tuple[list[str], Any]:
 def damped(counts: FloatArray) -> FloatArray:
     """Returns 1 + log(count) for each count >= 1, so that a word's tenth occurrence adds less than its first.
 
+    It is `sublinear_tf` of scikit-learn.
+
     Counts beyond 100,001 are taken for 100,001.
     """
     entries = np.minimum(counts.astype(np.int64), len(_DAMPED_COUNTS)) - 1
@@ -49,6 +51,8 @@ def stack_blocks(
     report_progress: Callable[[int], object],
 ) -> Any:
     """Applies a function to each block of texts, and returns the results as one sparse matrix `[num_texts, d]`.
+
+    Without texts nothing tells d, and the matrix is `[0, 1]`.
 
     Args:
         transform_block: returns a sparse matrix with d columns and one row for each text of a block.

@@ -230,9 +230,9 @@ def read_weights(weights_file: str | Path) -> Tensors:
 
 
 @cache
-def _require_weights(backbone_file: str) -> None:
+def _require_weights(weights_file: str) -> None:
     """Raises `InvalidValue` if a file of weights cannot be read; called before anything is trained or paid for."""
-    read_weights(backbone_file)
+    read_weights(weights_file)
 
 
 class FrozenBackbone:
@@ -259,7 +259,7 @@ class FrozenBackbone:
             images: the images, float32 in [0, 1] or uint8, `[num_images, channels, height, width]`.
             keep_in_memory: true keeps the features in memory for a second call with the same images.
         """
-        image_digest = ""
+        image_digest = None
         if keep_in_memory:
             image_digest = hashlib.sha256(np.ascontiguousarray(images).data).hexdigest()
         if image_digest in self._memory:
@@ -273,7 +273,7 @@ class FrozenBackbone:
                 self._state_dict, images=image_batch, training=False
             )
             all_features[rows] = batch_features.cpu().numpy()
-        if keep_in_memory:
+        if image_digest is not None:
             while len(self._memory) >= self._memory_size:
                 del self._memory[next(iter(self._memory))]
             self._memory[image_digest] = all_features

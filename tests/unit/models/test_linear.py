@@ -124,7 +124,7 @@ def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
     white_coordinates = WhiteCoordinates(inputs)
     features = white_coordinates.features(inputs, row_order=np.arange(len(inputs)))
     zeros = np.zeros((features.shape[1], 6))
-    white_weights = white_coordinates.fit(
+    white_weights = white_coordinates.fit_weights(
         features, labels=labels, penalty=1e-2, initial_weights=zeros
     )
     weights = white_coordinates.directions @ white_weights[:-1]
@@ -148,7 +148,7 @@ def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypa
     """
     rows = make_rows(size=3000)
     num_fitted = []
-    fit_weights = WhiteCoordinates.fit
+    fit_weights = WhiteCoordinates.fit_weights
 
     def count_rows_and_fit(
         white_coordinates, features, *, labels, penalty, initial_weights, known_label_mask
@@ -163,7 +163,7 @@ def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypa
             known_label_mask=known_label_mask,
         )
 
-    monkeypatch.setattr(WhiteCoordinates, "fit", count_rows_and_fit)
+    monkeypatch.setattr(WhiteCoordinates, "fit_weights", count_rows_and_fit)
     student = LogisticStudent(penalties=(1e-3,))
     model_if_all_rows_choose = student.fit(rows.inputs, labels=rows.labels, seed=0)
     monkeypatch.setattr(logistic, "_MAX_ROWS", 700)
