@@ -46,9 +46,9 @@ class Adjacency(StrEnum):
 
     @property
     def gap_range(self) -> int:
-        """The number of votes by which the number "gap i minus gap j" differs between neighbors, at most.
+        """The largest difference, between neighbors, of "gap i minus gap j", in votes.
 
         A gap is the difference of two successive sorted counts. The result is 4 under `REPLACE_ONE`, and 2 under
-        `ADD_REMOVE`. One gap may grow while the other shrinks, so it is twice the sensitivity of one gap.
+        `ADD_REMOVE`. One gap may grow while the other shrinks, so the result is twice the sensitivity of one gap.
         """
         return 2 * self.gap_sensitivity

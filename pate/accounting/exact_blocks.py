@@ -273,7 +273,10 @@ class Block:
         )
 
     def profile(self) -> FloatArray:
-        """Returns the privacy profile at -n..n times the spacing, `[2 n + 1]`, with a relative error below 1e-11."""
+        """Returns the privacy profile: delta at each epsilon i * `spacing`, for i from -n to n, `[2 n + 1]`.
+
+        The relative error of each delta is below 1e-11.
+        """
         mass_share: float = -np.expm1(-self.spacing)
         delta_share: float = np.exp(-self.spacing)
         # the mass of all larger losses, for each loss from the largest down

@@ -288,10 +288,12 @@ class Store:
         return num_shared
 
     def has_owners_of(self, data_digest: str) -> bool:
-        """Returns True if the owners of an account are stored in the file.
+        """Returns True if the file lists the owners of an account: the people and records in its private data.
+
+        The result is False until `register_owners` has stored at least one owner of the account.
 
         Args:
-            data_digest: the digest of the data set, which is the name of the account.
+            data_digest: the digest of the private data, which is the name of the account.
         """
         with self._transaction("BEGIN") as db:
             return _has_owners(db, data_digest=data_digest)

@@ -97,7 +97,7 @@ def _function_of_images(image_student: ImageModel) -> Callable[[torch.Tensor], t
 def _function_of_flattened_inputs(
     student_on_flattened_inputs: FlatModel,
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Returns a function from inputs `[n, …]` to probabilities `[n, L]`, by `FlatModel.formula`."""
+    """Returns a function from inputs `[n, …]` to probabilities `[n, L]`; torch computes `FlatModel.formula`."""
     tensors_by_name = _tensors_of(student_on_flattened_inputs)
 
     def probabilities(inputs: torch.Tensor) -> torch.Tensor:

@@ -128,9 +128,15 @@ def run_heading(
 
 
 def default_folder(*name_parts: str, settings: Mapping[str, Any]) -> str:
-    """Returns the folder outputs/NAME-NAME-HASH for some names; the hash depends on the settings.
+    """Returns the usual folder of a command, such as "outputs/wordnet-centered_votes-f9d86028".
 
-    The same command finds the same folder, so that it continues its run.
+    The folder's name joins the given names and 8 hexadecimal digits by hyphens. The digits come from a digest of the
+    settings. In a name, all characters but letters, digits, "_" and "-" become "_". The same command finds the same
+    folder, so that it continues its run.
+
+    Args:
+        name_parts: the names, any number of them, such as those of the data and the aggregator.
+        settings: the settings, as plain values for JSON.
     """
     clean_name_parts = [re.sub(r"[^\w-]", "_", name) for name in name_parts]
     return "outputs/" + "-".join([*clean_name_parts, digest(settings)[:8]])

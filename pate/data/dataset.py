@@ -70,20 +70,25 @@ class Dataset:
         label_names: one distinct name for each label.
         private: the records that only epsilon may leak about.
         public: the pool of public records. The private pipeline reads their labels only if `data.public_labels` says
-            that they are public. Otherwise labels of public records only measure the release and the student.
+            that they are public. Otherwise these labels only serve to judge a run. They show how often the released
+            labels and the teachers are right, and models that the student is compared with learn from them.
         test: the records on which the report measures. Neither teachers nor the student learn from them.
         preprocessing: the public preprocessing of the inputs, for users of a published model; None where inputs come
             without one.
-        public_ids: `[num_public]`, numbers or texts under which public records are published. None numbers them from 0
-            in the order of the pool, as `record_ids` may count private records of the same source.
-        private_cells: a digest of the private records before any preprocessing, by which a budget over several runs
-            recognizes them. None for the digest of `private`. No epsilon covers it.
+        public_ids: `[num_public]`, numbers or texts under which public records are published. If it is None, they are
+            published under their positions in the pool, from 0 on. `record_ids` are not taken for this, because they
+            may count private records of the same source.
+        private_cells: a digest of the private records before any preprocessing. By this digest a ledger recognizes the
+            same private records in several runs, and adds up what these runs spend. If it is None, the digest of
+            `private` is used. No epsilon covers the digest.
         public_labeled: whether some labels of the public pool are known; always False for a pool without any positive
-            label. False measures neither the release nor the student.
+            label. If it is False, nothing shows how often the released labels and the teachers are right. The student
+            is measured on `test` all the same.
         notes: lines for the owner of the records on how they were read; not published.
-        owners: the names of private records, as bytes, by the key "id", and those of their people by the key "group",
-            as far as the source has them. By these names a ledger of several runs recognizes people in another table.
-            No epsilon covers them.
+        owners: the names of private records and of the people to whom they belong, as bytes. The key "id" has the set
+            of names of records, and the key "group" that of names of people. A key is missing if the source has no such
+            names. A ledger has an account for each set of private records. By these names it notices that two accounts
+            have people or records in common. No epsilon covers the names.
         budgets: texts `[num_private]`, the budget class of each private record; public, and one class per group. None
             where all groups have one budget.
         shared: the rule that protects private records that have several owners each; None where each has at most one.

@@ -432,7 +432,10 @@ def membership_curve(report: Report) -> Picture | None:
 
 
 def answer_bars(picture_arrays: PictureArrays) -> Picture | None:
-    """Draws the number of refused queries, and how many answers have each number of labels; None without queries."""
+    """Draws a bar of the refused queries, and a bar for each number of released labels; None without queries.
+
+    The height of a bar is a number of queries. The bar for 2 labels counts the queries whose answer has 2 labels.
+    """
     num_queries = len(picture_arrays.answered)
     if num_queries == 0:
         return None

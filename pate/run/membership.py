@@ -122,7 +122,10 @@ def _has_references(public_records: TrainingSet) -> bool:
 
 
 def _reference_models(public_records: TrainingSet, *, seed: int) -> list[StudentModel]:
-    """Trains the reference models of the attack, each on a random half of the first public records.
+    """Trains the 8 reference models of the attack, each on a random half of the first 2,000 public records.
+
+    If there are fewer public records, each model learns from a half of all of them. Each half is drawn anew, so two
+    halves may have records in common.
 
     Args:
         public_records: public records with features and labels.

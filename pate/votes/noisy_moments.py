@@ -112,15 +112,17 @@ class NoisyMoments:
     ) -> NoisyMoments:
         """Returns these moments for other features, of which the earlier ones may explain only a part.
 
-        Each new feature is fitted by the earlier features on public rows, by least squares. Its moment is the same
-        combination of the earlier moments, divided by the share of its mean square that the fit explains. The part that
-        the fit does not explain is an error, whose variance is computed for labels of a linear model with random
-        weights. The moment of a feature that is not explained at all is about 0, with about the square that the moment
-        is expected to have as variance. If both features are equal, these moments are returned.
+        Each new feature is fitted by the earlier features on public rows, by least squares. The fit explains a share of
+        the new feature's mean square. The new moment is the same combination of the earlier moments, divided by this
+        share, or by 0.001 if the share is smaller. The part that the fit does not explain is an error, whose variance
+        is computed for labels of a linear model with random weights. If the fit explains nothing, the combination is
+        about 0, and so is the new moment. Its variance is then about the square that the moment is expected to have. If
+        the new features equal the earlier ones, these moments are returned.
 
         Args:
-            earlier_release_features: `[num_public, num_earlier]`, the features of these moments on public rows.
-            new_features: `[num_public, num_features]`, the new features on the same rows.
+            earlier_release_features: `[num_public, num_earlier]`, the features of these moments on public rows, without
+                a constant.
+            new_features: `[num_public, num_features]`, the new features on the same rows, without a constant.
             weight_variances: `[num_features]`, the variance that a weight of each new feature is expected to have.
             curvature: `[num_labels]`, p (1 - p) for a label with prevalence p.
         """

@@ -127,13 +127,15 @@ class StartedDescent:
     ) -> FloatArray:
         """Returns the weights at the end of the descent, `[num_features, num_labels]`, from those after the last step.
 
-        What the weights of all features but the constant have beyond the trusted start becomes its posterior mean. If
-        any label has no noise, the weights of all labels stay as they are. The constants are set as in
-        `Descent.final_weights`.
+        The weights of all features but the constant are the sum of two parts. One part is `trusted_start`, which is the
+        public start times each label's trust. The other part is noisy, and is replaced by its posterior mean. If any
+        label has no noise, these weights stay as they are, for all labels. The weights of the constant are set in every
+        case, such that each label's mean probability on the public rows is its prevalence.
 
         Args:
             weights: `[num_features, num_labels]`, after the last step.
-            noise_variance_rates: `[num_labels]`, as in `take_step`.
+            noise_variance_rates: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the
+                number of steps; 0 without noise. This method only asks whether one of them is 0.
             prevalence: `[num_labels]`, to which the mean probabilities are matched.
         """
         weights_without_constants = weights[:-1]

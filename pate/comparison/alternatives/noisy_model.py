@@ -43,7 +43,11 @@ class NoisyModel:
         return expected_f1_threshold(self.predict_proba(self.inputs_for_threshold))
 
     def predict_proba(self, inputs: Any) -> FloatArray:
-        """Returns the probability of each label, `[n, L]`, corrected for the noise in the weights."""
+        """Returns the probability of each label, `[n, L]`, moved towards the label's prevalence to correct for noise.
+
+        The distance of the log-odds from `bias` is divided by sqrt(1 + pi s^2 / 8), where s^2 is
+        `log_odds_noise_variance`. If the variance is 0, the log-odds stay as they are.
+        """
         log_odds_blocks = [
             self.compute_log_odds(inputs[first_row : first_row + ROWS_AT_ONCE])
             for first_row in range(0, len(inputs), ROWS_AT_ONCE)

@@ -202,7 +202,7 @@ def _decoded(array: Any) -> Any:
 
 
 def _float_texts(cells: Any) -> Any:
-    """Returns a pyarrow array of floats as strings `[num_cells]`; null for NaN and missing cells.
+    """Returns a pyarrow array of strings `[num_cells]` from one of floats; null for NaN and missing cells.
 
     Whole numbers whose absolute value is below 2**63 are written as digits.
     """

@@ -121,9 +121,10 @@ _LIVE_STREAMS: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class HeldStream(_Held):
-    """A mixin for randomgen's ChaCha class that refuses copies and changes the key after a fork.
+    """A mixin for randomgen's ChaCha class that holds a stream in one place, so that no noise is drawn twice.
 
-    Threads take turns by numpy's lock.
+    Copying, pickling and setting `state` raise `InvalidValue`. After a fork, the stream of the child process gets a new
+    random key, and that of the parent keeps its key. Threads that draw from one stream take turns by numpy's lock.
     """
 
     lock: Any
