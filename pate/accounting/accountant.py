@@ -133,7 +133,8 @@ class Accountant(ABC):
     def _delta_free_bounds(self) -> DeltaFreeBounds:
         """Returns a mu, a rho and an epsilon that bound all composed events (`DeltaFreeBounds`); infinite if unknown.
 
-        The bounds hold for arbitrarily small probabilities of a false alarm. The base class knows none.
+        The bounds need no delta. So they also bound attacks whose alpha, the probability of a false alarm as in
+        `trade_off`, is arbitrarily small. The base class knows no bound.
         """
         return UNBOUNDED
 

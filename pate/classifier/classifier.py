@@ -1,11 +1,12 @@
 """PATE as a scikit-learn estimator. `fit` has the steps 1 to 4 of `pate.run.train.train`, in memory.
 
-Here are the steps of a fit, what a fitted classifier predicts and publishes, and what scikit-learn asks of an
-estimator. The parts of the steps, in their order:
+This file has the class `PATEClassifier`: the steps of a fit, what a fitted classifier predicts and publishes, and what
+scikit-learn asks of an estimator. The steps use other files of this folder, in this order:
 
 * `fit_inputs.py` reads and checks the arguments of a fit (`FitArguments`), and returns its data (`FitInputs`).
 * `fit_planner.py` chooses which teachers vote and which student learns, a `FitPlan`.
-* `fit_plan.py` prices the release and scores of the plan, lets its teachers vote and its student learn.
+* `fit_plan.py` computes the price of the release and that of the scores, lets the teachers of the plan vote, and has
+  the recipe of its student.
 * `fit_ledger.py` opens the ledger that is charged.
 * `priced_fit.py` holds what step 1 hands on to the others (`PricedFit`).
 * `charging_record.py` charges the ledger before the release is drawn (`ChargingRecord`).

@@ -363,7 +363,10 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def _price_runs(
         self, candidate_parameters: Sequence[Mapping[str, Any]], search_records: _SearchRecords
     ) -> tuple[float, TunedRuns]:
-        """Returns the epsilon of one fit with which the whole search costs at most `epsilon`, and the search's price.
+        """Returns the epsilon of each single fit, and the price of the whole search.
+
+        The search may cost at most `self.epsilon`. The epsilon of a fit is the largest that this allows, if every
+        candidate costs as much as the first one. The price is computed from the dearest candidate.
 
         Args:
             candidate_parameters: the parameters of each candidate.

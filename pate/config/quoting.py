@@ -1,8 +1,8 @@
 """The quotes that Hydra's grammar needs around some values, and that users should not have to know.
 
-A path may have blanks, brackets or equal signs. The name of a column may look like a number. A separator such as `;`
-is meant literally. Hydra reads none of these as text unless it is quoted. So a command quotes such values before Hydra
-receives them.
+A path may have brackets, equal signs or accented letters, or begin with a blank. The name of a column may look like a
+number. A separator such as `;` is meant literally. Hydra refuses such a value or reads something else, unless it is
+quoted. So a command quotes such values before Hydra receives them.
 """
 
 import os

@@ -226,7 +226,9 @@ class RunFolder(EnsembleFolder):
     def has_begun(self) -> bool:
         """Returns True if the folder has a file that a run writes when it begins to train or to draw its release.
 
-        A folder for which this is true also has the keys of the run's draws.
+        A run that is charged to a ledger writes the file `run_id` before any of these files. It has the keys under
+        which the ledger stores the run's draws, and no seeds. So if the result is True for such a run and `run_id` is
+        missing, the keys were lost. A folder in which a holder only casts votes has no ledger and no keys.
         """
         first_files = (
             self.training_secret,

@@ -96,7 +96,8 @@ class ImportedVotes:
         """Reads counts of votes from an .npy or .npz file, a .csv file of counts, or a vote file of this package.
 
         In an .npz with several arrays, the votes are the array named votes, teacher_votes or counts. An .npz or .csv
-        file of more than 4 GiB, when unpacked, is refused; counts of the same votes take less.
+        file of more than 4 GiB, when unpacked, is refused. If a file has the votes of every teacher and is too large,
+        write their counts (a histogram) to a file instead, which is smaller.
 
         With `layout="auto"` the layout is recognized from the array. Bits, confidences, and 0/1 integers with axes
         `[N, Q, L]` are teacher_votes. Other numbers `[Q, L, 2]` are pairs if all pairs have the same sum. Numbers

@@ -53,10 +53,10 @@ def resolved_by_omegaconf(value: Any) -> str:
 @given(name=NAMES, setting=st.sampled_from(["data.private", "data.group", "output_dir"]))
 def test_suggested_setting_is_parsed_as_meant(name: str, setting: str) -> None:
     """For a random name as value, shell and Hydra read the text that `as_setting` writes as this name."""
-    (pasted,) = shlex.split(as_setting(setting, value=name))
-    assert resolved_by_omegaconf(parsed_value(quote_argument(pasted))) == name
-    (pasted,) = shlex.split(as_setting(name="data.drop", value=[name, "b"]))
-    assert [resolved_by_omegaconf(part) for part in parsed_value(quote_argument(pasted))] == [
+    (assignment,) = shlex.split(as_setting(setting, value=name))
+    assert resolved_by_omegaconf(parsed_value(quote_argument(assignment))) == name
+    (assignment,) = shlex.split(as_setting(name="data.drop", value=[name, "b"]))
+    assert [resolved_by_omegaconf(part) for part in parsed_value(quote_argument(assignment))] == [
         name,
         "b",
     ]  # type: ignore[attr-defined]

@@ -129,7 +129,12 @@ def test_a_private_person_with_more_rows_changes_only_votes(
 
 
 def _known_labels(missing_labels: Mapping[int, str]) -> BoolArray:
-    """Returns which labels of each private row are known, `[num_private, 2]`."""
+    """Returns which labels of each private row are known, flu and then cough, `[num_private, 2]`.
+
+    Args:
+        missing_labels: the name of the label that a person misses, by the number of this person as in `PRIVATE`. All
+            other labels are known.
+    """
     known = np.ones((len(PRIVATE), 2), np.bool_)
     for person, label in missing_labels.items():
         known[PRIVATE.index(person), ("flu", "cough").index(label)] = False

@@ -58,10 +58,11 @@ def laplace_mass(noise_rate: float, values: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=4096)
 def masses_between(noise_rate: float, statistic: int, outcome_edges: tuple[int, ...]) -> FloatArray:
-    """Returns the probability of each piece between the edges for `statistic` plus discrete Laplace noise.
+    """Returns the probability of each piece between rising edges, for `statistic` plus discrete Laplace noise.
 
-    The first and last piece are infinite. Probabilities are sums over noise of up to 40 scales plus the distance of the
-    furthest edge.
+    The result is `[num_edges + 1]`: the first and the last piece are infinite. An edge belongs to the piece above it.
+    Noise above a largest size has a negligible probability and is left out. This size is the sum of 40 / `noise_rate`
+    and the distance from `statistic` to the furthest edge.
     """
     reach = math.ceil(40 / noise_rate) + max(abs(edge - statistic) for edge in outcome_edges)
     noise = np.arange(-reach, reach + 1)

@@ -279,9 +279,11 @@ def test_curve_of_asymmetric_pair_is_below_both_directions(sampling_prob: float)
 
 
 def test_failures_bound_the_curve_of_a_release_that_fails() -> None:
-    """The curve of a release that fails with probability 0.01 is at most that of an exact pair that fails.
+    """The curve for a Gaussian release that fails with probability 0.01 is at most the true curve of such a release.
 
-    At each alpha, this is 0.99 times the Gaussian curve at alpha / 0.99. The mu of the release is infinite.
+    If this release fails, it tells which of two neighbors the data set is. Otherwise it is N(1, 1) on one neighbor and
+    N(0, 1) on the other. So its true curve at alpha is 0.99 times the Gaussian curve at alpha / 0.99. The mu that the
+    accountant returns for a release that may fail is infinite.
     """
     failing = pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=1.0), failure_prob=0.01)
     spent = pa.AutoAccountant().compose(failing)

@@ -248,7 +248,10 @@ def _count_parts(words: Sequence[str]) -> Any:
 
 
 def _frequent_in(texts: Sequence[str], report_progress: Callable[[int], object]) -> _Vocabulary:
-    """Returns the vocabulary of public texts: the most frequent words, and parts of words, in at least two texts.
+    """Returns the vocabulary of public texts: words, and parts of words, that each occur in at least two texts.
+
+    Of all such words it has the `_MAX_WORDS` that occur in most texts, and of all such parts the `_MAX_PARTS` that
+    occur in most texts. Parts with the same hash count as one part.
 
     Args:
         texts: the public texts.

@@ -140,8 +140,9 @@ class BoundaryWrapper:
     def _weight_encloser(self, histogram: NDArray[np.integer]) -> WeightEncloser:
         """Returns the function that encloses the weights of the n outcomes, for one histogram of votes `[d]`.
 
-        Draws are in proportion to them. For a mechanism that computes no weights, they are its probabilities in floats,
-        taken as exact fractions.
+        The wrapped mechanism has each outcome with a probability in proportion to the weight of the outcome. If the
+        mechanism computes no weights, the weights are its probabilities: floats that are taken as exact fractions, in a
+        unit in which all of them are whole numbers.
         """
         if self._has_weights:
             enclose_weights: WeightEncloser = self.mechanism.weights(histogram)

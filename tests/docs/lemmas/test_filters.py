@@ -210,8 +210,8 @@ def largest_delta_of_two_gaussians(
     outcome_probs = norm.pdf(outcomes) * 18 / 4000
     losses = first_mu * outcomes + first_mu * first_mu / 2
     largest_deltas_of_outcomes = np.maximum(0.0, -np.expm1(cap_epsilon - losses))
-    remaining_budgets = np.linspace(0, mu_squared_budget - first_mu * first_mu, 12)[1:]
-    for second_mu in np.sqrt(remaining_budgets):
+    second_mus_squared = np.linspace(0, mu_squared_budget - first_mu * first_mu, 12)[1:]
+    for second_mu in np.sqrt(second_mus_squared):
         upper = (losses - cap_epsilon) / second_mu + second_mu / 2
         lower = (losses - cap_epsilon) / second_mu - second_mu / 2
         deltas_of_outcomes = norm.cdf(upper) - np.exp(cap_epsilon - losses) * norm.cdf(lower)

@@ -42,14 +42,14 @@ def gaussian_delta_at(epsilon: float, mu: float = 0.3) -> float:
     return -math.expm1(epsilon) + math.exp(epsilon) * gaussian_delta(mu=mu, epsilon=-epsilon)
 
 
-def mean_later_delta(up_loss: float, down_loss: float, loss: float) -> float:
-    """Returns the mean of `gaussian_delta_at` at epsilon `loss` minus the loss of one two-point pair.
+def mean_later_delta(up_loss: float, down_loss: float, epsilon: float) -> float:
+    """Returns the mean of `gaussian_delta_at` at `epsilon` minus the loss of one two-point pair.
 
     The pair has the losses `up_loss` and `down_loss`, with their probabilities under its first distribution.
     """
     up_prob, down_prob = two_point_probabilities(up_loss, down_loss)
-    after_up = gaussian_delta_at(epsilon=loss - up_loss)
-    after_down = gaussian_delta_at(epsilon=loss - down_loss)
+    after_up = gaussian_delta_at(epsilon=epsilon - up_loss)
+    after_down = gaussian_delta_at(epsilon=epsilon - down_loss)
     return up_prob * after_up + down_prob * after_down
 
 
@@ -70,9 +70,9 @@ def test_a_span_step_is_a_close_upper_bound_over_its_pairs(
         later_deltas=np.array([gaussian_delta_at(epsilon=x) for x in grid.points.tolist()]),
     )
     for index in range(150, 260, 18):
-        x = float(grid.points[index])
+        epsilon = float(grid.points[index])
         best = max(
-            mean_later_delta(up_loss=t, down_loss=t - loss_range, loss=x)
+            mean_later_delta(up_loss=t, down_loss=t - loss_range, epsilon=epsilon)
             for t in np.linspace(0, loss_range, 200)[1:-1].tolist()
         )
         assert best * (1 - 1e-12) <= values_after[index] <= best * (1 + 1e-2) + 1e-4
@@ -121,7 +121,7 @@ def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
             mean_later_delta(
                 up_loss=pair.largest_up_loss,
                 down_loss=pair.smallest_down_loss,
-                loss=float(grid.points[index]),
+                epsilon=float(grid.points[index]),
             )
             for pair in pairs
         )

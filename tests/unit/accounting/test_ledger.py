@@ -280,7 +280,7 @@ def test_a_run_with_the_same_seed_must_commit_every_part(ledger: Ledger) -> None
 
 
 def test_a_seed_used_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
-    """A noise seed that one data set of a file has used is refused for another data set of this file."""
+    """A noise seed is refused for a data set if another data set of the same ledger file has used this seed."""
     commit_part(shared.account(data=FIRST_DIGEST), key="a:first", content=b"1", seed_name="seed 3")
     with refused_parameter("noise", value="seed 3"):
         commit_part(

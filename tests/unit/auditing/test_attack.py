@@ -207,7 +207,11 @@ def test_attack_on_teachers_refutes_only_broken_releases() -> None:
 
 @pytest.mark.slow
 def test_attack_on_a_session_uses_its_hits() -> None:
-    """The attack on a session, which ends after its last hit, has a bound that is positive and at most the price."""
+    """The attack on a session of `BoundaryMax` gives a lower bound on epsilon that is positive and at most the price.
+
+    A query that is refused at the boundary is a hit, and the attack reads which queries are hits. After a fixed number
+    of hits the session halts, and all later queries are refused.
+    """
     result = attack_result(
         aggregator=BoundaryMax(selection_scale=20.0),
         epsilon=8.0,

@@ -599,7 +599,8 @@ def test_a_seeded_search_has_no_finite_total_price(
 def test_groups_reach_the_classifier_by_metadata_routing(data_with_labels: LabeledData) -> None:
     """With metadata routing, a search passes the groups to its fits.
 
-    A fit with 50 teachers to a fold with 30 of the 60 groups is refused.
+    The training records of each fit belong to 30 of the 60 groups. These are too few for 50 teachers, so the fit is
+    refused. The fit can notice this only because the groups are passed to it.
     """
     inputs, bits, public_inputs = data_with_labels
     groups = np.repeat(np.arange(60), repeats=20)

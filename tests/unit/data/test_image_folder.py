@@ -49,7 +49,11 @@ def reader(folder: Path) -> ImageFolder:
 
 
 def test_pictures_are_read_with_their_labels(folder: Path) -> None:
-    """A folder of five pictures gives inputs, labels, groups, ids and owners of its table."""
+    """The pictures of a folder are read with the labels, splits and persons that a table names for them.
+
+    Two private pictures of one person are one group. The public pictures are published under their file names. The
+    owners are two sets: the names of the private pictures with digests of their files, and the names of their persons.
+    """
     dataset = reader(folder=folder).load()
     assert (dataset.kind, dataset.label_names) == ("images", ("smiles", "hat"))
     assert dataset.private.inputs.shape == (2, 3, 8, 8)

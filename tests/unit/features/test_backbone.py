@@ -99,7 +99,10 @@ def test_features_are_the_inputs_of_the_last_layer(weights_path: Path, tmp_path:
 def test_extractor_depends_on_weights_not_on_private_pictures(
     weights_path: Path, tmp_path: Path
 ) -> None:
-    """An extractor has the same digest if no private picture can be read, and another digest with other weights."""
+    """Private pictures do not change the digest of an extractor, and other weights change it.
+
+    The digest is the same if no private picture can be read. The public pictures, on which it depends too, stay equal.
+    """
     public_pictures = PublicPictures(dataset())
     usual = backbone_of(weights_path=weights_path).fit(public_pictures, stage=unwatched).digest
     assert (

@@ -28,15 +28,15 @@ def test_a_batch_has_the_distributions_of_its_histograms(noise: str) -> None:
 
     A draw from the batch has one entry for each histogram.
     """
-    selection = GapSelection(noise_scale=2.0, noise=noise, num_labels=4, num_teachers=6)
+    k_selection = GapSelection(noise_scale=2.0, noise=noise, num_labels=4, num_teachers=6)
     histograms = np.array([[6, 5, 2, 0], [0, 1, 1, 6], [3, 3, 3, 3]])
-    single_probs = np.stack([selection.probabilities(histogram) for histogram in histograms])
-    batch_probs = selection.probabilities(histograms)
+    single_probs = np.stack([k_selection.probabilities(histogram) for histogram in histograms])
+    batch_probs = k_selection.probabilities(histograms)
     np.testing.assert_allclose(batch_probs, single_probs, rtol=1e-12)
     np.testing.assert_allclose(single_probs.sum(axis=1), desired=1, rtol=1e-9)
-    selected_of_batch = selection(histograms, rng=np.random.default_rng(0))
+    selected_of_batch = k_selection(histograms, rng=np.random.default_rng(0))
     assert selected_of_batch.shape == (3,)
-    selected_of_one = selection(histograms[0], rng=np.random.default_rng(0))
+    selected_of_one = k_selection(histograms[0], rng=np.random.default_rng(0))
     assert selected_of_one.shape == ()
 
 

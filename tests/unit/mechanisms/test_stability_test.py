@@ -191,10 +191,10 @@ def test_certificate_covers_both_directions() -> None:
 
     The pass probability moves from nearly 1 to 0.9.
     """
-    test = StabilityTest(
+    stability_test = StabilityTest(
         pass_probs=(0.2, 0.2, 0.5, 0.9, 1 - 1e-9), failure_prob=0.2, adjacency="add_remove"
     )
-    table = CertifiedTable.from_test(test, order=4.0)
+    table = CertifiedTable.from_test(stability_test, order=4.0)
     exact_rdp = worst_divergence(table=table)
     assert 17 < exact_rdp <= table.rdp <= exact_rdp * (1 + mpmath.mpf(1e-15))
     # The rounded integers are certified, because one grid step is a ten thousandth of 1e-12.

@@ -199,9 +199,10 @@ def test_an_attack_on_equal_records_rarely_leaves_the_chance_interval(digits: in
 
 
 def test_an_attack_recognizes_records_only_if_the_student_memorizes() -> None:
-    """The attack recognizes all records of a student that repeats private labels, and a constant's as often as chance.
+    """The attack recognizes all private records of a student that repeats their labels.
 
-    Without private records, or with one test record, there is no attack.
+    If the student gives every label the probability 0.5, the attack takes the same share of private records and of test
+    records for private, which is chance. Without private records, or with one test record, there is no attack.
     """
     rng = np.random.default_rng(4)
     private_labels = rng.random((500, 5)) < 0.3

@@ -43,7 +43,10 @@ def test_columns_may_be_named_by_whole_numbers(table_with_number_names: Table) -
 
 
 def test_words_for_missing_cells_may_be_whole_numbers(table_with_number_names: Table) -> None:
-    """With `missing=[-9]`, a number, cells of -9 are missing, so a public column of such cells is refused as empty."""
+    """The list `missing` may have numbers as well as texts: with `missing=[-9]`, every cell of -9 counts as missing.
+
+    So a public column in which all cells are -9 is refused, because it has no value.
+    """
     missing: Any = [-9]
     with refused_parameter("data.public.7", rule_words="a value in"):
         replace(table_with_number_names, drop=(), missing=missing).load()

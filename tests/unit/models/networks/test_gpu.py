@@ -68,9 +68,10 @@ def queries(make_images):
 @pytest.mark.slow
 @pytest.mark.parametrize("teacher", TEACHERS.values(), ids=TEACHERS)
 def test_teachers_are_trained_and_vote_on_a_gpu(teacher, shards, queries, tmp_path):
-    """Teachers trained on a GPU give confidences within 0.03 of those from the CPU.
+    """Teachers trained on a GPU give confidences within 0.03 of those of teachers that are trained on the CPU.
 
-    Read on the CPU, their files give the same confidences up to rounding.
+    If the files of the teachers from the GPU are read on the CPU, their confidences are those from the GPU up to
+    rounding. Where there is no GPU, a simulated one is used.
     """
 
     def confidences_of_stored(store, chunk_size):
