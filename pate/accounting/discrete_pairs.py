@@ -28,7 +28,7 @@ _SMALLEST_RATIO_LESS_ONE = -1 + 2.0**-50
 # The relative rounding error of a power and of its exponent.
 _ROUNDING = 2.0**-50
 # The thresholds at which tangents of the test curve of a normal cut a polygon off.
-_TANGENT_THRESHOLDS = np.array(
+TANGENT_THRESHOLDS = np.array(
     [-FARTHEST, -6.0, -4.5, -3.25, -2.25, -1.5, 1.5, 2.25, 3.25, 4.5, 6.0, FARTHEST]
 )
 # The distances of the outcomes of a censored normal from its threshold.
@@ -123,7 +123,7 @@ class _CurvePoints(NamedTuple):
     slopes: FloatArray  # P / Q - 1 at z
 
 
-def _gaussian_curve(thresholds: FloatArray, mean_shift: float) -> _CurvePoints:
+def gaussian_curve(thresholds: FloatArray, mean_shift: float) -> _CurvePoints:
     """Returns the points of the test curve of P = N(mean_shift, 1) and Q = N(0, 1) for the sets {x > z}.
 
     Args:
@@ -157,7 +157,7 @@ def pair_above_points(
         x=np.concatenate([[0.0, 1.0], q_masses]), y=np.concatenate([[0.0, 0.0], p_minus_q_masses])
     )
     edge_widths = np.diff(x)
-    tangents = _gaussian_curve(thresholds=_TANGENT_THRESHOLDS, mean_shift=mean_shift)
+    tangents = gaussian_curve(thresholds=TANGENT_THRESHOLDS, mean_shift=mean_shift)
     # The edges of the polygon and the tangents, as lines offset + slope * q.
     slopes = np.concatenate([np.diff(y) / edge_widths, tangents.slopes])
     line_x = np.concatenate([x[:-1], tangents.q_masses])
@@ -223,13 +223,26 @@ def gaussian_pair(mean_shift: float, interval_edges: FloatArray) -> Pair:
         interval_edges: the edges, rising, `[num_edges]`.
     """
     # masses fall, slopes rise
-    curve = _gaussian_curve(thresholds=interval_edges, mean_shift=mean_shift)
+    curve = gaussian_curve(thresholds=interval_edges, mean_shift=mean_shift)
     slopes = curve.slopes
-    q_of_interval = ndtr(interval_edges[1:]) - ndtr(interval_edges[:-1])
+    lower_edges, upper_edges = interval_edges[:-1], interval_edges[1:]
+    # Far above 0 the masses below two edges are both near 1, and their difference would lose its digits.
+    q_of_interval = np.where(
+        lower_edges > 0,
+        ndtr(-lower_edges) - ndtr(-upper_edges),
+        ndtr(upper_edges) - ndtr(lower_edges),
+    )
     p_minus_q_of_interval = curve.p_minus_q_masses[:-1] - curve.p_minus_q_masses[1:]
-    q_moved_to_upper_edge = np.clip(
-        (p_minus_q_of_interval - slopes[:-1] * q_of_interval) / (slopes[1:] - slopes[:-1]),
-        0.0,
+    slope_steps = np.diff(slopes)
+    # Where both slopes are rounded to the same number, all goes to the upper edge.
+    q_moved_to_upper_edge = np.where(
+        slope_steps > 0,
+        np.clip(
+            (p_minus_q_of_interval - slopes[:-1] * q_of_interval)
+            / np.where(slope_steps > 0, slope_steps, 1.0),
+            0.0,
+            q_of_interval,
+        ),
         q_of_interval,
     )
     q_masses = np.zeros(len(interval_edges))

@@ -283,7 +283,7 @@ class WinnerEvent(LeafEvent):
 
     # noise std / the largest difference of one count between neighbors, >= 0
     noise_multiplier: float = field(metadata=_NON_NEGATIVE)
-    # 1 where one count moves between neighbors, 2 where one falls and another one rises
+    # 1 where one count moves between neighbors, 2 where one falls and another one rises by the same amount
     num_moving: int = field(metadata={"check": _require_one_or_two})
 
 

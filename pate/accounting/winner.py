@@ -114,14 +114,14 @@ def bit_release_pairs(mean_shift: float) -> tuple[Pair, ...]:
     The worst of the pairs dominates at every t with |mean_shift - t| <= 2.4. Z is from P = N(mean_shift, 1) or from
     Q = N(0, 1).
     """
-    raised_points = _points_of_bits(MEANS_MINUS_THRESHOLDS, mean_shift=mean_shift)
+    raised_points = points_of_bits(MEANS_MINUS_THRESHOLDS, mean_shift=mean_shift)
     pairs = _pairs_above(raised_points, mean_shift=mean_shift)
     is_cut = _are_cut(pairs, raised_points=raised_points, mean_shift=mean_shift)
     pairs_of_parts: list[Pair] = []
     for start in np.flatnonzero(is_cut[:-1] | is_cut[1:]).tolist():
         lower_end, upper_end = MEANS_MINUS_THRESHOLDS[start : start + 2].tolist()
         part_ends = np.linspace(lower_end, upper_end, num=_PARTS_OF_CUT_INTERVAL + 1)
-        points_of_parts = _points_of_bits(part_ends, mean_shift=mean_shift)
+        points_of_parts = points_of_bits(part_ends, mean_shift=mean_shift)
         ends_of_parts = np.stack(
             [np.arange(_PARTS_OF_CUT_INTERVAL), 1 + np.arange(_PARTS_OF_CUT_INTERVAL)], axis=1
         )
@@ -131,7 +131,7 @@ def bit_release_pairs(mean_shift: float) -> tuple[Pair, ...]:
     return (*pairs, *pairs_of_parts)
 
 
-def _points_of_bits(means_minus_thresholds: FloatArray, mean_shift: float) -> RaisedPoints:
+def points_of_bits(means_minus_thresholds: FloatArray, mean_shift: float) -> RaisedPoints:
     """Returns the raised points of the bits Z > t at several thresholds t.
 
     Args:
@@ -198,7 +198,7 @@ class SquareCover:
 def cover_of_squares(mean_shift: float) -> SquareCover:
     """Returns the pairs of `pairs_of_squares`, with the squares in which they dominate."""
     lower_left_corners, widths = _covering_squares()
-    points = _points_of_corners(lower_left_corners, widths=widths, mean_shift=mean_shift)
+    points = points_of_corners(lower_left_corners, widths=widths, mean_shift=mean_shift)
     pair_shift = math.sqrt(2) * mean_shift
     corner_pairs = _pairs_above(points.raised, mean_shift=pair_shift)
     is_cut_corner = _are_cut(corner_pairs, raised_points=points.raised, mean_shift=mean_shift)
@@ -227,7 +227,7 @@ def cover_of_squares(mean_shift: float) -> SquareCover:
     is_in_region = part_corners.sum(axis=1) < _LARGEST_SUM
     part_corners = part_corners[is_in_region]
     part_widths = part_widths[is_in_region]
-    points_of_parts = _points_of_corners(part_corners, widths=part_widths, mean_shift=mean_shift)
+    points_of_parts = points_of_corners(part_corners, widths=part_widths, mean_shift=mean_shift)
     part_pairs = _pairs_above(
         points_of_parts.raised.of_cells(points_of_parts.corners_of_squares), mean_shift=pair_shift
     )
@@ -266,9 +266,12 @@ class RaisedPoints:
 
     @property
     def q_ends(self) -> FloatArray:
-        """Both ends of the range of each Q(S), within [0, 1], `[2 * num_sets, num_laws]`."""
-        ends = np.concatenate([self.q_masses - self.q_slack, self.q_masses + self.q_slack])
-        return ends.clip(min=0, max=1)
+        """Both ends of the range of each Q(S), `[2 * num_sets, num_laws]`; they may lie outside of [0, 1].
+
+        They are not clipped. Otherwise an interpolation between the ends of several laws would miss what the ends of
+        the interpolated ranges need.
+        """
+        return np.concatenate([self.q_masses - self.q_slack, self.q_masses + self.q_slack])
 
     @property
     def heights(self) -> FloatArray:
@@ -296,16 +299,16 @@ class RaisedPoints:
 
 
 @dataclass(frozen=True)
-class _CornerPoints:
+class CornerPoints:
     """The raised points at all distinct corners of squares, and the indices of each square's corners among them."""
 
     raised: RaisedPoints
     corners_of_squares: IntArray  # [num_squares, 4]
 
 
-def _points_of_corners(
+def points_of_corners(
     lower_left_corners: FloatArray, widths: FloatArray, mean_shift: float
-) -> _CornerPoints:
+) -> CornerPoints:
     """Returns the raised points of the four sets of outcomes (`winner_law.curve_points`) at the corners of squares.
 
     Args:
@@ -315,9 +318,12 @@ def _points_of_corners(
     """
     # [S, 4, 2]
     square_corners = lower_left_corners[:, None] + widths[:, None, None] * _CORNERS
-    distinct_corners, index_of_corner = np.unique(
-        square_corners.reshape(-1, 2).round(6), axis=0, return_inverse=True
+    square_corners = square_corners.reshape(-1, 2)
+    # Rounding only tells which corners are the same, up to the last bits of their coordinates.
+    _, first_indices, index_of_corner = np.unique(
+        square_corners.round(6), axis=0, return_index=True, return_inverse=True
     )
+    distinct_corners = square_corners[first_indices]
     corners_of_squares = index_of_corner.reshape(-1, len(_CORNERS))
     # A corner serves several squares, so it takes the largest slack of them.
     slack_of_squares = _interpolation_slack(
@@ -337,7 +343,7 @@ def _points_of_corners(
         q_slack=slack_of_corners[:4],
         p_minus_q_slack=slack_of_corners[4:],
     )
-    return _CornerPoints(raised=raised_points, corners_of_squares=corners_of_squares)
+    return CornerPoints(raised=raised_points, corners_of_squares=corners_of_squares)
 
 
 @lru_cache(maxsize=1)  # the same for every `mean_shift`
@@ -479,7 +485,9 @@ def _pairs_above(raised_points: RaisedPoints, mean_shift: float) -> list[Pair]:
 
 
 def _are_cut(pairs: Sequence[Pair], *, raised_points: RaisedPoints, mean_shift: float) -> BoolArray:
-    """Returns whether the test curve of each pair is below one of the points that it was made for, `[num_laws]`.
+    """Returns whether the test curve of each pair is not above all points that it was made for, `[num_laws]`.
+
+    A point outside of [0, 1], where there is no curve, counts as one that the curve is not above.
 
     Args:
         pairs: the pair that `_pairs_above` returns for each law.
@@ -493,7 +501,8 @@ def _are_cut(pairs: Sequence[Pair], *, raised_points: RaisedPoints, mean_shift: 
         corners = pair.curve_corners
         height_of_curve = np.interp(q_of_law, corners.q_masses, corners.p_minus_q_masses)
         # The slack covers ten times the rounding that is allowed here.
-        is_cut[index] = (height_of_curve < height_of_law - _CORNER_ROUNDING / 10 * mean_shift).any()
+        is_below = height_of_curve < height_of_law - _CORNER_ROUNDING / 10 * mean_shift
+        is_cut[index] = (is_below | (q_of_law < 0) | (q_of_law > 1)).any()
     return is_cut
 
 

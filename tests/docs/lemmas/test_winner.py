@@ -11,14 +11,17 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 from pate.accounting import WinnerEvent
-from pate.accounting.discrete_pairs import Pair
+from pate.accounting.discrete_pairs import TANGENT_THRESHOLDS, Pair, gaussian_curve
 from pate.accounting.exact_grid import LossGrid, rounded_spacing
 from pate.accounting.exact_pairs import dominating_pairs
 from pate.accounting.exact_steps import composition_step
 from pate.accounting.winner import (
     MEANS_MINUS_THRESHOLDS,
+    RaisedPoints,
     bit_release_pairs,
     cover_of_squares,
+    points_of_corners,
+    winner_pairs,
     winner_rdp,
 )
 from pate.accounting.winner_law import (
@@ -26,7 +29,6 @@ from pate.accounting.winner_law import (
     bend_of_mass,
     bend_of_mass_of_rest,
     bend_of_rest,
-    curve_points,
     moved_mass,
 )
 
@@ -187,44 +189,68 @@ def mixture(pairs: list[Pair], shares: Array) -> Pair:
     )
 
 
-def lead_over_law(pair: Pair, first_lead: float, second_lead: float, mean_shift: float) -> float:
-    """Returns the smallest height of a pair's test curve above the corners of the curve of the law at (a, b)."""
-    q_masses, heights = curve_points(
-        np.array([first_lead]), np.array([second_lead]), mean_shift=mean_shift
+def lead_over_points(pair: Pair, points: RaisedPoints, shares: Array, bound_shift: float) -> float:
+    """Returns the smallest height of a pair's test curve above the points that the proof allows for a law.
+
+    They lie up to the slack from the interpolated points, and below the tangents that bound all curves.
+
+    Args:
+        pair: the pair, which has to dominate the law.
+        points: the points of the laws between which is interpolated, with one slack for all laws.
+        shares: the share of each of these laws in the interpolation; they sum to 1.
+        bound_shift: the distance of two normals, of whose test curve tangents bound all curves.
+    """
+    interpolated_q = points.q_masses @ shares
+    q_slack = points.q_slack[:, 0]
+    q_masses = np.concatenate([interpolated_q - q_slack, interpolated_q + q_slack]).clip(0, 1)
+    heights = points.p_minus_q_masses @ shares + points.p_minus_q_slack[:, 0]
+    tangents = gaussian_curve(TANGENT_THRESHOLDS, mean_shift=bound_shift)
+    heights_of_tangents = tangents.p_minus_q_masses[:, None] + tangents.slopes[:, None] * (
+        q_masses - tangents.q_masses[:, None]
     )
-    corners = pair.curve_corners
-    curve_heights = np.interp(q_masses[:, 0], corners.q_masses, corners.p_minus_q_masses)
-    return float((curve_heights - heights[:, 0]).min())
+    allowed_heights = np.minimum(np.tile(heights, 2), heights_of_tangents.min(axis=0))
+    return float((np.interp(q_masses, *pair.curve_corners) - allowed_heights).min())
 
 
-@pytest.mark.parametrize("mean_shift", [1e-6, 0.02, 0.3, 1.0, 3.0])
-def test_every_law_in_a_square_is_below_the_pairs_of_the_square(mean_shift: float) -> None:
-    """The test curve of every law is below the mixture of the pairs at the corners of its square, or below one pair.
+def shares_at(x: float, y: float) -> Array:
+    """Returns the share of each corner of a square in the bilinear interpolation at a place of the square."""
+    return np.array([(1 - x) * (1 - y), (1 - x) * y, x * (1 - y), x * y])
 
-    Negative control: for the two smallest shifts, the mixture at the corners of a cut square is too low for some law.
+
+@pytest.mark.parametrize("mean_shift", [1e-6, 0.02, 0.3, 1.0, 2.0, 3.9])
+def test_every_allowed_point_in_a_square_is_below_the_pairs_of_the_square(
+    mean_shift: float,
+) -> None:
+    """The test curve of the corners' mixture, or of one pair, is above all points that the proof allows for a law.
+
+    Negative control: for the two smallest shifts, the mixture of a cut square is too low for some of these points.
     """
     cover = cover_of_squares(mean_shift)
-    rng = np.random.default_rng(0)
+    bound_shift = math.sqrt(2) * mean_shift
+    places = np.random.default_rng(0).random((5, 2))
+    rounding = 1e-14 * mean_shift
     leads_in_cut_squares = []
     for corner, width, indices, is_cut in zip(
         cover.lower_left_corners, cover.widths, cover.corners_of_squares, cover.is_cut, strict=True
     ):
-        for x, y in rng.random((9, 2)):
-            first_lead, second_lead = corner + width * np.array([x, y])
-            shares = np.array([(1 - x) * (1 - y), (1 - x) * y, x * (1 - y), x * y])
+        points = points_of_corners(corner[None], widths=np.array([width]), mean_shift=mean_shift)
+        for x, y in places:
+            shares = shares_at(x, y)
             pair = mixture([cover.corner_pairs[index] for index in indices], shares=shares)
-            lead = lead_over_law(pair, first_lead, second_lead, mean_shift=mean_shift)
+            lead = lead_over_points(pair, points.raised, shares, bound_shift=bound_shift)
             if is_cut:
                 leads_in_cut_squares.append(lead)
             else:
-                assert lead >= 0
+                assert lead >= -rounding
     if mean_shift <= 0.02:
-        assert min(leads_in_cut_squares) < 0
+        assert min(leads_in_cut_squares) < -1e-4 * mean_shift
     for corner, width, pair in zip(
         cover.cell_corners, cover.cell_widths, cover.cell_pairs, strict=True
     ):
-        for first_lead, second_lead in corner + width * rng.random((5, 2)):
-            assert lead_over_law(pair, first_lead, second_lead, mean_shift=mean_shift) >= 0
+        points = points_of_corners(corner[None], widths=np.array([width]), mean_shift=mean_shift)
+        for x, y in places:
+            lead = lead_over_points(pair, points.raised, shares_at(x, y), bound_shift=bound_shift)
+            assert lead >= -rounding
 
 
 @pytest.mark.parametrize("mean_shift", [1e-6, 0.02, 0.3, 1.0, 3.0])
@@ -271,6 +297,23 @@ def test_every_bit_is_below_a_mixture_of_two_pairs(mean_shift: float) -> None:
         nearest_pair = pairs[index + round(upper_share)]
         leads_of_nearest_pair.append(float(np.interp(q_mass, *nearest_pair.curve_corners)) - height)
     assert min(leads_of_nearest_pair) < 0
+
+
+def leaves(pair: Pair) -> list[Pair]:
+    """Returns the leaves of the tree under a pair."""
+    return [leaf for child in pair.dominated_pairs for leaf in leaves(child)] or [pair]
+
+
+@pytest.mark.parametrize("num_moving", [1, 2])
+@pytest.mark.parametrize("noise_multiplier", [0.2501, 0.3, 0.4, 1.0, 50.0, 1e6])
+def test_no_pair_loses_probability(noise_multiplier: float, num_moving: int) -> None:
+    """P of each pair sums to at least 1, with the probability of an infinite loss, and Q to 1."""
+    for root in winner_pairs(noise_multiplier, num_moving).roots:
+        for pair in leaves(root):
+            p_mass = pair.q_masses @ (1 + pair.ratios_less_one) + pair.infinite_loss_prob
+            assert p_mass >= 1 - 1e-12
+            assert pair.q_masses.sum() == pytest.approx(1, abs=1e-12)
+            assert (pair.q_masses >= 0).all()
 
 
 @pytest.mark.slow
