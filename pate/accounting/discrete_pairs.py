@@ -225,7 +225,8 @@ def gaussian_pair(mean_shift: float, interval_edges: FloatArray) -> Pair:
     # masses fall, slopes rise
     curve = gaussian_curve(thresholds=interval_edges, mean_shift=mean_shift)
     slopes = curve.slopes
-    lower_edges, upper_edges = interval_edges[:-1], interval_edges[1:]
+    lower_edges = interval_edges[:-1]
+    upper_edges = interval_edges[1:]
     # Far above 0 the masses below two edges are both near 1, and their difference would lose its digits.
     q_of_interval = np.where(
         lower_edges > 0,

@@ -105,7 +105,8 @@ def test_the_account_of_test_records_is_the_same_beside_other_records(
     assert account(private=table("x", 450), public=table("y", 30), test=test) == first
     head, *lines = (tmp_path / "test.csv").read_text().splitlines()
     assert head.startswith("id")
-    private, public = str(tmp_path / "a.csv"), str(tmp_path / "b.csv")
+    private = str(tmp_path / "a.csv")
+    public = str(tmp_path / "b.csv")
     assert account(private, public, test=written("reverse.csv", lines=lines[::-1])) == first
     assert account(private, public, test=written("fewer.csv", lines=lines[3:])) != first
 

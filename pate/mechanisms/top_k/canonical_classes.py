@@ -261,8 +261,13 @@ class CanonicalClasses:
         largest_last = self.largest_last_ranks[class_indices]
         last_ranks = np.array(
             [
-                self._draw_last_rank(*ranks, rng=rng)
-                for ranks in zip(
+                self._draw_last_rank(
+                    first_missing_rank=first_missing_rank,
+                    smallest_last_rank=smallest_last_rank,
+                    largest_last_rank=largest_last_rank,
+                    rng=rng,
+                )
+                for first_missing_rank, smallest_last_rank, largest_last_rank in zip(
                     first_missing.tolist(),
                     smallest_last.tolist(),
                     largest_last.tolist(),
@@ -287,10 +292,10 @@ class CanonicalClasses:
 
     def _draw_last_rank(
         self,
+        *,
         first_missing_rank: int,
         smallest_last_rank: int,
         largest_last_rank: int,
-        *,
         rng: np.random.Generator,
     ) -> int:
         """Draws the last rank of a uniform set of k ranks with a given first missing rank.
