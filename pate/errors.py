@@ -235,7 +235,13 @@ class InvalidValue(ValueError):
 
 @contextmanager
 def shown_as(spelling: Spelling) -> Iterator[None]:
-    """Sets the spelling of every `InvalidValue` from a `with` block, so that its message has the user's names."""
+    """Makes the message of an `InvalidValue` from a `with` block, or a decorated function, name settings as users do.
+
+    The error is raised on, with other names: those that a command or class has for the parameters of the code.
+
+    Args:
+        spelling: these names.
+    """
     try:
         yield
     except InvalidValue as error:

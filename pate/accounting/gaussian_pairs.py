@@ -74,7 +74,7 @@ class ShiftedMaximum:
 
     @property
     def farthest(self) -> float:
-        """The distance from 0 beyond which neither distribution has mass in double precision."""
+        """The distance from 0 beyond which both distributions of the pair have a probability that rounds to 0."""
         return self.shift_of_maximum + _FARTHEST
 
     def first_tails(self, outcomes: FloatArray) -> Tails:
@@ -135,7 +135,7 @@ class SampledPair:
 
     @property
     def farthest(self) -> float:
-        """The distance from 0 beyond which neither distribution has mass in double precision."""
+        """The distance from 0 beyond which both distributions of the pair have a probability that rounds to 0."""
         return max(self.upper_mean, -self.lower_mean) + _FARTHEST
 
     def first_tails(self, outcomes: FloatArray) -> Tails:

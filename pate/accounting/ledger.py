@@ -467,8 +467,10 @@ class Ledger:
     def parts(self, release_key: str) -> dict[str, str]:
         """Returns the SHA-256 of each committed part of a release, by the name of the part, in the order of commits.
 
+        The ledger stores a part under the key RELEASE_KEY:NAME. The result is empty if there is no such part.
+
         Args:
-            release_key: the identifier of the release, with which the keys of its parts begin.
+            release_key: the identifier of the release.
         """
         self._index.refresh()
         return self._index.parts(release_key)

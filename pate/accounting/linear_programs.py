@@ -179,7 +179,8 @@ class _SimplexState:
 def row_prices(values_by_program_and_type: FloatArray, constraint_rows: FloatArray) -> FloatArray:
     """Returns the dual price of each constraint row and, in the last column, the optimum of each program, `[B, R + 1]`.
 
-    A program (`LinearPrograms`) maximizes the mean of its values under a constrained distribution on K types.
+    A program (`LinearPrograms`) maximizes the mean of its values over the distributions on K types for which the mean
+    of its first row is 0, and that of every other row at most 0. Prices and optima are approximate, and no bounds.
 
     Args:
         values_by_program_and_type: the values v of each program, with absolute values of at most 1, `[B, K]`.

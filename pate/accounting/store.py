@@ -107,7 +107,7 @@ class LedgerLine:
 
 @dataclass(frozen=True)
 class LineText:
-    """The text of a new line, without its key and the digest of its release."""
+    """The part of a new `LedgerLine` that says how it is paid; the store adds its key, account, number and digests."""
 
     event_json: str = ""  # the price of a charge as JSON; empty for a part
     charge_key: str = ""  # the key of the charge that paid for a part; empty for a charge

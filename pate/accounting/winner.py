@@ -300,10 +300,19 @@ class RaisedPoints:
 
 @dataclass(frozen=True)
 class CornerPoints:
-    """The raised points at all distinct corners of squares, and the indices of each square's corners among them."""
+    """The points of test curves at the corners of some squares; a corner that several squares share is kept once.
+
+    A corner (a, b) has a law, the distributions P and Q of the outcome on two neighboring data sets. The corners
+    themselves are not kept.
+
+    Attributes:
+        raised: (Q(S), P(S) - Q(S)) of four sets S of outcomes at each distinct corner, with bounds on the error of
+            interpolation between corners; all its arrays are `[4, num_corners]`.
+        corners_of_squares: the column in these arrays of each square's four corners, `[num_squares, 4]`.
+    """
 
     raised: RaisedPoints
-    corners_of_squares: IntArray  # [num_squares, 4]
+    corners_of_squares: IntArray
 
 
 def points_of_corners(

@@ -239,7 +239,7 @@ class ChargedRelease(Release):
 
     @property
     def num_hits(self) -> int:
-        """The number of queries that were hits."""
+        """The number of hits: the queries that each used up one of `target_hits`."""
         return int(self.hits.sum())
 
     @property

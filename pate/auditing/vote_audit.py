@@ -56,11 +56,11 @@ class AuditFinding:
 
 @dataclass(frozen=True)
 class VoteAudit:
-    """The prices of releases of one file of votes by several aggregators.
+    """The prices of one release of votes, one for each aggregator that may have drawn it.
 
     Attributes:
-        findings: a finding for each aggregator.
-        parameters: the known parameters of the release.
+        findings: the price by each aggregator, the epsilon of published code and its reasoning.
+        parameters: the parameters of the release that the caller of the audit knew; others are assumed.
         target_delta: the delta of every epsilon.
         accountant: the name of the accountant that computed all prices.
         layout: the layout of the votes, such as "classes".

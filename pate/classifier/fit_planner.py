@@ -154,7 +154,7 @@ class FitPlanner:
         return num_teachers
 
     def _check_epsilon(self) -> None:
-        """Raises `InvalidValue` if `epsilon` is no number > 0, or if both `epsilon` and `aggregator` are None."""
+        """Raises `InvalidValue` if `epsilon` is neither None nor a number > 0, or is None without an `aggregator`."""
         if self.epsilon is not None:
             require_positive("epsilon", self.epsilon)
         elif self.aggregator is None:

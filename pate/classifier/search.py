@@ -410,7 +410,10 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             )
 
         def event_for_fit_epsilon(fit_epsilon: float) -> Event:
-            """Returns the price of the search by the price of the first candidate alone, which is quick to compute."""
+            """Returns the price of the search if every candidate costs as much as the first one.
+
+            It is quick to compute, as one candidate is priced. The price of all candidates is checked at the end.
+            """
             return price_of_runs(fit_epsilon, candidates_priced=candidate_parameters[:1]).event
 
         fit_epsilon = epsilon_of_one_run(event_for_fit_epsilon, budget)

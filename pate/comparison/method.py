@@ -48,9 +48,9 @@ class Method(ABC):
 
     @abstractmethod
     def identity(self, bench: Bench) -> list[Any]:
-        """Returns all settings on which the results of the method depend, as plain values.
+        """Returns all values, apart from data, budget and seed, on which the results of the method depend.
 
-        Data, budget and seed are not among them.
+        They are plain values, as the names of the files of results contain their digest.
         """
 
     @abstractmethod

@@ -54,7 +54,7 @@ class Manifest:
 
         Args:
             folder: the folder.
-            rule: a description of the expected manifest, for the error.
-            remedy: advice for the error.
+            rule: what the error says was expected, such as "the digests of a finished run".
+            remedy: the advice of the error, such as "restore it from a backup".
         """
         return read_value(cls, Path(folder, MANIFEST), name="manifest", rule=rule, remedy=remedy)

@@ -361,7 +361,10 @@ def clone_with_seed(estimator: Any, *, seed: int) -> Any:
 
 
 def takes_nan(estimator: Any) -> bool:
-    """Returns True if an estimator, or the first step of a pipeline, has the tag that it accepts missing inputs."""
+    """Returns True if an estimator has the tag that it accepts missing inputs.
+
+    For a pipeline, its first step decides; steps that are None or "passthrough" are left out.
+    """
     pipeline_steps = [
         pipeline_step
         for _, pipeline_step in getattr(estimator, "steps", ())

@@ -133,7 +133,10 @@ def plan_hits(
 def _session_epsilon(
     session: TargetChargedAggregator, vote_shape: VoteShape, budget: Budget
 ) -> float:
-    """Returns the epsilon of a session on all queries of a shape, with the delta of the budget."""
+    """Returns the epsilon of a session of as many queries as `vote_shape` has, at the delta of the budget.
+
+    It is the price that is charged before the first answer; it does not depend on votes or hits.
+    """
     priced_session = replace(session, session_delta=budget.delta)
     return budget.epsilon_of(priced_session.event(vote_shape))
 

@@ -336,9 +336,10 @@ class Dossier:
 
     @property
     def found_rows_of_scores(self) -> list[tuple[str, str]]:
-        """Rows of a table of attacks on the released scores, as text, for false alarms of 0.1%, 1% and 10%.
+        """Rows of a table of bounds on attacks on the released scores, as text, for false alarms of 0.1%, 1% and 10%.
 
-        Each row has the share of false alarms, and the largest share of units of the test records that an attack finds.
+        A unit, such as a person, has one or more test records. Each row has the share of other units that an attack
+        takes for units in the test records, and an upper bound on the share of units in them that any attack finds.
         """
         return [
             (

@@ -128,16 +128,17 @@ class MomentVotes(RoundVotes):
     def record_factors(
         self, inputs: Float32Array, labels: GapLabels, question: RoundQuestion
     ) -> tuple[FloatArray, FloatArray]:
-        """Returns the two factors of the votes of teachers with one record each.
+        """Returns two arrays whose rows give the vote that each record casts if it is the only one of its teacher.
 
-        The factors are features `[num_records, num_features]` and clipped residuals `[num_records, num_labels]`. Their
-        outer product is a teacher's vote in grid steps, before it is rounded. The privacy audit compares the votes of
-        records by these factors.
+        The arrays are features `[num_records, num_features]` and clipped residuals `[num_records, num_labels]`. The
+        outer product of a record's two rows is the vote of a teacher without training, in grid steps, before it is
+        weighted and rounded. The privacy audit computes the votes of its canaries in this way.
 
         Args:
             inputs: float32 `[num_records, ...]`.
             labels: `[num_records, num_labels]`.
-            question: the student's weights, the factor of each label, and the clip of a round.
+            question: the question of the round: the student's weights, the scale of each label's residuals, and the
+                clip.
         """
         moment_clipping = question.moment_clipping
         features = self.public_pca.with_constant(inputs)

@@ -157,7 +157,7 @@ class Alternative(Method):
         )
 
     def identity(self, bench: Bench) -> list[Any]:
-        """Returns all settings on which the results of the method depend, apart from data and budget."""
+        """Returns all settings on which the results of the method depend, apart from data, budget and seed."""
         return [unabridged_repr(self)]
 
     def columns(self, bench: Bench) -> dict[str, Any]:

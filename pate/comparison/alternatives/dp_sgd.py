@@ -1,4 +1,9 @@
-"""DP-SGD: gradient descent whose every step uses the noisy sum of the gradients of a Poisson sample of the groups."""
+"""DP-SGD, a competitor of `pate-compare`: gradient descent with noise in every step, on randomly sampled groups.
+
+A group holds all records of one unit of privacy. In each step every group is sampled with the same probability, and
+independently of the others (Poisson sampling). One random record of each sampled group adds its clipped gradient to the
+sum of the step, and the sum gets noise.
+"""
 
 import math
 import warnings

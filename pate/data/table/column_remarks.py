@@ -244,9 +244,9 @@ class _ColumnCells:
         return bool(rows_per_value.max() <= max_rows_of_key)
 
     def _may_be_person_numbers(self) -> bool:
-        """Returns True if the column's numbers are whole, some repeat, and they may be numbers that persons have.
+        """Returns True if the column's numbers may identify persons: they are whole, and some stand in several rows.
 
-        Numbers with gaps within a small range, as ages have, are none.
+        Numbers that leave gaps in a small range, as ages do, are taken for measurements, and the result is False.
         """
         num_numbers = int(np.isfinite(self._numbers).sum())
         if not self._are_whole or len(self._distinct_numbers) == num_numbers:

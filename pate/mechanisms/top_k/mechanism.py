@@ -168,13 +168,12 @@ def require_counts(
     """Returns counts as int64, `[d]` or `[Q, d]`.
 
     Args:
-        counts: whole numbers in 0..2**40.
-        min_num_counts: the smallest number of counts that a histogram must have.
+        counts: integers from 0 to 2**40, both included; at least one.
+        min_num_counts: the least allowed length d of a histogram.
         num_axes: the number of axes, 1 or 2; None for either.
 
     Raises:
-        InvalidValue: the counts are no such numbers, or have another number of axes, or are fewer than
-            `min_num_counts`.
+        InvalidValue: the counts are no such integers, or have another number of axes, or d is below `min_num_counts`.
     """
     checked_counts = require_histogram(
         "counts", counts, largest_count=LARGEST_COUNT, num_axes=num_axes
