@@ -102,10 +102,14 @@ class PureDpAccountant(AccountantBesideRenyi):
         delta_bound = 0.0 if has_no_delta else self._rdp.get_delta(target_epsilon)
         if delta_bound > 0 and self._has_tails():
             # the largest P(loss >= l) - e^x P'(loss >= l) over thresholds l
-            log_p, log_q = _log_tails_of_product(tuple(self._count_of_epsilon.items()))
-            is_positive = log_p > target_epsilon + log_q
-            shares_of_p = -np.expm1(target_epsilon + (log_q - log_p)[is_positive])
-            deltas = np.exp(log_p[is_positive]) * shares_of_p
+            log_tails, neighbor_log_tails = _log_tails_of_product(
+                tuple(self._count_of_epsilon.items())
+            )
+            is_positive = log_tails > target_epsilon + neighbor_log_tails
+            shares_of_tails = -np.expm1(
+                target_epsilon + (neighbor_log_tails - log_tails)[is_positive]
+            )
+            deltas = np.exp(log_tails[is_positive]) * shares_of_tails
             delta_bound = min(delta_bound, float(np.max(deltas, initial=0.0)))
         return min(1.0, delta_bound + self.failure_prob)
 

@@ -151,7 +151,8 @@ def budgets_of(class_names: Iterable[str], budgets: Any = None) -> dict[str, flo
 def _epsilon_in_name(class_name: str) -> float:
     """Returns the epsilon of a class whose name is a number; raises `InvalidValue` for another name."""
     try:
-        return require_positive("data.budget", float(class_name))
+        epsilon_in_class_name = float(class_name)
+        return require_positive("data.budget", epsilon_in_class_name)
     except ValueError:  # a word, or a number that is not positive
         rule = "a number > 0, the epsilon of a group; budgets={NAME: EPSILON} says what words mean"
         raise InvalidValue("data.budget", class_name, rule=rule) from None

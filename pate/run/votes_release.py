@@ -42,7 +42,7 @@ from pate.votes.source import VoteSource
 TERMS = "terms.json"
 """The name of the file of the terms. It lies in `release/` until a student is there."""
 
-ANEW = "copy the folder anew from where pate-release left it"
+COPY_ANEW = "copy the folder anew from where pate-release left it"
 """The remedy for a damaged folder of a release."""
 
 _TERMS_RULE = "the terms of a release, as pate-release writes them"
@@ -96,7 +96,9 @@ class Terms:
         Raises:
             DamagedFile: the file is missing, or is not JSON with valid values of all fields.
         """
-        return read_value(cls, Path(folder, TERMS), name="terms", rule=_TERMS_RULE, remedy=ANEW)
+        return read_value(
+            cls, Path(folder, TERMS), name="terms", rule=_TERMS_RULE, remedy=COPY_ANEW
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

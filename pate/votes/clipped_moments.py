@@ -141,7 +141,8 @@ class ClippedMoments:
         residual_products = weighted_residuals @ weighted_residuals.transpose(0, 2, 1)
         squared_lengths = (feature_products * residual_products / FEATURE_STEPS**2).sum(axis=(1, 2))
         lengths = np.sqrt(np.maximum(squared_lengths, 0))
-        uncanceled_lengths = np.sqrt((weighted_residuals**2).sum(axis=2)).sum(axis=1)
+        squared_residuals_of_labels = weighted_residuals**2
+        uncanceled_lengths = np.sqrt(squared_residuals_of_labels.sum(axis=2)).sum(axis=1)
         require_finite_lengths(uncanceled_lengths)
         lengths = np.maximum(lengths, uncanceled_lengths / _MAX_CANCELLATION)
         # Rounding moves each entry of a residual by less than a step, so the lengths get that much room.

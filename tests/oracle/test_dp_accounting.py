@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import pate.accounting as pa
+import pate.accounting as pate_accounting
 
 dp_accounting: Any = pytest.importorskip("dp_accounting")
 rdp: Any = pytest.importorskip("dp_accounting.rdp")
@@ -13,30 +13,39 @@ pld: Any = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
 
 ORDERS = [1.1, 1.5, 2.0, 3.0, 4.5, 8.0, 16.0, 64.0, 512.0]
 MULTIPLIERS = np.random.default_rng(0).uniform(low=20.0, high=200.0, size=300)
-EVENTS: dict[str, pa.Event] = {
-    "gaussian": pa.GaussianEvent(noise_multiplier=1.3),
-    "many": pa.SelfComposedEvent(event=pa.GaussianEvent(noise_multiplier=60.0), count=600),
-    "different": pa.ComposedEvent(
-        tuple(pa.GaussianEvent(noise_multiplier=float(z)) for z in MULTIPLIERS)
+EVENTS: dict[str, pate_accounting.Event] = {
+    "gaussian": pate_accounting.GaussianEvent(noise_multiplier=1.3),
+    "many": pate_accounting.SelfComposedEvent(
+        event=pate_accounting.GaussianEvent(noise_multiplier=60.0), count=600
     ),
-    "tree": pa.ComposedEvent(
+    "different": pate_accounting.ComposedEvent(
+        tuple(pate_accounting.GaussianEvent(noise_multiplier=float(z)) for z in MULTIPLIERS)
+    ),
+    "tree": pate_accounting.ComposedEvent(
         (
-            pa.GaussianEvent(noise_multiplier=1.3),
-            pa.SelfComposedEvent(
-                event=pa.ComposedEvent((pa.GaussianEvent(noise_multiplier=9.0), pa.NoOpEvent())),
+            pate_accounting.GaussianEvent(noise_multiplier=1.3),
+            pate_accounting.SelfComposedEvent(
+                event=pate_accounting.ComposedEvent(
+                    (
+                        pate_accounting.GaussianEvent(noise_multiplier=9.0),
+                        pate_accounting.NoOpEvent(),
+                    )
+                ),
                 count=7,
             ),
         )
     ),
-    "nothing": pa.NoOpEvent(),
-    "everything": pa.ComposedEvent((pa.GaussianEvent(noise_multiplier=1.0), pa.NonPrivateEvent())),
+    "nothing": pate_accounting.NoOpEvent(),
+    "everything": pate_accounting.ComposedEvent(
+        (pate_accounting.GaussianEvent(noise_multiplier=1.0), pate_accounting.NonPrivateEvent())
+    ),
 }
-EVENTS_WITH_THEIRS: dict[str, tuple[pa.Event, Any]] = {
+EVENTS_WITH_THEIRS: dict[str, tuple[pate_accounting.Event, Any]] = {
     name: (event, event.to_dp_event()) for name, event in EVENTS.items()
 } | {
-    "zcdp": (pa.ZCdpEvent(rho=0.03), dp_accounting.dp_event.ZCDpEvent(0.03)),
+    "zcdp": (pate_accounting.ZCdpEvent(rho=0.03), dp_accounting.dp_event.ZCDpEvent(0.03)),
     "randomized response": (
-        pa.PureDpEvent(epsilon=0.7),
+        pate_accounting.PureDpEvent(epsilon=0.7),
         dp_accounting.dp_event.RandomizedResponseDpEvent(
             noise_parameter=2 / (1 + np.exp(0.7)), num_buckets=2
         ),
@@ -52,7 +61,7 @@ def test_the_renyi_accountant_agrees_at_the_same_orders(name: str) -> None:
     if name == "randomized response":
         relation = dp_accounting.NeighboringRelation.REPLACE_ONE
     theirs = rdp.RdpAccountant(orders=ORDERS, neighboring_relation=relation).compose(dp_event)
-    ours = pa.RdpAccountant(orders=ORDERS).compose(event)
+    ours = pate_accounting.RdpAccountant(orders=ORDERS).compose(event)
     for delta in (1e-3, 1e-6, 1e-10):
         assert ours.get_epsilon(target_delta=delta) == pytest.approx(
             theirs.get_epsilon(target_delta=delta), rel=1e-9
@@ -65,7 +74,9 @@ def test_the_renyi_accountant_agrees_at_the_same_orders(name: str) -> None:
 
 def test_composed_gaussians_agree_with_dp_accounting() -> None:
     """300 Gaussians merged by `GaussianEvent.composed` cost the epsilon that dp-accounting gives, and not less."""
-    ours = pa.RdpAccountant(orders=ORDERS).compose(pa.GaussianEvent.composed(MULTIPLIERS))
+    ours = pate_accounting.RdpAccountant(orders=ORDERS).compose(
+        pate_accounting.GaussianEvent.composed(MULTIPLIERS)
+    )
     theirs = rdp.RdpAccountant(orders=ORDERS).compose(EVENTS["different"].to_dp_event())
     assert ours.get_epsilon(target_delta=1e-6) == pytest.approx(
         theirs.get_epsilon(target_delta=1e-6), rel=1e-9
@@ -78,10 +89,13 @@ def test_composed_gaussians_agree_with_dp_accounting() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("event", "count"),
-    [(pa.GaussianEvent(noise_multiplier=30.0), 600), (pa.PureDpEvent(epsilon=0.05), 600)],
+    [
+        (pate_accounting.GaussianEvent(noise_multiplier=30.0), 600),
+        (pate_accounting.PureDpEvent(epsilon=0.05), 600),
+    ],
 )
 def test_pld_epsilon_is_between_both_roundings_of_dp_accounting(
-    event: pa.Event, count: int
+    event: pate_accounting.Event, count: int
 ) -> None:
     """The PLD accountant's epsilon is at least dp-accounting's with optimistic rounding.
 
@@ -90,7 +104,7 @@ def test_pld_epsilon_is_between_both_roundings_of_dp_accounting(
 
     def their_distribution(*, pessimistic: bool) -> Any:
         """Returns dp-accounting's privacy loss distribution of all events, with one of its two roundings."""
-        if isinstance(event, pa.GaussianEvent):
+        if isinstance(event, pate_accounting.GaussianEvent):
             single = pld.from_gaussian_mechanism(
                 standard_deviation=30.0,
                 use_connect_dots=False,
@@ -106,7 +120,7 @@ def test_pld_epsilon_is_between_both_roundings_of_dp_accounting(
             )
         return single.self_compose(count)
 
-    ours = pa.PldAccountant().compose(event, count=count)
+    ours = pate_accounting.PldAccountant().compose(event, count=count)
     for delta in (1e-4, 1e-6):
         low = their_distribution(pessimistic=False).get_epsilon_for_delta(delta)
         high = their_distribution(pessimistic=True).get_epsilon_for_delta(delta)

@@ -32,7 +32,7 @@ from pate.report.card import PRIVACY_FILE
 from pate.run.plan_warnings import constant_student_warnings
 from pate.run.queries import Queries, require_queries
 from pate.run.random_streams import RandomStreams
-from pate.run.votes_release import ANEW, TERMS, Terms
+from pate.run.votes_release import COPY_ANEW, TERMS, Terms
 from pate.threads import all_cores
 from pate.validation import require
 from pate.votes import DEFAULT_RECIPE, Recipe
@@ -164,12 +164,15 @@ def _require_as_released(published_folder: Path, *, digest_of_file: Mapping[str,
         digest_of_file: the SHA-256 of each file as it was released, by the name of the file.
     """
     for name, digest in digest_of_file.items():
-        if file_digest(published_folder / name, rule="a file of a release", remedy=ANEW) != digest:
+        if (
+            file_digest(published_folder / name, rule="a file of a release", remedy=COPY_ANEW)
+            != digest
+        ):
             raise damaged(
                 published_folder / name,
                 rule="the file as it was released",
                 finding="it is another",
-                remedy=ANEW,
+                remedy=COPY_ANEW,
             )
 
 
@@ -209,7 +212,7 @@ def _student_seed(plan: StudentPlan, published_folder: Path) -> int:
     """Returns the seed of the training, from the seed of the plan or else from the bytes of the release."""
     root_seed = plan.seed
     if root_seed is None:
-        digest = file_digest(published_folder / "release.npz", rule="a release", remedy=ANEW)
+        digest = file_digest(published_folder / "release.npz", rule="a release", remedy=COPY_ANEW)
         root_seed = int(digest[:16], base=16)
     return RandomStreams(root_seed).seed("student")
 
@@ -230,12 +233,14 @@ def _complete_bundle(folder: Path, add_student_settings: Callable[[str], str]) -
         add_student_settings: returns the text of `config.yaml` with the student's settings added to it.
     """
     if (folder / "config.yaml").exists():
-        settings_text = read_text(folder / "config.yaml", rule="settings of a release", remedy=ANEW)
+        settings_text = read_text(
+            folder / "config.yaml", rule="settings of a release", remedy=COPY_ANEW
+        )
         write_text(folder / "config.yaml", text=add_student_settings(settings_text))
     text_files = sorted(path.name for path in folder.glob("text-*.safetensors"))
     possible_names = (*_RELEASED_FILES, *_STUDENT_FILES, *text_files)
     file_names = [name for name in possible_names if (folder / name).is_file()]
-    manifest = Manifest.from_files(folder, file_names=file_names, missing_file_remedy=ANEW)
+    manifest = Manifest.from_files(folder, file_names=file_names, missing_file_remedy=COPY_ANEW)
     manifest.write(folder)
     (folder / TERMS).unlink(missing_ok=True)
 
@@ -282,7 +287,7 @@ def published_recipe(release: Path) -> Recipe:
     path = release / "config.yaml"
     if not path.exists():
         return DEFAULT_RECIPE
-    settings_text = read_text(path, rule="settings of a release", remedy=ANEW)
+    settings_text = read_text(path, rule="settings of a release", remedy=COPY_ANEW)
     settings = read_yaml(settings_text, name="config.yaml", rule="YAML as pate-release writes it")
     aggregator = settings.get("aggregator") if isinstance(settings, dict) else None
     recipe_values = aggregator.get("recipe") if isinstance(aggregator, dict) else None
@@ -306,7 +311,7 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
     rule = "labels, answered, record_ids and label_names of a release"
     lacking = sorted(forms.keys() - arrays.keys())
     if lacking:
-        raise damaged(path, rule, finding=f"it lacks {', '.join(lacking)}", remedy=ANEW)
+        raise damaged(path, rule, finding=f"it lacks {', '.join(lacking)}", remedy=COPY_ANEW)
     labels = arrays["labels"]
     answered = arrays["answered"]
     ids = arrays["record_ids"]
@@ -316,7 +321,7 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
         or answered.shape != ids.shape
         or labels.shape != (len(answered), len(names))
     ):
-        raise damaged(path, rule, finding="arrays of different lengths", remedy=ANEW)
+        raise damaged(path, rule, finding="arrays of different lengths", remedy=COPY_ANEW)
     public_names = PublicNames(record_ids=ids, label_names=names)
     for release_class, needed_arrays in (
         (CenteredRelease, {"scores", "noise_std", "center"}),

@@ -22,15 +22,15 @@ def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
     features = RNG.uniform(low=-1, high=1, size=(3000, 3))
     features = np.trunc(features * FEATURE_STEPS).astype(np.float32)
     residuals = RNG.normal(size=(3000, 2)) * clip
-    total = moments.sum_of_single(features, residuals=residuals)
+    moment_sum = moments.sum_of_single(features, residuals=residuals)
     order = RNG.permutation(3000)
     in_another_order = moments.sum_of_single(features[order], residuals=residuals[order])
-    np.testing.assert_array_equal(in_another_order, total)
-    sums_of_seven_teachers = [
+    np.testing.assert_array_equal(in_another_order, moment_sum)
+    moment_sums_of_seven_teachers = [
         moments.sum_of_single(features[start : start + 7], residuals=residuals[start : start + 7])
         for start in range(0, 3000, 7)
     ]
-    np.testing.assert_array_equal(np.sum(sums_of_seven_teachers, axis=0), total)
+    np.testing.assert_array_equal(np.sum(moment_sums_of_seven_teachers, axis=0), moment_sum)
     scale = 1 / moments.step / FEATURE_STEPS
     shrinking = np.minimum(1, clip / np.linalg.norm(residuals, axis=1))
     clipped_residuals = np.trunc(residuals * shrinking[:, None] * scale)
@@ -41,7 +41,7 @@ def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
         ]
         for feature in features.T
     ]
-    np.testing.assert_array_equal(total, exact)
+    np.testing.assert_array_equal(moment_sum, exact)
     assert np.abs(clipped_residuals).max() <= 2**16
 
 
@@ -165,8 +165,8 @@ def test_sums_of_blocks_are_exact_beyond_the_whole_numbers_of_doubles(clip: floa
     sum_of_block = moments.sum_of_single(features, residuals=residuals)
     single_vote = moments.sum_of_single(features[:1], residuals=residuals[:1])
     assert sum_of_block.item() == num_records * single_vote.item() < 2**53
-    total = sum_of_block * 2**8 + single_vote
-    assert total.item() == (2**25 + 1) * single_vote.item() > 2**53
+    moment_sum = sum_of_block * 2**8 + single_vote
+    assert moment_sum.item() == (2**25 + 1) * single_vote.item() > 2**53
 
 
 @pytest.mark.slow

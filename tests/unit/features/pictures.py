@@ -28,12 +28,12 @@ def drawn_pictures(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return levels.astype(np.uint8), labels
 
 
-def dataset(*, private_seed: int = 0, public_seed: int = 1) -> Dataset:
+def dataset(*, private_picture_seed: int = 0, public_picture_seed: int = 1) -> Dataset:
     """Returns a data set of drawn pictures, with one seed for the private and one for the public pictures."""
     parts = {}
     first = 0
     for place, (name, count) in enumerate(SIZES.items()):
-        seed = {"private": private_seed, "public": public_seed}.get(name, place)
+        seed = {"private": private_picture_seed, "public": public_picture_seed}.get(name, place)
         levels, labels = drawn_pictures(count=count, seed=seed)
         ids = np.arange(first, first + count)
         inputs: Any = Pixels(levels, rows=np.arange(count))

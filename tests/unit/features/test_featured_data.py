@@ -89,7 +89,7 @@ def test_features_replace_pictures_and_keep_the_private_digest(tmp_path: Path) -
     public_features = np.asarray(data.public.inputs)
     assert np.mean(public_features**2) == pytest.approx(1, abs=1e-3)
     assert data.private_digest() == dataset().private_digest()
-    assert data.private_digest() != dataset(private_seed=9).private_digest()
+    assert data.private_digest() != dataset(private_picture_seed=9).private_digest()
     assert data.digest() != dataset().digest()
 
 

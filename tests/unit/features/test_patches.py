@@ -32,9 +32,11 @@ from tests.unit.features.pictures import (
 )
 
 
-def fitted_extractor(private_seed: int = 0, public_seed: int = 1) -> PatchExtractor:
+def fitted_extractor(private_picture_seed: int = 0, public_picture_seed: int = 1) -> PatchExtractor:
     """Returns the extractor of the small recipe, fitted to public pictures that are drawn from a seed."""
-    pictures = dataset(private_seed=private_seed, public_seed=public_seed)
+    pictures = dataset(
+        private_picture_seed=private_picture_seed, public_picture_seed=public_picture_seed
+    )
     return SMALL.fit(PublicPictures(pictures), stage=unwatched)
 
 
@@ -63,14 +65,14 @@ def test_fit_is_deterministic_and_depends_on_settings() -> None:
 def test_extractor_does_not_depend_on_private_pictures() -> None:
     """The extractor is the same for other or unreadable private pictures, and another one for other public pictures."""
     usual = fitted_extractor().content
-    assert fitted_extractor(private_seed=9).content == usual
+    assert fitted_extractor(private_picture_seed=9).content == usual
     assert (
         SMALL.fit(
             PublicPictures(with_unreadable_private_pictures(data=dataset())), stage=unwatched
         ).content
         == usual
     )
-    assert fitted_extractor(public_seed=9).content != usual
+    assert fitted_extractor(public_picture_seed=9).content != usual
 
 
 def test_fit_accepts_only_public_pictures() -> None:

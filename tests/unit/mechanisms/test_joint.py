@@ -82,23 +82,23 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     falling_counts_by_query = np.array([[3, 3, 1, 1, 0]])
     num_draws = 3_000
     losses = losses_by_definition(counts=falling_counts_by_query[0], k=3)
-    classes = (
+    sequence_classes = (
         JointClasses.likely(falling_counts=falling_counts_by_query, k=3, loss_weight=0.01)
         if likely
         else JointClasses.from_counts(falling_counts=falling_counts_by_query, k=3, splits_ties=True)
     )
     repeated = dataclasses.replace(
-        classes,
-        falling_counts=np.repeat(classes.falling_counts, num_draws, axis=0),
-        classes_by_loss=np.repeat(classes.classes_by_loss, num_draws, axis=0),
-        losses=np.repeat(classes.losses, num_draws, axis=0),
-        log_sizes=np.repeat(classes.log_sizes, num_draws, axis=0),
+        sequence_classes,
+        falling_counts=np.repeat(sequence_classes.falling_counts, num_draws, axis=0),
+        classes_by_loss=np.repeat(sequence_classes.classes_by_loss, num_draws, axis=0),
+        losses=np.repeat(sequence_classes.losses, num_draws, axis=0),
+        log_sizes=np.repeat(sequence_classes.log_sizes, num_draws, axis=0),
     )
     sequences_of_earlier_classes: set[Sequence] = set()
-    for class_index, loss in enumerate(classes.losses[0]):
+    for class_index, loss in enumerate(sequence_classes.losses[0]):
         sequences = repeated.draw_members(class_places=np.full(num_draws, class_index), rng=rng)
         num_draws_of_sequence = Counter(map(tuple, sequences.tolist()))
-        num_members = round(np.exp(classes.log_sizes[0, class_index]))
+        num_members = round(np.exp(sequence_classes.log_sizes[0, class_index]))
         assert len(num_draws_of_sequence) == num_members
         deviations = np.array(list(num_draws_of_sequence.values())) - num_draws / num_members
         assert np.abs(deviations).max() <= 6 * np.sqrt(num_draws / num_members)

@@ -23,20 +23,24 @@ def public_pool() -> np.ndarray:
 
 
 def best_schedule(
-    prevalence: np.ndarray, gradient_noise_rate: float, *, signal_is_concentrated: bool = False
+    prevalences: np.ndarray,
+    noise_variance_of_step_mean: float,
+    *,
+    signal_is_concentrated: bool = False,
 ) -> Schedule:
     """Returns the schedule with the least expected error on the public pool.
 
     Args:
-        prevalence: the prevalence of each label.
-        gradient_noise_rate: the variance of the noise in an entry of a mean gradient, divided by the number of steps.
+        prevalences: the prevalence of each label.
+        noise_variance_of_step_mean: the variance of the noise in an entry of a mean gradient, divided by the number of
+            steps.
         signal_is_concentrated: whether all signal is along the widest direction.
     """
     return Schedule.best(
         public_feature_map=PublicDirections.fit(public_inputs=public_pool()),
         public_inputs=public_pool(),
-        prevalence=prevalence,
-        noise_rate=gradient_noise_rate,
+        prevalence=prevalences,
+        noise_rate=noise_variance_of_step_mean,
         clip_in_typical_lengths=CLIP_FACTOR,
         signal_variance=SIGNAL_VARIANCE,
         signal_is_concentrated=signal_is_concentrated,
@@ -45,9 +49,9 @@ def best_schedule(
 
 def test_more_noise_shortens_learning_and_raises_the_expected_error() -> None:
     """More noise shortens the shortest learning time of the best schedule, and raises its expected error."""
-    prevalence = np.array([0.05, 0.3])
+    prevalences = np.array([0.05, 0.3])
     little, more, most = (
-        best_schedule(prevalence, gradient_noise_rate=noise_rate)
+        best_schedule(prevalences, noise_variance_of_step_mean=noise_rate)
         for noise_rate in (1e-8, 1e-5, 1e-2)
     )
     assert (
@@ -69,10 +73,10 @@ def test_a_signal_in_one_direction_is_learned_better_at_large_noise() -> None:
 
     The gain is the variance of the log-odds minus the expected error.
     """
-    prevalence = np.array([0.05, 0.3])
-    schedule_of_spread_signal = best_schedule(prevalence, gradient_noise_rate=1e-2)
+    prevalences = np.array([0.05, 0.3])
+    schedule_of_spread_signal = best_schedule(prevalences, noise_variance_of_step_mean=1e-2)
     schedule_of_concentrated_signal = best_schedule(
-        prevalence, gradient_noise_rate=1e-2, signal_is_concentrated=True
+        prevalences, noise_variance_of_step_mean=1e-2, signal_is_concentrated=True
     )
     gain = SIGNAL_VARIANCE - schedule_of_spread_signal.expected_squared_error
     assert SIGNAL_VARIANCE - schedule_of_concentrated_signal.expected_squared_error > 2 * gain > 0
@@ -84,18 +88,18 @@ def test_noise_of_trained_weights_has_the_expected_variance() -> None:
     The descent runs 400 times.
     """
     rng = np.random.default_rng(0)
-    prevalence = np.array([0.2, 0.4])
-    gradient_noise_rate = 1e-4
-    schedule = best_schedule(prevalence, gradient_noise_rate=gradient_noise_rate)
+    prevalences = np.array([0.2, 0.4])
+    noise_variance_of_step_mean = 1e-4
+    schedule = best_schedule(prevalences, noise_variance_of_step_mean=noise_variance_of_step_mean)
     directions = PublicDirections.fit(public_inputs=public_pool())
     features = directions.features(public_pool(), ridge=schedule.ridge)
-    curvature = CLIP_FACTOR * prevalence * (1 - prevalence)
+    curvature = CLIP_FACTOR * prevalences * (1 - prevalences)
     num_descents = 400
-    weights_of_descents = np.zeros((num_descents, features.shape[1], len(prevalence)))
+    weights_of_descents = np.zeros((num_descents, features.shape[1], len(prevalences)))
     learning_rates = schedule.label_learning_times / schedule.num_steps
     covariance = features.T @ features / len(features)
     for _ in range(schedule.num_steps):
-        noise_std = np.sqrt(gradient_noise_rate * schedule.num_steps)
+        noise_std = np.sqrt(noise_variance_of_step_mean * schedule.num_steps)
         gradient_noise = noise_std * rng.normal(size=weights_of_descents.shape)
         weights_of_descents += learning_rates * (
             gradient_noise - curvature * (covariance @ weights_of_descents)
