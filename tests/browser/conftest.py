@@ -42,7 +42,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Returns a function from the name of a page in `PAGES` to its path; its first call writes the page."""
+    """Returns a function from the name of a page in `PAGES` to its path; the first call for a name writes that page."""
     folder = tmp_path_factory.mktemp("pages")
 
     def write(name: str) -> Path:

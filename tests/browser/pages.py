@@ -1,4 +1,4 @@
-"""Pages of runs and comparisons that were not trained: usual ones, empty ones, and ones with hostile names."""
+"""Renders pages of made-up runs and comparisons: usual ones, empty ones, and ones with hostile names."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,7 +34,7 @@ LABEL_METRICS = (
 
 
 def usual_report(num_labels: int, num_queries: int, num_answered: int) -> Report:
-    """Returns the report of a run with a price and with scores of all six models."""
+    """Returns the report of a run with a price and with scores of the student and the five baselines."""
     privacy = replace(
         REPORT.privacy,
         unit="one group of private records (one record where groups are single) replaced by another",
@@ -144,9 +144,9 @@ def nothing_answered() -> str:
 
 
 def halted() -> str:
-    """Returns the HTML page of a session that used up its hits half-way, with seeded noise and synthetic data.
+    """Returns the HTML page of a session that used up its hits, the calls that count, after half of the queries.
 
-    The names of labels and data are long.
+    The noise is seeded, the data are synthetic, and the names of labels and data are long.
     """
     release = ReleaseSummary(
         num_queries=600,
@@ -241,7 +241,7 @@ def hostile() -> str:
 
 
 def usual_frontier(names: tuple[str, ...], epsilons: tuple[float, ...]) -> Frontier:
-    """Returns scores that rise with epsilon from a different start for each method.
+    """Returns a comparison of the methods in `names`, whose scores rise with epsilon, each from another start.
 
     If there are more than two methods, the last has no scores.
     """

@@ -77,7 +77,7 @@ def show(page: Any, reader: Reader) -> None:
 
 @contextmanager
 def opened(browser: Any, path: Path, *, mobile: bool = False) -> Iterator[tuple[Any, list[str]]]:
-    """Opens a page in a new window, and yields it with a list of the browser's complaints and requests."""
+    """Opens a page in a new window, and yields it with a list of the browser's complaints and of its other requests."""
     events: list[str] = []
     reader = READERS["phone" if mobile else "desk"]
     context = browser.new_context(

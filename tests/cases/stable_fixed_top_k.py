@@ -49,7 +49,16 @@ def _law_case(
     is_failure_reached: bool = False,
     is_curve_attained: bool = False,
 ) -> LawCase:
-    """Returns the case of an aggregator, which is made for the adjacency and the labels of each small instance."""
+    """Returns the case of an aggregator, which is made for the adjacency and the labels of each small instance.
+
+    Args:
+        name_suffix: what the name of the case has after the class and k.
+        aggregator: the aggregator; `adjacency`, and a k above the number of labels, are replaced.
+        tightness: as in `LawCase`: the share of the price that some exact divergence reaches.
+        largest_size: as in `LawCase`: the labels and teachers of the largest instance.
+        is_failure_reached: whether a delta over 90% of the failure probability is tested to be reached.
+        is_curve_attained: as in `LawCase`: whether a Renyi divergence exceeds 90% of the price.
+    """
     k = aggregator.k
     is_refuted = not aggregator.padded or aggregator.penalty != 0
     refuted_at_size = Size(

@@ -52,7 +52,15 @@ def _law_case(
     is_curve_attained: bool = False,
     is_sharply_priced: bool = False,
 ) -> LawCase:
-    """Returns the case of an aggregator, which is made for the adjacency of each small instance."""
+    """Returns the case of an aggregator, which is made for the adjacency of each small instance.
+
+    Args:
+        name_suffix: what the name of the case has after the class.
+        aggregator: the aggregator; its `adjacency` is replaced.
+        tightness: as in `LawCase`: the share of the price that some exact divergence reaches.
+        is_curve_attained: as in `LawCase`: whether a Renyi divergence exceeds 90% of the price.
+        is_sharply_priced: as in `LawCase`: whether deltas are tested to reach most of the accountants' prices.
+    """
     is_wide = aggregator.selection_scale == 3.0
     is_wide_and_padded = aggregator.padded and is_wide
     is_failure_reached = (

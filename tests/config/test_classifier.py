@@ -43,9 +43,9 @@ def plan_of_a_fit(num_public: int) -> Plan:
 
 @pytest.mark.slow
 def test_the_parts_are_those_of_the_experiment(composed: Callable[..., Any]) -> None:
-    """A fit without estimators has the teacher, aggregator, student and accountant of `experiment=centered_votes`.
+    """A fit of `PATEClassifier` without estimators has the four parts of `experiment=centered_votes`.
 
-    The number of queries is also that of the experiment.
+    The parts are teacher, aggregator, student and accountant. The number of queries is also that of the experiment.
     """
     config = composed(arguments=["experiment=centered_votes"])
     build_part = part_maker(config)

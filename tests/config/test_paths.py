@@ -52,7 +52,7 @@ def resolved_by_omegaconf(value: Any) -> str:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(name=NAMES, setting=st.sampled_from(["data.private", "data.group", "output_dir"]))
 def test_suggested_setting_is_parsed_as_meant(name: str, setting: str) -> None:
-    """For a random name as value, shell and Hydra read the text that `as_setting` writes as this name."""
+    """Shell and Hydra read a random value back from the text that `as_setting` writes for it, alone and in a list."""
     (assignment,) = shlex.split(as_setting(setting, value=name))
     assert resolved_by_omegaconf(parsed_value(quote_argument(assignment))) == name
     (assignment,) = shlex.split(as_setting(name="data.drop", value=[name, "b"]))

@@ -29,7 +29,7 @@ def published(config: Any) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_constant_is_set_by_its_name(composed: Callable[..., Any]) -> None:
-    """`aggregator.recipe.trust=0.25` sets this constant of the recipe, which alone is published."""
+    """`aggregator.recipe.trust=0.25` sets this constant of the recipe, and only this constant is published."""
     config = composed(arguments=["aggregator=centered_votes", "aggregator.recipe.trust=0.25"])
     own_confidence_share = 0.25
     assert aggregator_of(config).recipe == Recipe(trust=own_confidence_share)

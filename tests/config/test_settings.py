@@ -27,7 +27,7 @@ def test_every_setting_is_explained_and_typed(command: str) -> None:
 
 
 def test_no_file_of_a_command_repeats_a_setting() -> None:
-    """The YAML file of a command sets no key of its settings class, except for an equal target epsilon."""
+    """The YAML file of a command sets no key of its settings class, except a target epsilon that equals the default."""
     conf = Path(__file__).parents[2] / "conf"
     for command in SETTINGS_OF_COMMAND:
         (path,) = [

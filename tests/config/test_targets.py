@@ -147,9 +147,9 @@ class WriterWhenUnpickled:
 
 
 def with_folder(node: Any, folder: Path) -> Any:
-    """Returns a copy of a node with a folder in place of `{folder}`, and with its file `ran` in place of `{mark}`.
+    """Returns a copy of a node with a folder in place of `{folder}`, and a path in it in place of `{mark}`.
 
-    An attack that succeeds makes that file.
+    The path is that of the file `ran`, which an attack creates if it succeeds.
     """
     return json.loads(
         json.dumps(node).replace("{mark}", f"{folder}/ran").replace("{folder}", str(folder))
@@ -431,13 +431,13 @@ NESTED: list[tuple[type | None, str, type, bool]] = [
 def test_field_accepts_classes_in_its_annotation(
     outer_class: type | None, field_name: str, value_class: type, is_accepted: bool
 ) -> None:
-    """A field of a class accepts a class as its value if and only if the annotation covers it.
+    """A field of a class accepts objects of a class if and only if the annotation of the field covers that class.
 
     Args:
-        outer_class: the class with the field.
+        outer_class: the class with the field; None for any class of scikit-learn, which has no annotations.
         field_name: the name of the field.
-        value_class: the class of the value.
-        is_accepted: whether the field accepts the value.
+        value_class: the class of the objects.
+        is_accepted: whether the field accepts them.
     """
     assert (
         classes_allowed_in_argument(outer_class, field_name).accepts_class(value_class)

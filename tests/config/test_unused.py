@@ -271,9 +271,10 @@ def test_engine_settings_are_reported_for_teachers_without_engine() -> None:
 
 
 def test_engines_sum_votes_of_kernel_teachers_in_rounds_alone() -> None:
-    """For kernel teachers in rounds, only the engine's settings of training are reported as unused.
+    """For kernel teachers in rounds, three settings of the engine are reported as unused, such as `chunk_size`.
 
-    In one round, the whole engine is.
+    In each round all teachers vote on the errors of the student so far, and an engine sums the votes. The whole engine
+    is unused if the teachers cast one matrix of votes.
     """
     settings = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
     centered_votes = CenteredVotes(noise_multiplier=1.0)
@@ -300,7 +301,10 @@ def test_engines_sum_votes_of_kernel_teachers_in_rounds_alone() -> None:
 def test_nonlinear_is_reported_for_too_few_teachers_for_rounds(
     num_teachers: int | None, is_unused: bool, nonlinear: bool
 ) -> None:
-    """`nonlinear` is reported as unused for fewer than 200 kernel teachers, as these vote in one round."""
+    """The teachers' setting `nonlinear` is reported as unused for fewer than 200 kernel teachers.
+
+    So few teachers cast one matrix of votes, and the setting is about votes in rounds.
+    """
     reasons = teacher_reasons(
         KernelTeacher(nonlinear=nonlinear),
         aggregator=CenteredVotes(noise_multiplier=1.0),

@@ -22,9 +22,10 @@ class Case:
 
     Attributes:
         name: the name that the tests show.
-        aggregator: the aggregator, under replace-one. It answers `CLEAR_COUNTS`. Its answers to `UNSURE_COUNTS` vary.
+        aggregator: the aggregator, under replace-one. It answers queries with `CLEAR_COUNTS`. Its answers to
+            `UNSURE_COUNTS` vary with the noise.
         refuses: whether it can refuse a query.
-        halts: whether it ends after some hits, and refuses every query from then on.
+        halts: whether it stops after some hits, the outcomes that count, and refuses every query from then on.
         any_real: whether votes may be any real numbers, and not only confidences in [0, 1].
         is_one_release: whether all queries are one release, which costs the same however many they are.
         accountant: the accountant with which the calibration of the aggregator is tested.
@@ -70,7 +71,7 @@ class Case:
 
 
 def record_that_charges(ledger: Ledger, aggregator: Aggregator, votes: VoteSource) -> MemoryRecord:
-    """Returns a record of a release of votes that charges the ledger at the first draw."""
+    """Returns a record, which stores what a release draws, and which charges the ledger before the first draw."""
     event = aggregator.event(votes.shape)
     return MemoryRecord(charge=partial(ledger.charge, event, adjacency=aggregator.adjacency))
 

@@ -232,7 +232,7 @@ def test_a_price_is_positive_finite_and_adds_up(
 ) -> None:
     """The epsilon of an event is positive and finite, and that of the same event twice is larger.
 
-    Its delta does not fall, and its failure probability doubles.
+    The delta of the event twice is not smaller, and the failure probability is doubled.
     """
     once = account_of(accountant, events=[event])
     twice = account_of(accountant, events=[event] * 2)

@@ -253,7 +253,10 @@ def test_ledger_is_charged_before_anything_is_drawn(case: Case, tmp_path: Path) 
 def test_a_release_from_a_source_charges_its_announced_price(
     case: Case, prevalence_share: float
 ) -> None:
-    """A release of votes from a source charges the ledger once, with the event of the aggregator for their shape."""
+    """A release of votes from a source charges the ledger once, with the aggregator's event for the shape of the votes.
+
+    `CenteredVotes` spends `prevalence_share` of the budget on the prevalence of labels; no other aggregator reads it.
+    """
     aggregator = case.aggregator
     if isinstance(aggregator, CenteredVotes):
         aggregator = dataclasses.replace(aggregator, prevalence_share=prevalence_share)

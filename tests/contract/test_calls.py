@@ -70,17 +70,17 @@ class Call:
 
 
 def wrap_selection(adjacency: Adjacency, noise: str) -> BoundaryWrapper:
-    """Returns a gap selection within the boundary wrapper."""
+    """Returns a gap selection in the boundary wrapper, which answers "boundary" at times in place of the selection."""
     return BoundaryWrapper(selection(adjacency, noise=noise))
 
 
 def run_selection_twice(adjacency: Adjacency) -> RunTwice:
-    """Returns a gap selection that is run twice."""
+    """Returns the mechanism that runs a gap selection twice on the same votes and releases both outcomes."""
     return RunTwice(selection(adjacency))
 
 
 def run_top_k_twice(adjacency: Adjacency) -> RunTwice:
-    """Returns a top-k mechanism that is run twice."""
+    """Returns the mechanism that runs a top-k selection twice on the same votes and releases both outcomes."""
     return RunTwice(OneShotTopK(k=2, epsilon=0.5, adjacency=adjacency))
 
 
@@ -143,8 +143,8 @@ def test_list_is_complete() -> None:
 def test_a_call_has_one_price_for_all_data(call: Call, adjacency: Adjacency) -> None:
     """The event of a call does not change when it reads data, and is the same after it is written as JSON and read.
 
-    Its epsilon and its target are positive and finite. Calls with equal settings are equal, and no field can be
-    assigned.
+    The event and the target, the set of outcomes that are hits, have positive, finite epsilons. Calls with equal
+    settings are equal, and no field can be assigned.
     """
     mechanism = call.make_mechanism(adjacency=adjacency)
     equal_mechanism = call.make_mechanism(adjacency=adjacency)
@@ -166,7 +166,7 @@ def test_a_call_has_one_price_for_all_data(call: Call, adjacency: Adjacency) -> 
 def test_one_call_costs_no_more_than_an_access_of_a_session(call: Call) -> None:
     """A single call costs at most the epsilon of its target, and less than a session that ends with one hit.
 
-    The event of a whole session composes accesses, each of the target's epsilon.
+    The event of a whole session composes accesses to the private data, each with the target's epsilon.
     """
     mechanism = call.make_mechanism(adjacency=Adjacency.REPLACE_ONE)
     if call.is_session:

@@ -260,10 +260,10 @@ def test_5_every_label_is_charged() -> None:
 
 
 def conjunction_ratio(num_counts: int, price: pa.Event) -> float:
-    """Returns the largest ratio of the exact Renyi divergence to the price of a bit that needs several noisy counts.
+    """Returns the largest ratio of the exact Renyi divergence of a bit, which needs several noisy counts, to a price.
 
     The bit is 1 if `num_counts` equal counts, each with its own noise of std 50, all exceed 0. On the neighbor, all
-    counts are one larger or smaller.
+    counts are one larger or smaller. All Renyi orders and counts from -175 to 175 are tried.
     """
     probs_of_one = ndtr(np.arange(-175, 176) / 50.0) ** num_counts  # for each value of the counts
     laws = np.stack([probs_of_one, 1 - probs_of_one], axis=1)
@@ -305,7 +305,7 @@ def epsilon_of_rdp(renyi_orders: FloatArray, rdp: FloatArray, delta: float) -> f
 
 
 def check_no_noise(epsilon: float) -> None:
-    """Checks that a release without noise costs infinity."""
+    """Checks that `epsilon`, the price that is computed for a release without noise, is infinite."""
     assert epsilon == math.inf, f"fault: a release without noise costs {epsilon}"
 
 
@@ -328,7 +328,7 @@ def test_6_no_noise_costs_infinity() -> None:
 
 
 def check_scale(draw_labels: Callable[[IntArray, Any, float], BoolArray]) -> None:
-    """Checks that a count one std above the threshold passes with probability Phi(1).
+    """Checks that a count one noise std above the threshold, half of 40 teachers, passes with probability Phi(1).
 
     Args:
         draw_labels: returns the released labels, given counts of 40 teachers, the generator, and the std of the noise.
