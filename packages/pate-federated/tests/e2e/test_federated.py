@@ -131,8 +131,8 @@ def test_secure_sum_with_noise_survives_one_dropout(tmp_path: Path) -> None:
 def test_flower_derives_masks_from_32_bits_of_each_key() -> None:
     """Flower 1.41 derives equal masks from two keys of 32 bytes that differ only by an exchange of four bytes.
 
-    The first and the last four bytes are exchanged. If this test fails, this weakness is mended, and the page on
-    deployment must be updated.
+    The first and the last four bytes are exchanged. The XOR of all words of four bytes stays, and only these 32 bits
+    decide the mask. If this test fails, this weakness is mended, and `docs/threat-model.md` must be updated.
     """
     from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 

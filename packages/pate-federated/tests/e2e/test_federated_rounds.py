@@ -201,7 +201,7 @@ def fail_from_second_question(kind: str, holder: str) -> SpoilAnswer:
     return fail_or_answer
 
 
-def test_holder_that_fails_between_rounds_changes_neither_sum_nor_price(
+def test_holder_that_fails_between_rounds_is_left_out_of_the_sum_at_the_same_price(
     whole: Path, tmp_path: Path
 ) -> None:
     """If holder 3 of 4 fails in the second round, and one absence is allowed, that round sums the other three.
@@ -250,8 +250,9 @@ def test_round_with_too_many_absences_is_asked_again(
 ) -> None:
     """If a holder fails in the second round and no absence is allowed, the run is refused after its charge.
 
-    A second run asks only for that round, and makes the same release as `train` without another charge. If the file of
-    the first round is lost, the ledger has this round. If the whole inbox is lost, the folder is refused.
+    A second run asks only for that round, and makes the same release as `train` without another charge. If the file
+    with the sum of the first round is lost, the noisy sum is read from the ledger. If the whole inbox is lost, the
+    folder is refused.
     """
     release, exchange = server_and_exchange(
         tmp_path, spoil_answer=fail_from_second_question(kind="moments", holder="3")
@@ -397,7 +398,7 @@ def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
 
 
 def summed(homes_folder: Path, holder_side: HolderSum) -> Summed:
-    """Returns the sum of the numbers of all four holders, and the holders' names.
+    """Adds up the numbers of all four holders without masks, and returns the sum and the holders' names.
 
     Args:
         homes_folder: the folder of the holders' folders.

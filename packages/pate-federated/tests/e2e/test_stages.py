@@ -244,9 +244,10 @@ def test_folder_of_another_plan_is_refused(votes: Votes, tmp_path: Path) -> None
 def test_unsupported_settings_of_stages_are_refused_before_reading(
     votes: Votes, tmp_path: Path
 ) -> None:
-    """Rounds, bits in place of confidences, a prior without queries, and teachers that cast no votes are refused.
+    """A release refuses rounds, bits in place of confidences, and an aggregator with a prior but without queries.
 
-    No file is written. The refusal of rounds advises `rounds=1`.
+    A vote file of teachers that cast no votes is refused too. No file is written. The refusal of rounds advises
+    `rounds=1`.
     """
     several = CenteredVotes(noise_multiplier=1.0)
     prior = shipped_aggregator("stable_top_k_not_prior")

@@ -49,9 +49,10 @@ def failure_exponent(variance: float, *, num_draws: int) -> float:
 def test_a_sum_of_narrow_shares_has_the_claimed_part_of_one_draw(
     variance: float, num_draws: int
 ) -> None:
-    """The least ratio of a sum of narrow shares to one wide draw is at least the exp(-2 t) of the note, and below 1.
+    """The least ratio of a sum of narrow shares to one wide draw is at least exp(-2 t), and below 1.
 
-    The shares are much narrower than those of the package, so that the difference is visible.
+    The exponent t is that of `failure_exponent`, and for three shares of variance 0.3 a tenth of t is too small. The
+    shares are much narrower than those of the package, so that the difference is visible.
     """
     least_ratio = least_ratio_to_one_draw(variance, num_draws=num_draws)
     exponent = failure_exponent(variance, num_draws=num_draws)

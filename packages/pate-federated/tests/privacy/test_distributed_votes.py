@@ -35,7 +35,7 @@ def law_of_one_share(variance: int) -> FloatArray:
 
 
 def law_of_sum(aggregator: DistributedVotes, num_shares: int) -> FloatArray:
-    """Returns the distribution of the sum of several shares, by convolution."""
+    """Returns the distribution of the sum of several holders' shares of noise, by convolution."""
     share = law_of_one_share(aggregator.shares.share_variance)
     law = share
     for _ in range(num_shares - 1):

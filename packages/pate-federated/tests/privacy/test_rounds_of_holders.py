@@ -145,7 +145,7 @@ def questions(have_gaps: bool) -> list[Question]:
 
 @dataclass(frozen=True)
 class Case:
-    """The teachers of all holders, and whether labels may be unknown."""
+    """The kind of teacher that all holders train, and whether labels may be unknown."""
 
     teacher: Voter
     have_gaps: bool

@@ -46,7 +46,7 @@ def collect_answers(
 def honest_answers_of(
     vote_file_folder: Path, holders: Sequence[str], sent_request: Request = BITS
 ) -> list[Contribution]:
-    """Returns the honest answers of holders to a request."""
+    """Returns the honest answers of holders to a request; their vote files are written into the folder."""
     return [
         answer(vote_file_folder=vote_file_folder, holder=holder, sent_request=sent_request)
         for holder in holders
@@ -195,7 +195,7 @@ SPOILED: dict[str, tuple[Callable[[Path], Contribution], str]] = {
 def test_invalid_answer_gives_a_one_line_reason_by_holder(fault: str, tmp_path: Path) -> None:
     """A holder that sends an invalid answer counts as absent, with a reason in one line.
 
-    The reason has no path, the inbox has no file of the holder, and all 12 teachers are counted.
+    The reason has no path, the inbox has no file of the holder, and the number of teachers is that of all holders, 12.
     """
     make_answer, reason = SPOILED[fault]
     collection = collect_answers(

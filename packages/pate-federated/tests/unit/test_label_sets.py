@@ -118,10 +118,10 @@ def test_a_sum_of_files_has_the_same_counts_and_abstentions(tmp_path: Path) -> N
 
 
 def test_a_threshold_is_a_share_of_the_teachers_that_have_the_label(tmp_path: Path) -> None:
-    """Teachers of holders without a label add the threshold's share of their number to its count, rounded down.
+    """The count of a label gets `threshold_share` times the number of teachers whose holders lack the label.
 
-    For `GaussianVotes`, each abstention counts as half a vote, rounded down in the sum. For clipped and distributed
-    votes, only the abstentions of whole holders count.
+    This addition is rounded down. For `GaussianVotes`, each abstention counts as half a vote, rounded down in the sum.
+    For clipped and distributed votes, only the abstentions of whole holders count.
     """
     vote_source = GatheredVotes.read(files_of_north_and_south(tmp_path))
     counts = np.array([[4, 1, 1]])

@@ -262,10 +262,10 @@ def test_message_outside_the_protocol_discloses_no_holder(kind: str, homes_folde
 
 
 def test_each_stage_is_answered_once_and_in_order(homes_folder: Path) -> None:
-    """After a whole sum, a holder answers only the setup among the messages of that sum.
+    """If the messages of a whole sum are sent again, a holder answers only the setup.
 
-    In a new sum, the holder does the same at each stage, with one exception: at the last stage it also answers the
-    request to unmask of the earlier sum. At the other stages, the earlier messages have other keys.
+    The same holds if those messages are sent before each stage of a new sum, with one exception: before the last stage,
+    the holder also answers the earlier request to unmask. At the other stages, the earlier messages have other keys.
     """
     link = Link(homes_folder)
     link.run_sum()

@@ -10,7 +10,7 @@ FOLDER = Path(pate_federated.__file__).parent
 
 
 def names_of_the_core(path: Path) -> Iterator[str]:
-    """Yields the dotted names that a file imports from the core."""
+    """Yields the dotted names that a file imports from the core, the package `pate`."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "pate":
             yield from (f"{node.module}.{alias.name}" for alias in node.names)

@@ -1,4 +1,4 @@
-"""`published_recipe` returns the recipe of a release, which its student is trained by."""
+"""`published_recipe` returns the recipe by which the student of a release is trained."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Questions and answers of rounds: what a holder may send, what is refused, and sums of digits."""
+"""Questions and answers of rounds: what a holder may send, what is refused, and sums of numbers split into digits."""
 
 import io
 import math
@@ -237,7 +237,7 @@ def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
 
 
 def test_duplicate_and_unknown_holders_are_refused() -> None:
-    """A holder that answers twice is refused, and so is one that is not expected."""
+    """A holder that answers twice is refused with both answers, and so is a holder that is not expected."""
     sent_question = question_of(kind=MOMENTS)
     stranger = answer(sent_question, holder="mallory")
     result = sum_of_answers(

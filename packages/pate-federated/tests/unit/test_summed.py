@@ -245,7 +245,12 @@ def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> No
 
 
 def answered_at_once(folder: Path, first_id: int) -> bool:
-    """Returns whether a holder answers a request for the queries with ids from `first_id` on."""
+    """Returns whether a holder may answer a request, which it then notes in its folder as answered.
+
+    Args:
+        folder: the folder of the holder's notes.
+        first_id: the id of the first query of the request, by which requests differ.
+    """
     other_request = replace(request(), record_ids=np.arange(first_id, first_id + NUM_QUERIES))
     try:
         HolderSum(
@@ -272,9 +277,9 @@ def processes() -> Executor:
 def test_only_one_of_concurrent_requests_is_answered(
     make_pool: Callable[[], Executor], tmp_path: Path
 ) -> None:
-    """A holder asked for noisy numbers four times at once, for three requests, answers one, in each of 20 trials.
+    """A holder that gets four requests for noisy numbers at once answers one of the four, in each of 20 trials.
 
-    Four threads ask, or two processes.
+    Two of the requests are the same. Four threads ask, or two processes.
     """
     with make_pool() as workers:
         for attempt in range(20):
@@ -336,8 +341,9 @@ def test_release_with_too_few_holders_is_refused(tmp_path: Path) -> None:
 
 
 def test_inconsistent_terms_are_refused(tmp_path: Path) -> None:
-    """An aggregator, a target or shares that do not fit the holders or the request are refused.
+    """An aggregator, or a number of shares of a key, that does not fit the holders or the request is refused.
 
+    So is a target epsilon, as holders have agreed on the noise.
     No holder is asked before, and nothing is charged.
     """
 

@@ -99,9 +99,10 @@ def test_records_with_other_samples_keep_their_unit(tmp_path: Path) -> None:
 
 
 def test_weighted_records_are_refused_with_other_samples(tmp_path: Path) -> None:
-    """Records that are weighted, as they have several owners, are refused with queries from another file.
+    """Records of several owners, here a patient and a doctor, are refused with queries from another file.
 
-    `AskedData` does not keep the weights. Without them a doctor would count once for each record, at the price of one.
+    Such records are weighted, and `AskedData` does not keep the weights. Without weights a doctor would count once for
+    each record, at the price of one.
     """
     queries_path = tmp_path / "queries.npz"
     np.savez(queries_path, inputs=np.ones((3, 2), np.float32))

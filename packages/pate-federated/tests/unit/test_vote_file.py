@@ -304,7 +304,8 @@ def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
 def test_sum_of_partial_sums_equals_the_total(num_teachers: int, tmp_path: Path) -> None:
     """Six holders' vote files have the same sum in steps as at once.
 
-    Counts, holders and the numbers of teachers, groups and records per teacher agree. A sum has mode 0600.
+    Counts, holders, the number of teachers, the number of groups, and the records per teacher agree.
+    A sum has mode 0600.
     """
     paths = [
         write_vote_file(tmp_path, holder=holder, num_teachers=num_teachers if holder == "c" else 2)
@@ -410,7 +411,7 @@ def test_altered_sum_is_refused(tmp_path: Path) -> None:
 def test_sums_of_packed_bits_are_sums_of_bits(
     num_rows: int, num_queries: int, num_labels: int
 ) -> None:
-    """`BitSums`, which adds the packed votes of each teacher, has the counts of the bits, also if read twice."""
+    """`BitSums`, which adds the packed votes of `num_rows` teachers, has the counts of the bits, also if read twice."""
     rng = np.random.default_rng(num_rows)
     probabilities = rng.random((num_queries, num_labels))
     probabilities[0, 0] = 1  # all votes for it fill every digit
