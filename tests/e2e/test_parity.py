@@ -218,8 +218,8 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
 def test_the_classifier_passes_a_prior_to_the_aggregator() -> None:
     """`PATEClassifier` passes the predictions of its student to `NotPriorTopK` as prior, which saves budget.
 
-    A session is charged only for queries whose answer differs from the prior. The classifier asks more queries than a
-    session without a prior, in which every query after the first 20 differs.
+    A session is charged only for queries whose answer differs from the prior. Without a prior, these are all queries
+    after the first 20. So the classifier asks more queries than a session without a prior.
     """
     data = small_dataset()
     aggregator = NotPriorTopK(

@@ -62,7 +62,10 @@ class Renewed:
 def write_records(
     path: Path, num_rows: int, first_id: int, label_names: tuple[str, ...] = NAMES
 ) -> None:
-    """Writes records of one population, whose ids and groups count upward from `first_id`."""
+    """Writes records whose ids and groups count upward from `first_id`.
+
+    In all files of these calls, labels depend on inputs in the same way.
+    """
     rng = np.random.default_rng(first_id)
     inputs = rng.standard_normal((num_rows, NUM_INPUTS)).astype(np.float32)
     weights = np.random.default_rng(0).standard_normal((NUM_INPUTS, len(label_names)))
@@ -123,7 +126,10 @@ def test_each_cohort_pays_once(renewed: Renewed) -> None:
 
 
 def test_the_second_release_tells_more_than_the_first(renewed: Renewed) -> None:
-    """The second student has the higher score, and its released moments have under 0.6 of the first's variance."""
+    """The second student has the higher score, and the median of its released variances is under 0.6 of the first's.
+
+    A release states the variance of each released moment.
+    """
     scores = [
         read_json(path=run / "report.json")["student"]["mean_average_precision"]
         for run in (renewed.first, renewed.second)

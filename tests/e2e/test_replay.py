@@ -41,7 +41,10 @@ pytestmark = pytest.mark.slow
 
 
 class Writer(Protocol):
-    """A function that writes data or a neighboring data set, and returns the settings that name the files."""
+    """A function that writes data to a folder, and returns the settings of `pate-train` that name the files.
+
+    With `is_neighbor` it writes the neighboring data set.
+    """
 
     def __call__(self, folder: Path, is_neighbor: bool) -> list[str]: ...
 
@@ -60,7 +63,7 @@ def is_owners(line: str) -> bool:
 
 
 def write_arrays(folder: Path, is_neighbor: bool, *, images: bool = False) -> list[str]:
-    """Writes arrays of 260 private groups.
+    """Writes arrays of 260 private groups, with inputs `[5]` or, if `images`, `[1, 16, 16]`.
 
     In the neighboring data set, one of the groups has other labels, far inputs and more rows.
     """
@@ -95,7 +98,7 @@ def write_test_neighbor(folder: Path, is_neighbor: bool) -> list[str]:
 
 
 def write_images(folder: Path, is_neighbor: bool) -> list[str]:
-    """Writes the arrays of `write_arrays` as small images."""
+    """Writes the arrays of `write_arrays` with inputs in the shape of small images."""
     return write_arrays(folder, is_neighbor, images=True)
 
 
@@ -134,7 +137,7 @@ def write_table(folder: Path, is_neighbor: bool) -> list[str]:
 def write_gap(folder: Path, is_neighbor: bool) -> list[str]:
     """Writes the table of `write_table`.
 
-    In the neighboring data set, one private person lacks a label that everybody else has.
+    In the neighboring data set, one private person has an empty cell in place of a label. Nobody else has one.
     """
     words = write_table(folder, is_neighbor=False)
     if is_neighbor:
@@ -190,7 +193,7 @@ def write_pictures(folder: Path, is_neighbor: bool) -> list[str]:
 
 
 def write_faces(folder: Path, is_neighbor: bool) -> list[str]:
-    """Writes cartoon faces as a copy of CelebA; the first one is white and has other attributes in the neighbor."""
+    """Writes cartoon faces as a copy of CelebA; in the neighbor, the first one is white and has other attributes."""
     FaceCopy(count=200, image_size=12, form="csv").write(folder / "faces")
     if is_neighbor:
         white = Image.new("RGB", (12, 12), "white")
@@ -245,7 +248,8 @@ def write_wordnet(folder: Path, is_neighbor: bool) -> list[str]:
 def write_digits(folder: Path, is_neighbor: bool) -> list[str]:
     """Writes the digits of scikit-learn.
 
-    In the neighboring data set, twelve digits of one private pool are black and have other labels.
+    In the neighboring data set, the twelve digits of which one private group's images are composed are black and have
+    other labels.
     """
     pixels, digits = load_digits(return_X_y=True)
     if is_neighbor:
@@ -279,7 +283,7 @@ def write_hub_folder(folder: Path, is_neighbor: bool) -> list[str]:
 
 
 def use_embedded_files(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Makes the data sets that come with packages read their files from a folder instead."""
+    """Makes WordNet-40 of this package and scikit-learn's digits come from the files in a folder, if it has them."""
     if (folder / "wordnet40.npz").exists():
         patch.setattr(embedded, "ARCHIVE", folder / "wordnet40.npz")
         patch.setattr(embedded, "GLOSSES", folder / "glosses.txt.bz2")

@@ -96,8 +96,8 @@ def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def test_report_shows_hits_and_the_price_of_plain_composition(finished: Finished) -> None:
     """The report counts the hits, abstentions and answers of a session, as its release has them.
 
-    The report also states the epsilon of the session, and that of plain composition of all queries asked. Card and page
-    show some of these numbers.
+    The report also states the epsilon of the session, and that of plain composition of all queries asked. The privacy
+    card and report.html show some of these numbers.
     """
     name, folder, _ = finished
     report = json.loads((folder / "report.json").read_text())

@@ -157,7 +157,7 @@ def test_published_files_and_the_price_that_load_reads(
 def test_every_published_file_states_the_unit_of_privacy(
     unit: PrivacyUnit, words: str, tmp_path: Path
 ) -> None:
-    """Report, privacy.json, both cards, page and console state the unit of privacy in the same words."""
+    """Report, privacy.json, privacy card, model card, page and console state the unit of privacy in the same words."""
     plan = replace(small_plan(), load_dataset=lambda: replace(small_dataset(), group_unit=unit))
     report = train(plan, output_dir=tmp_path / "run")
     assert (report.privacy.unit, report.privacy.unit_columns) == (words, unit.columns)
@@ -269,7 +269,8 @@ def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
 def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
     """A run is refused if its partition.json, which deals records to teachers, is that of another run.
 
-    If `training.secret` and `run.json` are of the other run as well, the run's own teachers are refused.
+    If `training.secret` and `run.json` are copied from the other run as well, the teachers that were trained in this
+    folder are refused, as another secret signed them.
     """
     folder = tmp_path / "run"
     folder_of_other_run = tmp_path / "other"

@@ -18,6 +18,7 @@ from pate.run.score_release import account_of_test_records
 from pate.run.train import train
 from scripts import verify_release
 from tests.e2e.small_run import (
+    SilentMonitor,
     ledger_beside,
     run_until,
     small_dataset,
@@ -69,7 +70,7 @@ def test_scores_are_charged_to_the_test_records(run: tuple[Path, Report]) -> Non
 def test_the_account_of_test_records_is_the_same_beside_other_records(
     tmp_path: Path, settings: dict[str, str]
 ) -> None:
-    """A test file has one account for scores, whatever private and public files stand beside it, and in any order.
+    """A test file has one account for scores, in any order of its rows, whatever private and public files are used.
 
     Fewer test records have another account.
     """
@@ -112,7 +113,7 @@ def test_the_account_of_test_records_is_the_same_beside_other_records(
 
 
 def test_scores_stand_in_all_published_files(run: tuple[Path, Report]) -> None:
-    """privacy.json and the report have the same scores, and both cards state them.
+    """privacy.json and the report have the same scores, and the model card and the privacy card state them.
 
     The model card does not say of any score that it is not published.
     """
@@ -185,7 +186,7 @@ def test_run_without_a_price_has_no_scores(tmp_path: Path) -> None:
 
 
 def test_kill_before_the_draw_costs_nothing(tmp_path: Path) -> None:
-    """A run that is killed as the stage of releasing scores begins has charged none."""
+    """A run that is killed as the stage of releasing scores begins has charged no scores."""
     run_until(scored_plan(), folder=tmp_path / "run", stage="releasing scores")
     assert score_charges(folder=tmp_path / "run") == []
 
@@ -227,12 +228,17 @@ def test_scores_move_to_another_ledger_with_their_charge(tmp_path: Path) -> None
 
 
 def test_cap_without_room_refuses_before_training(tmp_path: Path) -> None:
-    """A run is refused if the cap on the total epsilon has no room for the scores, and nothing is charged."""
+    """A run is refused before training if the cap on the total epsilon has no room for the scores.
+
+    Nothing is charged.
+    """
+    monitor = SilentMonitor()
     plan = replace(
         scored_plan(), target_epsilon=0.5, max_total_epsilon=1.0, ledger=tmp_path / "capped.db"
     )
     with refused_parameter("max_epsilon", value=1.0):
-        train(plan, output_dir=tmp_path / "run")
+        train(plan, output_dir=tmp_path / "run", monitor=monitor)
+    assert "training teachers" not in monitor.stages
     assert SharedLedger.stored(path=tmp_path / "capped.db").entries == []
 
 

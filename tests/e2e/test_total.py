@@ -50,7 +50,7 @@ EVENT = NOISE.event_for(num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teac
 
 
 def plan_of(ledger: Path | None) -> Plan:
-    """Returns the small plan with Gaussian votes and fresh noise.
+    """Returns the small plan with Gaussian votes and noise without a seed.
 
     Args:
         ledger: the ledger that the plan names; None for the default ledger, in the parent folder of the run.
@@ -75,7 +75,10 @@ def epsilon_of(num_releases: int) -> float:
 
 
 def account_in(ledger: Path, max_epsilon: float | None = None) -> Ledger:
-    """Returns the account of the small data set in a ledger, which is made if missing."""
+    """Returns the account of the small data set in a ledger, that is, the list of charges to this data set.
+
+    The ledger is made if missing, with `max_epsilon` as the cap on the total epsilon of an account.
+    """
     shared = SharedLedger(
         ledger, target_delta=1e-5, accountant=RdpAccountant, max_epsilon=max_epsilon
     )
@@ -235,7 +238,7 @@ def test_charges_without_a_unit_are_counted_for_the_unit_of_the_run(
 
 
 def test_runs_in_one_folder_share_a_ledger(tmp_path: Path) -> None:
-    """Runs in the same folder of outputs share a ledger, even with different accountants.
+    """Runs whose folders have the same parent folder share a ledger, even with different accountants.
 
     The total is that of `accountant=auto`, as the printed lines say. A run that has released nothing is not counted.
     """
@@ -259,7 +262,7 @@ def test_runs_in_one_folder_share_a_ledger(tmp_path: Path) -> None:
 
 
 def test_runs_in_another_folder_have_another_ledger(tmp_path: Path) -> None:
-    """A run in another folder of outputs has another ledger, and prints that its release is the first."""
+    """A run whose folder has another parent folder has another ledger, and prints that its release is the first."""
     run_until_released(plan_on_default_ledger(), folder=tmp_path / "a")
     other = tmp_path / "elsewhere" / "d"
     lines = run_until(plan_on_default_ledger(), folder=other, stage="training the student").lines
@@ -461,8 +464,8 @@ def test_a_run_that_is_moved_before_its_release_keeps_its_ledger(tmp_path: Path)
 def test_a_moved_finished_run_is_shown_as_long_as_its_ledger_stays(tmp_path: Path) -> None:
     """A finished run that was moved is shown again if its ledger is still at its old path.
 
-    If the ledger was moved too, the run is refused, with its report or without. Without the report it is accepted once
-    the plan names the new path.
+    If the ledger was moved too, the run is refused. To remove the report does not help alone. Without the report, a
+    plan that names the new path of the ledger is accepted.
     """
     earlier = tmp_path / "c" / "ledger.db"
     moved = tmp_path / "b" / "run"
@@ -505,7 +508,7 @@ def test_ledger_card_and_report_state_the_same_price(
 ) -> None:
     """Ledger, card, report and console state the same epsilon of a run, by the accountant of its plan.
 
-    That holds for three accountants, whichever filter enforces the cap.
+    That holds for three accountants, each with a cap on the total epsilon.
     """
     price = accountant().compose(EVENT).get_epsilon(target_delta=1e-5)
     monitor = SilentMonitor()
@@ -604,7 +607,10 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
 
 
 def test_people_of_two_accounts_pay_for_a_second_draw_too(ledger: Path, tmp_path: Path) -> None:
-    """The total of people in two accounts includes the draw that `redraw` adds, before that draw is charged."""
+    """The total of people in two accounts includes a second draw of a lost release, before that draw is charged.
+
+    `redraw=True` replaces a release whose file is gone by a new draw, which is charged again.
+    """
     tables = [loader_of_table(digest_letter=letter, ids=range(100)) for letter in "ab"]
     run_until_released(replace(plan_of(ledger), load_dataset=tables[0]), folder=tmp_path / "a")
     plan = replace(plan_of(ledger), load_dataset=tables[1], new_account=True, redraw=True)
@@ -621,18 +627,18 @@ def test_other_owners_and_other_kinds_of_owners_have_accounts_of_their_own(
 ) -> None:
     """Tables with different ids, with groups in place of ids, or with neither have an account each.
 
-    The groups 0 to 8 are not taken for the ids 0 to 8, and the id 11 does not stand in the ledger as text.
+    The groups 0 to 8 are not taken for the ids 0 to 8, and the file of the ledger does not contain the id 7654321.
     """
     for letter, load_dataset in (
         ("a", loader_of_table(digest_letter="a", ids=range(9))),
-        ("b", loader_of_table(digest_letter="b", ids=range(10, 20))),
+        ("b", loader_of_table(digest_letter="b", ids=range(7_654_321, 7_654_331))),
         ("c", loader_of_table(digest_letter="c", groups=range(9))),
         ("d", loader_of_table(digest_letter="d")),
     ):
         plan = replace(plan_of(ledger), load_dataset=load_dataset)
         run_until_released(plan, folder=tmp_path / letter)
     assert len(SharedLedger.stored(ledger).data) == 4
-    assert b"b'11'" not in ledger.read_bytes()
+    assert not any(b"7654321" in path.read_bytes() for path in tmp_path.glob("ledger.db*"))
 
 
 def test_owners_that_an_unnamed_ledger_knows_give_a_warning(tmp_path: Path) -> None:

@@ -137,8 +137,9 @@ def test_release_of_a_tuning_is_verified(
 
 
 def test_nothing_tells_the_number_of_runs(run: tuple[Path, Report, SilentMonitor]) -> None:
-    """A tuned release leaves no folder of runs, publishes no file of choices, and shows one stage for all runs.
+    """A tuned release leaves no folder of runs, publishes no file of secret choices, and shows one stage for all runs.
 
+    The secret choices are how many runs there were, and with which settings.
     Only the owner can read folder and ledger.
     """
     folder, _, monitor = run
@@ -162,7 +163,7 @@ def test_tuning_is_charged_before_the_first_run_and_goes_on_after_a_kill(
 ) -> None:
     """A tuning that is killed in its first run has been charged as a whole.
 
-    The same call then begins with the same setting, and charges nothing more.
+    The same call then begins again with the setting of the killed run, and charges nothing more.
     """
     folder = tmp_path / "run"
     clip_factors_before: list[object] = []
@@ -250,7 +251,7 @@ def test_plans_with_different_terms_are_refused(tmp_path: Path) -> None:
 def test_plans_for_other_people_are_refused(tmp_path: Path) -> None:
     """Plans whose data sets have other test records or another unit of privacy cannot be tuned together.
 
-    The ledger is charged for the people of the first plan, whichever run wins.
+    The reason is that the ledger is charged for the people of the first plan, whichever run wins.
     """
     first, second, _ = competing_plans()
     dataset = first.load_dataset()
@@ -284,7 +285,10 @@ def test_people_of_an_earlier_release_are_refused_whichever_plan_starts_from_it(
 
 
 def test_prices_that_differ_need_a_common_bound() -> None:
-    """Gaussian events of different price are bounded by the most expensive one; other events must be equal."""
+    """Plans that are tuned together have one price: that of the most expensive of their Gaussian events.
+
+    Events that are not Gaussian must be equal.
+    """
     pure = pa.PureDpEvent(epsilon=0.1)
     assert dominating_event([pure, pure]) == pure
     several = pa.SelfComposedEvent(pa.GaussianEvent(noise_multiplier=4.0), count=16)
@@ -345,7 +349,7 @@ def test_a_failed_tuning_does_not_go_on_in_the_next_command(tmp_path: Path) -> N
 
 
 def test_account_prices_the_best_of_secret_runs(tmp_path: Path) -> None:
-    """`pate-account tune_runs=5` prints the epsilon of one run, and the larger one of the best of several runs."""
+    """`pate-account tune_runs=5` prints the epsilon of one run, and the larger one of the best of 5 expected runs."""
     words = ("aggregator=centered_votes", "target_epsilon=1", "tune_runs=5", "format=json")
     quote = json.loads(succeeded("account", arguments=words, cwd=tmp_path).stdout.splitlines()[-1])
     assert quote["epsilon"] <= 1 < quote["best_of_runs"] < 1.6

@@ -126,7 +126,7 @@ def change_text(name: str, before: str, after: str) -> Callable[[Path], None]:
 
 
 def halve_epsilon_everywhere(folder: Path) -> None:
-    """Replaces the epsilon 8 with 4 in `privacy.json` and on both cards."""
+    """Replaces the epsilon 8 with 4 in `privacy.json`, on the privacy card and on the model card."""
     change_statement(field="epsilon", value=4.0)(folder)
     change_text("privacy_card.md", before="| epsilon | 8.00 |", after="| epsilon | 4.00 |")(folder)
     change_text("README.md", before="epsilon <= 8.00", after="epsilon <= 4.00")(folder)
@@ -211,9 +211,9 @@ def test_epsilon_of_an_unknown_mechanism_is_not_recomputed(
 def test_more_noise_than_epsilon_needs_is_not_recomputed(
     release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If twice the noise is stated with the same epsilon, the script says that this is the price of four draws.
+    """If twice the noise is stated with the same epsilon, the script says that epsilon pays for four draws.
 
-    Only the publisher knows whether there were four.
+    Only the publisher knows whether the release was drawn four times.
     """
     folder = tmp_path / "release"
     shutil.copytree(release, folder)
@@ -267,7 +267,8 @@ def test_gaussian_epsilon_is_that_of_the_exact_accountant(mu: float) -> None:
 def test_least_epsilon_of_bits_is_that_of_binomials() -> None:
     """The least epsilon of 50 noisy bits is that of two binomials, which count the ones on neighboring data.
 
-    All 50 bits are half a vote from the threshold, on either side, where neighbors differ most.
+    The least epsilon is the smallest that can be true, as some pair of neighbors needs it. On this pair, all 50 bits
+    are half a vote from the threshold, on either side.
     """
     pairs = verify_release._threshold_bit(std=4.0, reach=1, threshold=10.5, most=21)
     noise = verify_release._Noise(count=50, pairs=pairs)

@@ -70,7 +70,7 @@ def evaluate(name: str, inputs: Inputs) -> Any:
 
 
 def _gap_select_probs(inputs: Inputs) -> list[float]:
-    """Returns the probabilities of a gap selection for each candidate."""
+    """Returns the probability of each candidate k in a gap selection, the choice of k by noisy gaps of counts."""
     selection = GapSelection(
         noise_scale=inputs["scale"],
         noise=_NOISES[inputs["noise"]],
@@ -87,7 +87,7 @@ def _gap_select_probs(inputs: Inputs) -> list[float]:
 def _failure_prob(inputs: Inputs) -> float:
     """Returns the failure probability for which our stability test has the threshold of the entry.
 
-    That is std * sqrt(2 log(1 / delta_t)), as in the paper, or the quantile of delta_t, which is lower.
+    The threshold is std * sqrt(2 log(1 / delta_t)), as in the paper, or the normal quantile of delta_t, which is lower.
     """
     delta_t = float(inputs["delta_t"])
     return (
@@ -286,7 +286,10 @@ def _pnf_joint_probs(inputs: Inputs) -> dict[str, float]:
 
 
 def _joint_class_counts(inputs: Inputs) -> dict[str, int]:
-    """Returns how many sequences of labels have each loss, by the loss as a text."""
+    """Returns how many sequences of labels have each loss, by the loss as a text.
+
+    The loss is the largest shortfall of a chosen count from the true count at its place.
+    """
     mechanism = JointTopK(k=inputs["k"], epsilon=1.0)
     counts = mechanism.class_counts(np.array(inputs["hist"]))
     return {str(loss): count for loss, count in counts.items()}

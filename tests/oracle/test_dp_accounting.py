@@ -55,7 +55,10 @@ EVENTS_WITH_THEIRS: dict[str, tuple[pate_accounting.Event, Any]] = {
 
 @pytest.mark.parametrize("name", EVENTS_WITH_THEIRS)
 def test_the_renyi_accountant_agrees_at_the_same_orders(name: str) -> None:
-    """Epsilon and delta of both Renyi accountants agree within 1e-9, at the same orders."""
+    """The Renyi accountants of the package and of dp-accounting agree on epsilon and delta within 1e-9.
+
+    Both use the same orders.
+    """
     event, dp_event = EVENTS_WITH_THEIRS[name]
     relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
     if name == "randomized response":

@@ -68,7 +68,7 @@ def test_data_independent_price_of_winners_is_below_that_of_all_counts() -> None
 
 
 def clear_votes(num_queries: int) -> np.ndarray:
-    """Returns votes on queries for which all but ten teachers agree, as on MNIST."""
+    """Returns votes on queries for which all but ten of 250 teachers agree, as on MNIST."""
     others = np.random.default_rng(0).multinomial(n=10, pvals=[1 / 9] * 9, size=num_queries)
     return np.column_stack([np.full(num_queries, TEACHERS - 10), others])
 
@@ -128,8 +128,8 @@ def test_the_costs_of_screening_and_answers_add_up() -> None:
 def test_votes_without_a_theorem_raise_unknown_cost() -> None:
     """`cost_on` raises `UnknownCost` where no theorem applies.
 
-    No theorem applies if a teacher casts no vote, under add-remove, to `StableTopK` and `CenteredVotes`, and to people
-    with two teachers.
+    Four cases are tried: a teacher that casts no vote, add-remove adjacency, the aggregators `StableTopK` and
+    `CenteredVotes`, and people with two teachers.
     """
     vote_counts = clear_votes(num_queries=3)
     vote_counts[1, 0] -= 1  # a teacher that said nothing
@@ -167,7 +167,7 @@ def test_a_bits_cost_is_the_largest_divergence_to_a_neighbor(share: float) -> No
     yes_probs = ndtr((np.arange(teachers + 1) - share * teachers) / std)
 
     def divergence(p: float, q: float) -> float:
-        """Returns the Renyi divergence of two bits that are 1 with the probabilities p and q."""
+        """Returns the Renyi divergence at `order` of two bits that are 1 with the probabilities p and q."""
         moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
         return math.log(moment) / (order - 1)
 

@@ -95,7 +95,7 @@ BASES = (
 @pytest.mark.parametrize("base", BASES, ids=lambda base: type(base).__name__)
 @pytest.mark.parametrize(("eta", "gamma"), SHAPES)
 def test_curve_is_at_most_theorem_2_as_printed(base: pa.Event, eta: float, gamma: float) -> None:
-    """The Renyi curve of a tuning is at most that of Theorem 2, with the best second order.
+    """The Renyi curve of a tuning is at most that of Papernot & Steinke's Theorem 2, with the best second order.
 
     The curve is at least that of a single run.
     """
@@ -120,9 +120,10 @@ def test_curve_is_at_most_theorem_2_as_printed(base: pa.Event, eta: float, gamma
 def test_curve_of_poisson_is_theorem_6_as_printed(
     noise_multiplier: float, mean_num_runs: float
 ) -> None:
-    """For Gaussian noise, the Renyi curve of a tuning exceeds Theorem 6 by at most 2%.
+    """For Gaussian noise, the Renyi curve of a tuning exceeds Papernot & Steinke's Theorem 6 by at most 2%.
 
-    Theorem 6 is taken at its largest epsilon, with the term for no run. The curve is at least that of a single run.
+    The theorem is taken at the largest epsilon that it allows at a Renyi order, plus a term for the chance of no run.
+    The curve is at least that of a single run.
     """
     event = pa.TuningEvent(
         base=pa.GaussianEvent(noise_multiplier=noise_multiplier),
