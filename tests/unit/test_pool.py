@@ -120,11 +120,11 @@ def test_one_thread_for_each_product_and_the_number_from_before_afterwards() -> 
 def bytes_of_round(
     votes_class: type[MomentVotes], num_teachers: int, **learner_options: object
 ) -> bytes:
-    """Returns the bytes of the public features and of one sum of votes, of teachers with 1 to 40 records each.
+    """Returns the contents of the public features and of one sum of votes, for comparison byte by byte.
 
     Args:
         votes_class: the class of the votes.
-        num_teachers: the number of teachers.
+        num_teachers: the number of teachers that the votes count, with 1 to 40 records each.
         **learner_options: fields of `votes_class` beside those of `MomentVotes`.
     """
     rng = np.random.default_rng(0)
@@ -159,12 +159,15 @@ def bytes_of_round(
 
 
 def bytes_of_kernel_round() -> bytes:
-    """Returns the bytes of a round of 80 kernel teachers."""
+    """Returns `bytes_of_round` for 80 kernel teachers."""
     return bytes_of_round(votes_class=MomentVotes, num_teachers=80)
 
 
 def bytes_of_convex_round() -> bytes:
-    """Returns the bytes of a round of 10 convex teachers with three learners."""
+    """Returns `bytes_of_round` for three convex teachers, the learners, with 10 groups of records.
+
+    Convex votes count each group as a teacher.
+    """
     return bytes_of_round(
         votes_class=ConvexVotes,
         num_teachers=10,

@@ -266,7 +266,7 @@ def test_arrays_that_are_no_histograms_are_refused(votes: Any, refusal: Refusal)
 
 @pytest.mark.parametrize("rng", [0, None, "seed", np.random.RandomState(0), np.random.PCG64(0)])
 def test_a_seed_in_place_of_a_generator_is_refused(rng: Any) -> None:
-    """A number, None or another generator in place of NumPy's `Generator` is refused."""
+    """A number, None, a text, and NumPy's `RandomState` and `PCG64` are refused in place of its `Generator`."""
     with refused_parameter("rng", value=ANY, rule_words="numpy.random.Generator, not"):
         require_generator(rng)
 

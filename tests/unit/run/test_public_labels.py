@@ -21,7 +21,14 @@ ROUNDS = CenteredVotes(noise_multiplier=5.0, rounds=2)
 
 
 def random_split(num_rows: int, first_id: int, *, labeled: bool = True, known: Any = None) -> Split:
-    """Returns random records with two labels, which are all absent without `labeled`."""
+    """Returns random records with two labels.
+
+    Args:
+        num_rows: the number of records.
+        first_id: the id of the first record, which seeds the draw.
+        labeled: whether records have labels; if not, every label is False.
+        known: the mask of the labels that are known, `[num_rows, 2]`; None where all are. Beside a mask, `labeled` is not read.
+    """
     rng = np.random.default_rng(first_id)
     labels = rng.random((num_rows, 2)) < 0.5
     numbers = np.arange(num_rows) + first_id
@@ -35,7 +42,7 @@ def random_split(num_rows: int, first_id: int, *, labeled: bool = True, known: A
 
 
 def dataset_of_pool(public: Split | None = None) -> Dataset:
-    """Returns a data set of 300 private and 20 public records."""
+    """Returns a data set of 300 private records and the records `public`, by default 20 random ones."""
     return Dataset(
         name="made up",
         real=False,
@@ -48,7 +55,12 @@ def dataset_of_pool(public: Split | None = None) -> Dataset:
 
 
 def plan_with(public_labels: Any, aggregator: Aggregator = ROUNDS) -> Plan:
-    """Returns a plan of centered votes of all private groups, with labels of public rows."""
+    """Returns a plan of centered votes of all private groups.
+
+    Args:
+        public_labels: the number of public rows from whose labels the student starts; True for all, None for none.
+        aggregator: the aggregator, by default centered votes in two rounds.
+    """
     return Plan(
         load_dataset=dataset_of_pool,
         teacher=KernelTeacher(),

@@ -1,4 +1,4 @@
-"""Queries from a table: one file for all data holders, so no setting names its encoding."""
+"""Queries from a table: all data holders have the same file, always in UTF-8, so no setting names an encoding."""
 
 from pathlib import Path
 
@@ -17,7 +17,8 @@ ROWS = ("stadt,preis", "K\u00f6ln,3.5", "Bonn,4.5")
 def test_an_unprepared_table_is_refused_with_the_schema_that_it_needs(tmp_path: Path) -> None:
     """A table of queries in UTF-8 is read with its schema.
 
-    A table in another encoding, with decimal commas, or without a schema is refused.
+    A table in another encoding or with decimal commas is refused, with the form that the schema asks for. A table
+    without a schema is refused with the request for one.
     """
     plain_table = tmp_path / "good.csv"
     schema = tmp_path / "schema.yaml"

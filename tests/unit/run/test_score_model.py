@@ -69,14 +69,17 @@ def test_model_expects_the_scores_of_labels_drawn_from_it() -> None:
 
 
 def test_influences_vanish_for_records_as_expected() -> None:
-    """The mean influence on both scores is 0 for records whose labels are distributed as the student expects."""
+    """The mean influences on macro-F1 and average precision are 0 if labels are distributed as the student expects."""
     model = score_model_of(probabilities=drawn_probabilities())
     assert model.expected(model.influences_of_labels) == pytest.approx((0.0, 0.0), abs=1e-12)
 
 
 @pytest.mark.parametrize(("intercept", "slope"), [(0.3, 1.0), (0.0, 0.7), (-0.4, 1.2)])
 def test_influences_are_the_first_order_of_scores(intercept: float, slope: float) -> None:
-    """For a small change of the labels' shares, the change of a score is the mean influence, within 2%."""
+    """For a small change of the labels' shares, the change of a score is the mean influence, within 2%.
+
+    The logits of the shares are changed by a line, with 1e-4 times `intercept` and `slope` - 1.
+    """
     model = score_model_of(probabilities=drawn_probabilities())
     changed_model = model.recalibrated(
         intercept=STEP * intercept,

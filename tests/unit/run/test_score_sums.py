@@ -89,7 +89,14 @@ def public_design(public: Split) -> ScoreDesign:
 
 
 def split_of(probabilities: Any, labels: Any, *, groups: Any = None, known: Any = None) -> Split:
-    """Returns records with the given probabilities; each is a group of its own unless `groups` is given."""
+    """Returns records whose inputs are their probabilities of labels.
+
+    Args:
+        probabilities: the probabilities that `InputStudent` predicts, `[num_records, num_labels]`.
+        labels: the true labels, of the same shape.
+        groups: the group of each record; None where each record is a group of its own.
+        known: the mask of the labels that are known; None where all are.
+    """
     ids = np.arange(len(probabilities))
     return Split(
         inputs=np.asarray(probabilities, np.float32),
@@ -114,7 +121,7 @@ def sums_of(
 
 
 def test_hits_and_errors_are_counted() -> None:
-    """Three records with one hit and three errors have the totals 1 and 3."""
+    """Three records with one hit and three errors have the totals 1 and 3; a hit is a present label that is predicted."""
     test_split = split_of(
         probabilities=[[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]], labels=[[1, 1], [0, 0], [0, 0]]
     )
@@ -192,10 +199,10 @@ def test_records_count_in_their_subgroup_alone() -> None:
 
 
 def test_calibration_sums_labels_less_probabilities_by_bin() -> None:
-    """Each label adds the distance of label and probability to a sum of the bin of its probability.
+    """In each of ten bins of probability, a record sums label minus probability over its labels in the bin.
 
-    A present label of probability 0.9 adds 0.1 to the positive differences of the last bin. An absent one of 0.25 adds
-    0.25 to the negative differences, without their sign, of bin 2.
+    Positive sums and negative sums, without their sign, are kept apart. A present label of probability 0.9 gives 0.1 in
+    the last positive bin. An absent label of 0.25 gives 0.25 in bin 2 of the negative ones, counted from 0.
     """
     counts = RecordCounts.of_records(
         probabilities=np.array([[0.9, 0.25]]),
@@ -242,7 +249,10 @@ def test_design_depends_on_public_records_and_the_student_alone() -> None:
 
 
 def test_more_groups_or_less_noise_take_longer_clips() -> None:
-    """With more groups, or with less noise, clips are longer and cut off less, as noise is a smaller part of a sum."""
+    """With more groups of test records, or with less noise, clips are longer and cut off less.
+
+    Noise is then a smaller part of a sum.
+    """
     public = split_of(
         probabilities=np.random.default_rng(2).random((200, 5)), labels=np.zeros((200, 5))
     )

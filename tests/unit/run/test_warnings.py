@@ -163,7 +163,7 @@ def test_one_label_per_query_gives_a_warning_on_data_with_several() -> None:
 
 
 def data_with_scaled_public(scale: np.ndarray) -> Dataset:
-    """Returns the small data set with its public columns multiplied by a scale."""
+    """Returns the small data set with the columns of its public inputs multiplied by a scale, `[num_columns]`."""
     data = small_dataset()
     return dataclasses.replace(
         data, public=dataclasses.replace(data.public, inputs=data.public.inputs * scale)
