@@ -27,7 +27,8 @@ def random_split(num_rows: int, first_id: int, *, labeled: bool = True, known: A
         num_rows: the number of records.
         first_id: the id of the first record, which seeds the draw.
         labeled: whether records have labels; if not, every label is False.
-        known: the mask of the labels that are known, `[num_rows, 2]`; None where all are. Beside a mask, `labeled` is not read.
+        known: the mask of the labels that are known, `[num_rows, 2]`, beside which `labeled` is not read; None where
+            all labels are known.
     """
     rng = np.random.default_rng(first_id)
     labels = rng.random((num_rows, 2)) < 0.5

@@ -121,7 +121,10 @@ def sums_of(
 
 
 def test_hits_and_errors_are_counted() -> None:
-    """Three records with one hit and three errors have the totals 1 and 3; a hit is a present label that is predicted."""
+    """Three records with one hit and three errors have the totals 1 and 3.
+
+    A hit is a present label that is predicted.
+    """
     test_split = split_of(
         probabilities=[[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]], labels=[[1, 1], [0, 0], [0, 0]]
     )
