@@ -46,9 +46,9 @@ def test_missing_labels_of_any_form_are_gaps(form: str) -> None:
     ids=["booleans", "floats", "sets of words", "classes"],
 )
 def test_labels_without_gaps_stay_as_they_are(labels: Any) -> None:
-    """Labels without gaps, sets of words, and classes, of which one is missing here, are returned as the same object.
+    """Labels without gaps, sets of words, and classes are returned as the same object, without a mask.
 
-    They have no mask.
+    Classes are returned so even if one record has None in place of its class, as here.
     """
     filled, known = without_gaps(labels)
     assert filled is labels and known is None

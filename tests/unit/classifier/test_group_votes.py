@@ -196,7 +196,10 @@ def test_a_release_that_noise_would_drown_is_refused_before_the_charge(tmp_path:
 def test_parameters_that_votes_of_groups_cannot_have_are_refused_before_the_charge(
     model: PATEClassifier, refusal: Refusal, tmp_path: Path
 ) -> None:
-    """Another adjacency, no epsilon, or more queries than public samples are refused, and the ledger stays empty."""
+    """A fit without estimators refuses `add_remove`, no epsilon, and more queries than public samples.
+
+    The ledger stays empty.
+    """
     inputs, labels = inputs_and_labels()
     ledger_path = tmp_path / "ledger.db"
     with refusal:
@@ -485,7 +488,8 @@ def test_a_clone_without_groups_warns() -> None:
 def test_a_published_model_of_a_table_predicts_data_frames_as_before(tmp_path: Path) -> None:
     """The published model of a fit to a DataFrame predicts for a DataFrame as the classifier does.
 
-    The labels of the model are the columns of the labels. The card has the name of the table and its column of ages.
+    The labels of the model are the columns of the labels. The card has the name given to `publish`, and
+    the column of ages.
     """
     model, frame, labels = fitted_to_patients()
     bundle = model.publish(tmp_path / "release", name="ward records")

@@ -123,9 +123,10 @@ def test_groups_of_any_type_are_numbered(groups: Any, group_numbers: list[int]) 
 def test_pools_that_cannot_be_cut_are_refused(
     groups: Any, public_fraction: float | None, message: str
 ) -> None:
-    """No public samples, a fraction of 1, missing groups, one group, and groups of four of ten records are refused.
+    """A division is refused without public samples, with a fraction of 1, or with one group alone.
 
-    Each refusal has the message of its case.
+    So is a list of groups in which one is missing, or which has four entries for ten records. Each refusal has the
+    message of its case.
     """
     with pytest.raises(InvalidValue, match=message):
         Pools.cut(
@@ -177,7 +178,10 @@ def test_all_rows_of_a_public_group_are_public() -> None:
 
 
 def test_public_groups_without_a_row_at_the_end_give_a_warning() -> None:
-    """A warning counts the public groups that have no row among the last rows of the data."""
+    """A warning counts the public groups that have no row in the last half of the rows.
+
+    With `public_fraction`, the last half of the groups is public, in the order of their first rows.
+    """
     message = (
         r"public_fraction=0\.5: it counts groups, and 2 of 4 groups are public; "
         r"1 of them have no row in the last 50%"

@@ -122,7 +122,10 @@ def test_public_labels_have_the_forms_of_private_ones(
 def test_public_labels_of_another_form_are_refused(
     label_task: Task, y_public: Any, name: str, value: Any
 ) -> None:
-    """Labels of no or too many samples, other columns, other numbers, unknown words and single values are refused."""
+    """Public labels of no or too many samples, other columns, other numbers and unknown words are refused.
+
+    So are labels that are no sets of words for a task of words, and one value in place of the labels of all samples.
+    """
     with refused_parameter(name, value=value):
         read_public_labels(y_public, label_task=label_task, num_public=5, classes_are_stated=True)
 

@@ -57,7 +57,7 @@ def fitted_search(
 
 @pytest.mark.slow
 def test_the_search_is_charged_as_one_tuned_release(tmp_path: Path) -> None:
-    """The ledger has one charge, and the report of the best fit states its epsilon and the number of settings."""
+    """The ledger has one charge, whose epsilon the report of the best fit states, beside the size of the grid."""
     ledger_path = tmp_path / "ledger.db"
     search = fitted_search(ledger=ledger_path)
     [charge] = pa.Ledger.stored(ledger_path).entries
@@ -91,7 +91,7 @@ def test_the_best_fit_predicts_and_the_search_says_nothing() -> None:
 
 @pytest.mark.slow
 def test_a_search_beyond_the_cap_is_refused(tmp_path: Path) -> None:
-    """If the ledger's cap is below the price, the search is refused before anything is fitted or charged."""
+    """If the ledger's cap is below the price, the search is refused, and nothing is charged."""
     ledger_path = tmp_path / "ledger.db"
     with refused_parameter("max_epsilon", value=1.0):
         fitted_search(ledger=ledger_path, max_total_epsilon=1.0)

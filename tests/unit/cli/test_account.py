@@ -1,6 +1,7 @@
 """pate-account and pate-audit on a composed configuration: sessions, files of votes, ledgers, and refusals.
 
-A session answers queries until a given number of them are hits. A query that is no hit is free.
+A session answers queries until a given number of them are hits. A hit is a query that is charged, mostly one on which
+teachers disagree, or whose public prediction, the prior, they contradict. A query that is no hit is free.
 """
 
 import json
@@ -113,9 +114,12 @@ def test_plain_composition_is_shown_only_for_a_session(
 
 
 @pytest.mark.slow
-def test_plain_composition_is_unpriced_if_failures_use_up_delta(quote_of: Any) -> None:
-    """Failure probabilities of 20,000 queries that sum to more than delta are refused; each suggested remedy works."""
-    assert quote_of(arguments=[*SESSION, "num_queries=5000"])["plain_epsilon"] != "inf"
+def test_a_session_whose_failures_use_up_delta_is_refused(quote_of: Any) -> None:
+    """A session of 20,000 queries is refused, as their failure probabilities sum to more than delta.
+
+    Each suggested remedy works. With 5,000 queries, plain composition, which charges every query, has a finite price.
+    """
+    assert isinstance(quote_of(arguments=[*SESSION, "num_queries=5000"])["plain_epsilon"], float)
     remedy_names = ("failure_prob", "num_queries")
     with refused_parameter(
         "failure_prob", value=1e-10, rule_words="2e-06 in all", remedies=remedy_names
@@ -132,7 +136,7 @@ def test_votes_and_prior_give_the_expected_hits(
 ) -> None:
     """With a file of votes, the expected number of hits is that of `hit_probabilities`.
 
-    With a prior, the number of hits is smaller than without one.
+    With a prior, that is, public predictions of the labels, fewer hits are expected than without one.
     """
     hits = quote_of(arguments=[*SESSION, f"votes={votes}"])["hits"]
     expected = BOUNDARY.hit_probabilities(votes=np.load(votes), num_teachers=400).sum()
@@ -151,7 +155,10 @@ def test_votes_and_prior_give_the_expected_hits(
 def test_stability_table_is_written_and_reported(
     page_of: Callable[..., str], quote_of: Any, tmp_path: Path
 ) -> None:
-    """`write_table` writes the certified table of the best Renyi order; JSON and page report the table."""
+    """`write_table` writes a certified table, the pass probabilities of a stability test, for the best Renyi order.
+
+    JSON and page report the table.
+    """
     path = tmp_path / "table.json"
     words = [
         "aggregator=stable_top_k_gumbel",
@@ -239,7 +246,10 @@ GAUSSIAN = [
 def test_remaining_budget_of_a_ledger_is_what_it_admits(
     quote_of: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
-    """The releases that an account has left, as stated in number and epsilon, are those that the account affords."""
+    """The number and the epsilon of the releases that an account has left, as stated, are what the account affords.
+
+    An account has the charges of a ledger for one data set.
+    """
     shared = write_shared_ledger(path=tmp_path / "ledger.db", max_epsilon=4.0)
     quote = quote_of(arguments=[*GAUSSIAN, f"ledger={shared.path}"])
     first, second = quote["accounts"]
@@ -283,9 +293,9 @@ def test_a_missing_ledger_names_the_one_in_outputs(tmp_path: Path) -> None:
 def test_a_ledger_gives_a_row_for_each_data_set(
     page_of: Callable[..., str], quote_of: Any, tmp_path: Path
 ) -> None:
-    """The page about a ledger has a row for the account of each data set.
+    """The page about a ledger has a row for each data set, with what the ledger has charged for it.
 
-    A missing ledger, another delta and another adjacency are refused.
+    A missing ledger is refused, and so are a delta and an adjacency other than those of the ledger.
     """
     with refused_parameter("ledger", value=tmp_path / "none.db", rule_words="found no file"):
         page_of(arguments=[*GAUSSIAN, f"ledger={tmp_path / 'none.db'}"])
@@ -330,7 +340,7 @@ def test_ledger_is_listed_alone_or_quoted_with_an_aggregator(
 ) -> None:
     """Without an aggregator, a ledger is listed as JSON, as lines or as a page, with totals, caps and charges.
 
-    An empty ledger is listed too.
+    An empty ledger is listed too. With an aggregator, a release is priced beside the ledger.
     """
     shared = write_shared_ledger(path=tmp_path / "ledger.db", max_epsilon=4.0)
     (line,) = output_of(arguments=[f"ledger={shared.path}", "format=json"]).splitlines()
@@ -438,9 +448,10 @@ def audit_of(
 
 @pytest.mark.slow
 def test_prices_and_claims_of_a_vote_file(audit_of: Callable[..., str]) -> None:
-    """`pate-audit` prices three aggregators on the votes of teachers under both adjacencies, the named one first.
+    """`pate-audit` prices three aggregators on the votes of teachers under both adjacencies.
 
-    The page marks the noise that was given, and the JSON lists the settings that were assumed.
+    The aggregator that the settings name is the first. The page marks the noise that was given, and the JSON lists the
+    settings that were assumed.
     """
     arguments = ["aggregator=clipped_votes", "vote_clip=2", "noise_std=10", "accountant=rdp"]
     answer = json.loads(

@@ -30,7 +30,7 @@ def ended_with(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tu
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
 
     def run_hydra(side_effect: Any) -> tuple[object, str]:
-        """Runs a command whose application raises an error or calls a function."""
+        """Runs a command whose application is a mock with this side effect; returns the code and standard error."""
         application = MagicMock(side_effect=side_effect)
         monkeypatch.setattr(app, "run_application", application)
         with pytest.raises(SystemExit) as stopped:
@@ -112,9 +112,9 @@ def test_full_disk_in_the_tensorboard_thread_is_not_printed(
 
 
 def test_cyclic_causes_of_an_error_are_walked_once() -> None:
-    """If two errors are each other's cause, the search for causes ends and raises the first error.
+    """If two errors are each other's `__context__`, the search for causes ends and raises the first error.
 
-    If an interruption is among the causes, the interruption is raised.
+    If an interruption is among these contexts, the interruption is raised.
     """
     first = ValueError("first")
     second = ValueError("second")

@@ -1,4 +1,4 @@
-"""Commands end soon after a signal, with a line and a code, and with all their processes, but not by broken streams."""
+"""Commands end soon after a signal, with a line and a code, and with all their processes; closed streams end none."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""What commands that train or compare share: headings, folders, stages of work, tables of sweeps, and entries."""
+"""What commands that train or compare share: headings, folders, stages, tables of sweeps, entries of `aggregators=`."""
 
 import io
 import pickle
@@ -47,7 +47,7 @@ CHOICES = {"aggregator": "stable_top_k_table", "data": "wordnet", "teacher": "li
 
 
 def test_heading_names_parts_and_overrides() -> None:
-    """The heading of a run has the names of its parts, and the overrides without those of folders and ledger.
+    """The heading of a run names its data, teacher and aggregator, and the overrides but those of folders and ledger.
 
     `is_public` says that the aggregator ships with the package, so that its name may be published.
     """
@@ -84,9 +84,9 @@ def test_heading_names_parts_and_overrides() -> None:
 
 
 def test_default_folder_is_stable_and_within_outputs() -> None:
-    """The default folder of a run begins with the names of data and aggregator, and does not depend on the overrides.
+    """The default folder of a run is within outputs/, and its name begins with those of data and aggregator.
 
-    Slashes in names are replaced.
+    Equal settings give the same folder, whatever the overrides are. Slashes in names are replaced.
     """
 
     def folder_of(aggregator: str, overrides: Sequence[str] = ()) -> str:
@@ -134,8 +134,8 @@ def test_missing_data_setting_is_refused_before_torch_loads() -> None:
     assert refusal_line.startswith("data.public=None: expected data.private=, data.public= and")
 
 
-def test_nested_stage_is_shown_with_its_parent() -> None:
-    """A stage of work within another is shown before the outer one ends, each with its seconds."""
+def test_nested_stage_is_shown_before_its_parent() -> None:
+    """The line of an inner stage of work is printed before the line of the outer one, each with its seconds."""
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     monitor = ConsoleMonitor(console)
     with monitor.stage("outer"), monitor.stage("inner", total=3) as advance:
@@ -191,7 +191,13 @@ def test_reader_without_stages_is_loaded() -> None:
 
 
 def hydra_config(folder: Path, num: int = 0, arguments: Sequence[str] = ()) -> Any:
-    """Returns the part of Hydra's configuration that the table of a sweep reads."""
+    """Returns the part of Hydra's configuration that the table of a sweep reads.
+
+    Args:
+        folder: the folder of the sweep.
+        num: the number of the job.
+        arguments: the overrides of the job.
+    """
     of_job = {"job": {"num": num}, "overrides": {"task": list(arguments)}}
     return OmegaConf.create(
         {"hydra": {"mode": RunMode.MULTIRUN, "sweep": {"dir": str(folder)}, **of_job}}
@@ -339,7 +345,7 @@ def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, cap
 
 
 def test_a_total_names_what_its_ledger_counts_in_all(tmp_path: Path, capsys: Any) -> None:
-    """If a ledger counts more releases than the sweep made, the total of both numbers is printed.
+    """If a ledger counts more releases than the sweep made, a total of the sweep and one of the ledger are printed.
 
     The sweep has two releases of three. Three Gaussian releases of noise multiplier 4 equal one of 4 / sqrt(3), whose
     epsilon is 1.9254 at delta 1e-6.
@@ -545,7 +551,7 @@ def test_invalid_entries_of_a_comparison_are_refused(
 
 
 def test_a_number_of_teachers_that_no_entry_uses_is_refused() -> None:
-    """`teacher.num_teachers=` is refused if every entry has a number of its own or is an experiment."""
+    """`teacher.num_teachers=` is refused if every entry of `aggregators=` has its own number or is an experiment."""
     part_override_words = ["teacher=mlp", "teacher.num_teachers=800"]
     _require_num_teachers_used(
         part_override_words, aggregator_entries=("peeling@7", "gaussian_votes")
