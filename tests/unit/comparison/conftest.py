@@ -1,4 +1,7 @@
-"""A frontier of made-up runs, with scores of 0.2 for a constant and 0.6 for the ceiling; parts of small comparisons."""
+"""A frontier of made-up runs, that is, their scores by epsilon, and parts of small comparisons.
+
+In the frontier, the best constant has the score 0.2, and the ceiling 0.6.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -132,7 +135,8 @@ def private_run(
 def frontier() -> Frontier:
     """Returns the frontier of made-up baselines and runs of three methods.
 
-    The methods are `late`, `early` with 400 and 2000 teachers, and `never<b>`, which has no scores.
+    The methods are `late`, which reaches no goal, `early` with 400 and 2000 teachers, and `never<b>`, which has no
+    scores.
     """
     runs = [
         run_with_scores(name="prior", micro_f1=0.1),

@@ -55,7 +55,10 @@ def run_comparison(
     ensemble_seed: int = 0,
     name: str = "small",
 ) -> Frontier:
-    """Returns the frontier of a small comparison, whose files are written to `output_folder`."""
+    """Runs a small comparison, writes its files to `output_folder`, and returns its frontier, the scores by epsilon.
+
+    `ensemble_seed` is the seed of the teachers.
+    """
     comparison_plan = small_comparison_plan(
         methods,
         load_dataset=load_dataset,
@@ -126,9 +129,9 @@ def test_the_page_states_the_unit_of_privacy(finished_folder: Path) -> None:
 
 
 def test_method_that_is_not_trained_has_a_row_with_the_reason(finished_folder: Path) -> None:
-    """A method whose failures use up delta, or whose k exceeds the number of labels, has a row without scores.
+    """A method whose failure probabilities use up delta, or whose k exceeds the number of labels, has no scores.
 
-    The row has the reason as its note. Rows of `gnmax` and `checked`, which are trained, have no note.
+    Its row has the reason as the note. Rows of `gnmax` and `checked`, which are trained, have no note.
     """
     runs = {run.aggregator: run for run in read_runs(finished_folder / "comparison.csv")}
     hopeless_run = runs["hopeless"]
@@ -309,7 +312,7 @@ def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
 
 
 def test_stored_runs_are_named_by_the_comparison_that_shows_them(tmp_path: Path) -> None:
-    """Runs of `votes` are shown as `votes@24` in a later comparison that also has `votes` with 12 teachers."""
+    """Runs of `votes` with 24 teachers are shown as `votes@24` if a later comparison also has `votes` with 12."""
     few_teachers = pate_method(name="votes", aggregator=VOTES, num_teachers=12)
     many_teachers = pate_method(name="votes", aggregator=VOTES)
 

@@ -48,7 +48,10 @@ def best_schedule(
 
 
 def test_more_noise_shortens_learning_and_raises_the_expected_error() -> None:
-    """More noise shortens the shortest learning time of the best schedule, and raises its expected error."""
+    """More noise shortens the shortest learning time of a label in the best schedule, and raises the expected error.
+
+    The learning time of a label is its learning rate times the number of steps.
+    """
     prevalences = np.array([0.05, 0.3])
     little, more, most = (
         best_schedule(prevalences, noise_variance_of_step_mean=noise_rate)
@@ -144,7 +147,10 @@ def test_a_group_whose_records_cancel_adds_less_than_its_clip() -> None:
 
 
 def test_the_noise_of_a_gradient_has_the_stated_standard_deviation() -> None:
-    """The standard deviation of a released sum of zeros is noise multiplier times sensitivity times step, about 3."""
+    """The standard deviation of a released sum of zeros is the noise multiplier times the sensitivity, about 3.
+
+    The sensitivity is counted in steps of the grid to which sums are rounded.
+    """
     max_groups = 1000
     noisy_gradient = NoisyClippedSum(clip=0.5, noise_per_sensitivity=3.0, max_units=max_groups)
     zero_gradient_sum = np.zeros((200, 50))
@@ -159,7 +165,7 @@ def test_a_posterior_shrinks_by_the_known_noise() -> None:
     """The posterior of a weight that was observed twice has the mean and the variance that are computed by hand.
 
     The weight is observed as 2 with noise of variance 1, and as 0.5 with noise of variance 2. The weighted mean of the
-    observations is 1.5, with precision 1 + 1/2. If the weight has variance v, the posterior mean is
+    observations is 1.5, with precision 1 + 1/2. If the prior has mean 0 and variance v, the posterior mean is
     1.5 v / (v + 1 / 1.5), and the posterior variance is 1 / (1 / v + 1.5).
     """
     posterior = (

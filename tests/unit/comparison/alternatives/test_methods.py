@@ -149,7 +149,7 @@ def test_a_convolutional_network_is_refused_for_other_inputs_than_images() -> No
 
 
 def test_unknown_covariance_is_refused() -> None:
-    """A covariance that is neither public nor noisy is refused."""
+    """A method refuses `covariance=private`, as the setting takes `public`, `noisy` or None."""
     with refused_parameter("covariance", value="private"):
         replace(DP_COVARIANCE_METHOD, covariance="private")
 
@@ -166,9 +166,10 @@ def test_unknown_covariance_is_refused() -> None:
 def test_the_covariance_with_less_error_is_taken(
     pool_size: int, noise_multiplier: float, is_noisy: bool
 ) -> None:
-    """A noisy covariance is released at little noise, and with a small public pool at medium noise, but not at much.
+    """A noisy covariance of private features is released if it has less error than the covariance of the public pool.
 
-    With `covariance=public` none is released, and with `covariance=noisy` one is, for any pool and noise.
+    That is so at little noise, and with a small pool at medium noise, but not at much noise. With `covariance=public`
+    none is released, and with `covariance=noisy` one is, for any pool and noise.
     """
     dataset = small_dataset()
     small_pool = dataset.public.take(row_numbers=slice(0, pool_size))
