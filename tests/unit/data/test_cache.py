@@ -109,7 +109,10 @@ def test_images_are_decoded_once_and_memory_mapped(cache: ImageCache) -> None:
 
 
 def test_only_needed_or_changed_images_are_decoded(cache: ImageCache) -> None:
-    """Only the images that are asked for are decoded, and an image is decoded again if its stamp has changed."""
+    """Only the images that are asked for are decoded, and an image is decoded again if its stamp has changed.
+
+    The stamp of an image is a number that changes with its file.
+    """
     decoder = Decoder()
     stamps = STAMPS_OF_IMAGES.copy()
     cache.fill(np.array([3, 1400]), stamps, decode=decoder, stage=unwatched)

@@ -53,7 +53,7 @@ def write_images(folder: Path) -> None:
 
 @pytest.fixture
 def text_copy(tmp_path: Path) -> Path:
-    """Returns a copy as the authors distribute it: text lists with runs of blanks between the values."""
+    """Returns a copy of CelebA as the authors distribute it: text lists with runs of blanks between the values."""
     folder = tmp_path / "celeba"
     write_images(folder=folder / "img_align_celeba")
     rows = [

@@ -37,7 +37,7 @@ def _remarks(
     test_inputs: Any = TEST,
     groups: Any = None,
 ) -> list[str]:
-    """Returns the remarks on copies among three splits."""
+    """Returns the remarks on copies among three splits; `groups` are those of private records, by default their ids."""
     return list(
         remarks_on_copies(
             private_split=_split(inputs=private_inputs, groups=groups),
@@ -166,7 +166,7 @@ def _image_folder(folder: Path, inputs: dict[str, Float32Array]) -> Any:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("load", [_tables, _arrays, _hugging_face, _image_folder])
 def test_four_readers_report_copies(tmp_path: Path, load: Any) -> None:
-    """Readers of tables, arrays, saved data sets and folders of pictures count 40 copies among 40 public records."""
+    """Readers of tables, arrays, saved data sets and folders of pictures count 40 public copies of private records."""
     pytest.importorskip("pyarrow")
     inputs_by_split = {"private": PRIVATE[:60], "public": PRIVATE[10:50], "test": TEST}
     lines = [line for line in load(tmp_path, inputs_by_split).notes if "have the inputs" in line]

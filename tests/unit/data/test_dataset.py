@@ -167,7 +167,7 @@ def random_split(record_ids: Any, seed: int = 0) -> Split:
 
 
 def test_private_digest_ignores_order_and_other_splits() -> None:
-    """The private digest does not depend on the order of rows, on names, or on the other splits."""
+    """The private digest does not depend on the order of rows, the other splits, or names of data set and labels."""
     private = random_split(record_ids=[28, 20, 24])
     digest = replace(TOY, private=private).private_digest()
     assert digest == replace(TOY, private=private.take(np.array([2, 0, 1]))).private_digest()

@@ -120,7 +120,10 @@ def test_the_same_parameters_give_the_same_arrays(digits: Dataset) -> None:
 def test_impossible_parameters_are_refused(
     digits_of: Callable[[], DigitsGrid], refusal: Refusal
 ) -> None:
-    """An impossible number of records, size of a pool or seed of composed digits is refused by the parameter's name."""
+    """An impossible number of records, size of a pool or seed of composed digits is refused by the parameter's name.
+
+    A pool has the base digits from which the pictures of one group are composed.
+    """
     with refusal:
         digits_of()
 

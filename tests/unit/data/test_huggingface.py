@@ -23,7 +23,13 @@ SIZES = {"train": 12, "unlabeled": 8, "test": 4}
 
 
 def saved_data_set(folder: Path, columns: dict[str, Any], features: Any = None) -> str:
-    """Saves a data set whose splits are consecutive rows of the columns, and returns its folder."""
+    """Saves a data set whose splits `train`, `unlabeled` and `test` have 12, 8 and 4 rows; returns its folder.
+
+    Args:
+        folder: the folder.
+        columns: 24 cells of each column, those of `train` first.
+        features: the types of the columns, as `datasets` has them; None to infer them.
+    """
     ends = np.cumsum([0, *SIZES.values()])
     parts = {
         split: datasets.Dataset.from_dict(

@@ -83,7 +83,7 @@ def test_pictures_are_read_with_their_labels(folder: Path) -> None:
 def test_labels_of_pictures_may_have_gaps(folder: Path, uncertain: str) -> None:
     """A private label may be empty, a word of `missing`, or -1 with the setting `uncertain`.
 
-    The first two are unknown labels. Without `uncertain`, -1 is refused.
+    The first two are unknown labels, and -1 is read as `uncertain` says. Without `uncertain`, -1 is refused.
     """
     rows = [*ROWS]
     rows[0] = "a.png,private,p1,-1,0"
@@ -208,7 +208,7 @@ def test_invalid_folder_is_refused_in_one_line(
 
 
 def test_what_is_no_picture_is_refused(folder: Path) -> None:
-    """A file that is no picture, and a number in place of a picture, are refused."""
+    """`ImageForm.inputs` refuses a file that is no picture, and a number in place of a picture."""
     with refused_parameter("data[0]", rule_words="a picture that"):
         ImageForm().inputs([folder / "labels.csv"])
     with refused_parameter("data[0]", value="int"):
@@ -245,7 +245,10 @@ def test_same_picture_under_two_names_is_refused(folder: Path, row: str) -> None
 
 @pytest.mark.slow
 def test_picture_under_another_name_keeps_an_owner_id(folder: Path) -> None:
-    """A private picture that is linked or spelled with another path keeps at least one of its owner ids."""
+    """A private picture has at least one of its usual owner ids if the table names it by a link or another path.
+
+    The usual owner ids of a picture are the name and the digest of its file.
+    """
     usual_owner_ids = reader(folder=folder).load().owners["id"]
     for picture_name in write_links(folder=folder):
         (folder / "labels.csv").write_text(

@@ -28,10 +28,10 @@ NEIGHBORS = (8, 0)  # records of that person, who has one otherwise
 
 
 class Load(Protocol):
-    """A function that writes the people into a folder in one format, and loads them."""
+    """A function that writes the 12 people of this file into a folder in one format, and loads them."""
 
     def __call__(self, folder: Path, /, *, num_records_of_private_person: int) -> Dataset:
-        """Returns the data set in which the private person has the given number of records."""
+        """Writes and loads the people; person 3, who is private, has the given number of records."""
 
 
 def _split_of(person: int) -> str:
@@ -75,7 +75,7 @@ def _write_table(path: Path, persons_of_records: list[int]) -> str:
 
 
 def _one_table(folder: Path, num_records_of_private_person: int) -> Dataset:
-    """Loads the people from one table with a split column."""
+    """Writes the people into one table with a split column, and loads them."""
     path = _write_table(
         path=folder / "all.csv",
         persons_of_records=_persons_of_records(
@@ -86,7 +86,7 @@ def _one_table(folder: Path, num_records_of_private_person: int) -> Dataset:
 
 
 def _three_tables(folder: Path, num_records_of_private_person: int) -> Dataset:
-    """Loads the people from one table for each split."""
+    """Writes the people into one table for each split, and loads them."""
     for split in ("private", "public", "test"):
         _write_table(
             path=folder / f"{split}.csv",
@@ -99,7 +99,7 @@ def _three_tables(folder: Path, num_records_of_private_person: int) -> Dataset:
 
 
 def _arrays(folder: Path, num_records_of_private_person: int) -> Dataset:
-    """Loads the people from three .npz files."""
+    """Writes the people into three .npz files, and loads them."""
     for split in ("private", "public", "test"):
         persons_of_records = np.array(
             _persons_of_records_in(
@@ -117,7 +117,7 @@ def _arrays(folder: Path, num_records_of_private_person: int) -> Dataset:
 
 
 def _hugging_face(folder: Path, num_records_of_private_person: int) -> Dataset:
-    """Loads the people from a saved data set of Hugging Face's library."""
+    """Saves the people as a data set of Hugging Face's library, and loads them."""
     datasets = pytest.importorskip("datasets")
     parts = {}
     for split in ("private", "public", "test"):
@@ -161,7 +161,7 @@ def _write_pictures(folder: Path, num_records_of_private_person: int, ending: st
 
 
 def _image_folder(folder: Path, num_records_of_private_person: int) -> Dataset:
-    """Loads the people from a folder of pictures and a table of labels."""
+    """Writes the people into a folder of pictures and a table of labels, and loads them."""
     names = _write_pictures(
         folder=folder / "pictures",
         num_records_of_private_person=num_records_of_private_person,
@@ -188,7 +188,7 @@ def _image_folder(folder: Path, num_records_of_private_person: int) -> Dataset:
 
 
 def _celeba(folder: Path, num_records_of_private_person: int) -> Dataset:
-    """Loads the people from a folder in CelebA's layout."""
+    """Writes the people into a folder in CelebA's layout, and loads them."""
     names = _write_pictures(
         folder=folder / "img_align_celeba",
         num_records_of_private_person=num_records_of_private_person,
@@ -298,7 +298,7 @@ def test_public_rows_are_numbered_among_public_rows(tmp_path: Path) -> None:
 
 
 def test_error_in_public_rows_reveals_no_private_count(tmp_path: Path) -> None:
-    """The refusal of an invalid public label is the same for 1 and for 8 private rows of one person."""
+    """The refusal of a public row with an invalid label is the same for 1 and for 8 private rows of one person."""
     lines = []
     for num_records_of_private_person in (1, 8):
         path = tmp_path / f"{num_records_of_private_person}.csv"

@@ -120,7 +120,7 @@ def wards(tmp_path: Path) -> Table:
 
 
 def test_category_setting_treats_numbers_and_dates_as_words(wards: Table) -> None:
-    """`data.category=[ward,day]` gives a feature for each public number of a ward and each day."""
+    """`data.category=[ward,day]` gives a feature for each ward's number and each day in the public file."""
     preprocessing = replace(wards, category=("ward", "day")).load().preprocessing
     assert isinstance(preprocessing, TableSchema)
     assert preprocessing.feature_names == (

@@ -351,7 +351,7 @@ def test_nonexistent_day_is_refused(word: str) -> None:
 def test_placeholder_date_counts_as_missing(tmp_path: Path, absent: str, form: str) -> None:
     """Cells with a date that is far from all others, such as 9999-12-31, count as missing.
 
-    Every eighth cell has this date. Range and scale of the column do not depend on it, and a remark names it.
+    Every eighth cell has this date. Range and scale of the column do not depend on it, and a remark names this date.
     """
     year, month, day = absent.split("-")
     word = form.replace("%Y", year).replace("%m", month).replace("%d", day)

@@ -116,7 +116,13 @@ def test_split_files_keep_the_kind_of_the_source(undivided_file: Path, ending: s
 def call_schema(
     undivided_file: Path, output: Path, word: str = "split=.2,.1"
 ) -> subprocess.CompletedProcess[str]:
-    """Divides a file by the command pate-schema, with one more argument `word`."""
+    """Divides a file by the command pate-schema, and returns the ended process.
+
+    Args:
+        undivided_file: the file.
+        output: the path of the schema; the split files are written beside it.
+        word: the last argument of the command.
+    """
     return call(
         "schema",
         arguments=[
@@ -267,7 +273,10 @@ def test_printed_command_line_loads_the_split_files(undivided_file: Path) -> Non
 def test_printed_command_line_fits_an_undivided_file(
     undivided_file: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], line: str
 ) -> None:
-    """For a file that is not divided, the printed line has NAME in place of labels, or the column of splits."""
+    """For a file that is not divided, `pate-schema` prints a command line of pate-train that fits the arguments.
+
+    Without labels the line has NAME in place of each label. With `split=part` it names the column of splits.
+    """
     frame = pd.read_csv(undivided_file, sep=";").assign(part=["public", "private"] * 100)
     frame.to_csv(undivided_file, index=False)
     monkeypatch.chdir(undivided_file.parent)

@@ -117,9 +117,10 @@ def test_uncertain_word_is_no_word_for_no(tmp_path: Path) -> None:
 def test_typed_cells_may_be_missing_or_uncertain(
     tmp_path: Path, ending: str, type_name: str, no: Any, yes: Any, uncertain_cell: Any
 ) -> None:
-    """Of a null, an uncertain cell, a yes and a no in a typed file, only the null is an unknown label.
+    """Of a null, an uncertain cell, a yes and a no in a typed file, only a null is an unknown label.
 
-    The uncertain cell is True by `data.uncertain=positive`; a column of truth values has a second null in its place.
+    The uncertain cell is True by `data.uncertain=positive`. A column of truth values has no uncertain cell, but two
+    nulls.
     """
     cells = [None, uncertain_cell, yes, no] * (NUM_ROWS // 4)
     table = write_frames(folder=tmp_path, frames=people_frames(), endings={"private": ending})
@@ -284,7 +285,7 @@ def test_missing_word_in_a_column_of_label_lists_makes_all_labels_unknown(tmp_pa
 
 
 def test_schema_file_says_what_uncertain_labels_mean(tmp_path: Path) -> None:
-    """A run reads uncertain labels and words as the schema file says, unless the run sets `uncertain` itself."""
+    """A run takes `uncertain` and `uncertain_words` from the schema file; its own `uncertain` takes precedence."""
     table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=["maybe", "-1", 0]))
     schema_path = tmp_path / "schema.yaml"
     table_settings = TableSettings(uncertain="positive", uncertain_words=("maybe",))

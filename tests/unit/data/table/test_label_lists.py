@@ -90,7 +90,7 @@ BITS = [[1, 0], [1, 1], [0, 0], [0, 1], [1, 0], [1, 0], [0, 0]]
 
 
 def write_lists(folder: Path, *, cell_of: CellOf, ending: str) -> Table:
-    """Writes three files of seven records, and returns their reader. Each cell `dx` lists the labels of its record.
+    """Writes three files of seven records each, and returns their reader. A cell `dx` lists the labels of its record.
 
     Args:
         folder: the folder of the files.

@@ -183,7 +183,7 @@ def write_diagnoses(folder: Path, cells: Mapping[str, list[str | None]] = DIAGNO
 def test_one_column_may_list_all_labels(tmp_path: Path, labels: tuple[str, ...]) -> None:
     """One column lists the labels of a row. The label names are those in the public file, or those in the settings.
 
-    A remark counts the rows with a label that is none of these names.
+    A remark counts the rows that list at least one label outside of these names.
     """
     dataset = replace(write_diagnoses(folder=tmp_path), labels=labels).load()
     assert dataset.label_names == ("cough", "flu")
@@ -221,7 +221,10 @@ def table_without_public_diagnoses(tmp_path: Path) -> Table:
 def test_public_file_may_lack_the_column_that_lists_labels(
     table_without_public_diagnoses: Table,
 ) -> None:
-    """If the public file has no column of labels, settings may name the label; public records then have none."""
+    """If the public file lacks the column of labels, settings may name it with the labels.
+
+    Public records then count as unlabeled.
+    """
     dataset = replace(table_without_public_diagnoses, labels=("diagnoses", "flu")).load()
     assert dataset.label_names == ("flu",)
     assert not dataset.public_labeled
@@ -233,9 +236,9 @@ def test_public_file_may_lack_the_column_that_lists_labels(
 def test_labels_without_their_column_and_a_label_named_like_a_feature_are_refused(
     table_without_public_diagnoses: Table, labels: tuple[str, ...], refused_names: str
 ) -> None:
-    """Settings that name labels, but not their column, are refused if the public file lacks this column.
+    """Labels without the name of the column that lists them are refused if the public file lacks this column.
 
-    A label that has the name of a feature, `age`, is refused as well.
+    The column could only be found by its public cells. A label that has the name of a feature, `age`, is refused too.
     """
     with refused_parameter("data.labels", value=refused_names):
         replace(table_without_public_diagnoses, labels=labels).load()

@@ -133,7 +133,7 @@ def test_single_word_among_numbers_yields_a_remark(tmp_path: Path, word: str) ->
 
 
 def test_words_among_numbers_or_dates_yield_a_remark(tmp_path: Path) -> None:
-    """A column of percentages and a column of dates with one word yield a remark each."""
+    """A column of percentages yields a remark, and so does a column of dates in which one cell is a word."""
     frames = people_frames()
     for frame in frames.values():
         frame["share"] = [f"{age}%" for age in frame["age"]]

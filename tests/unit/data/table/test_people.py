@@ -160,7 +160,7 @@ def test_similar_names_in_two_splits_are_counted(tmp_path: Path, load: Load) -> 
 
 @by_reader
 def test_similar_private_names_are_counted(tmp_path: Path, load: Load) -> None:
-    """If two private names look like another private name, a remark counts them."""
+    """If two private names look alike, a remark counts both of them."""
     dataset = load(
         folder=tmp_path,
         person_names_by_split=USUAL_NAMES | {"private": ["0007", "7", "1-11", "11-1"]},
@@ -184,7 +184,7 @@ def test_similar_names_are_divided_into_the_same_split(tmp_path: Path) -> None:
 def test_persons_are_numbered_in_order_of_first_row() -> None:
     """Persons are numbered in the order of their first rows, over two files.
 
-    Names that differ in letter case get two numbers.
+    Names that differ in letter case have two numbers here, and are merged in a later step.
     """
     cells_of_splits = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
     people = People.from_names(cells_of_splits)

@@ -303,7 +303,10 @@ def test_types_that_hold_each_other_are_joined(tmp_path: Path) -> None:
 
 
 def test_types_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    """Words beside numbers are refused, and so are whole numbers that a float cannot hold, which are not shown."""
+    """Words in one file beside floats in another are refused, and so are whole numbers that a float cannot hold.
+
+    The error does not show these numbers.
+    """
     folder = tmp_path / "many"
     folder.mkdir()
     write_table(path=folder / "0.parquet", table=pa.table({"age": [1.5]}))
@@ -427,7 +430,10 @@ def test_ids_are_the_same_people_as_numbers_and_as_words(
 
 
 def odd_float(row_number: int) -> float:
-    """Returns NaN, infinity, minus zero or a very large number, depending on the divisors of a number."""
+    """Returns NaN for multiples of 9, infinity for those of 10, minus zero for those of 7, else 1e17 times the number.
+
+    The first of these rules that applies is taken.
+    """
     if row_number % 9 == 0:
         return float("nan")
     if row_number % 10 == 0:

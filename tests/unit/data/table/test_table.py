@@ -27,7 +27,7 @@ pa = pytest.importorskip("pyarrow")
 
 
 def test_small_table_gives_hand_computed_features(tmp_path: Path) -> None:
-    """Three small files give the features, labels, groups and units that are computed by hand."""
+    """Three small files give the features, labels, groups and units of privacy that are worked out by hand."""
     dataset = write_table(folder=tmp_path).load()
     assert dataset.label_names == ("flu", "cough")
     schema = dataset.preprocessing

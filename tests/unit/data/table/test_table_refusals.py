@@ -109,7 +109,7 @@ def test_wrong_private_row_is_refused_without_its_cells(
 def test_wrong_private_file_is_refused(
     tmp_path: Path, rows_or_bytes_of_private_file: FileContent, refusal: Refusal
 ) -> None:
-    """A private file without rows, with other columns than the public file, or without any label is refused."""
+    """A private file without rows, with other columns than the public file, or with empty labels alone is refused."""
     table = write_table(folder=tmp_path, private=rows_or_bytes_of_private_file)
     with refusal:
         table.load()
