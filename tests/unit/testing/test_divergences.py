@@ -17,9 +17,10 @@ SECOND_LAWS = np.array([[0.25, 0.75]])
 
 
 def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
-    """An outcome that is impossible on one neighbor only makes the Renyi divergence infinite.
+    """The Renyi divergence is infinite if an outcome of the first distribution is impossible under the second.
 
-    An outcome that is impossible on both changes nothing. At Renyi order 1e6 the divergence is the largest log ratio.
+    An outcome that is impossible under both changes nothing.
+    At Renyi order 1e6 the divergence is the largest log ratio.
     """
     first_laws = np.array([[0.5, 0.5, 0.0]])
     second_laws = np.array([[0.5, 0.0, 0.5]])

@@ -155,7 +155,7 @@ def test_files_of_a_returned_folder_are_compared(tmp_path: Path) -> None:
     """Files of a returned folder are compared: arrays, JSON and texts by entry, and other files by their bytes."""
 
     def draw_nothing() -> None:
-        """Stands for a part without a value."""
+        """Stands for a draw whose part of the release has no value."""
 
     def write(private_data: np.ndarray, release_tape: ReleaseTape) -> Path:
         release_tape.part("nothing", draw=draw_nothing)

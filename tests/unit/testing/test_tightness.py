@@ -68,7 +68,10 @@ SECOND = [0.6, 0.24, 0.16]
 
 
 def all_transcripts(num_calls: int, target_hits: int) -> set[tuple[int, ...]]:
-    """Returns every sequence of outcomes of a session, which ends with its last hit; the outcome 2 is a hit."""
+    """Returns every sequence of outcomes of a session, that is, of calls of one mechanism.
+
+    The outcome 2 is a hit. The session ends with hit number `target_hits`, or after `num_calls` calls.
+    """
     transcripts = set()
     for outcomes in product(range(3), repeat=num_calls):
         hit_indices = [index for index, outcome in enumerate(outcomes) if outcome == 2]
@@ -83,7 +86,7 @@ def all_transcripts(num_calls: int, target_hits: int) -> set[tuple[int, ...]]:
 @pytest.mark.parametrize("target_hits", [1, 2, 4, 9])
 @pytest.mark.parametrize("num_calls", [1, 3, 7])
 def test_session_epsilon_equals_that_of_all_transcripts(num_calls: int, target_hits: int) -> None:
-    """The delta at `session_epsilon`, summed over every sequence of outcomes of the session, is the target delta."""
+    """The delta at `session_epsilon`, summed over `all_transcripts` of the session, is the target delta."""
     epsilon = session_epsilon(
         FIRST, second_law=SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=1e-2
     )
@@ -96,13 +99,13 @@ def test_session_epsilon_equals_that_of_all_transcripts(num_calls: int, target_h
 
 
 def test_session_epsilon_rises_with_calls_and_hits() -> None:
-    """The lower bound for a session rises with its calls and its hits.
+    """The lower bound for a session of `all_transcripts` rises with `num_calls` and with `target_hits`.
 
     At 300 calls, the third and last hit is almost certain, and 400 calls have the same lower bound.
     """
 
     def epsilon_of(*, num_calls: int, target_hits: int) -> float:
-        """Returns the lower bound for a session at delta 1e-4."""
+        """Returns the lower bound at delta 1e-4 for a session that ends with hit number `target_hits`."""
         return session_epsilon(
             FIRST,
             second_law=SECOND,

@@ -425,7 +425,17 @@ def verified_samples(
     confidence: float = 0.99,
     one_vote: bool = False,
 ) -> Any:
-    """Returns the verdict on samples of two teachers."""
+    """Returns the verdict of `verify_samples` on the votes of two teachers.
+
+    Args:
+        sampler: draws outcomes of the mechanism.
+        event: the claimed price, a privacy event or a `Claim`.
+        rng: the random generator; None for one with seed 0.
+        num_labels: the number of labels.
+        num_samples: the number of draws for each histogram.
+        confidence: the confidence of a refutation.
+        one_vote: whether each teacher votes for exactly one label.
+    """
     return verify_samples(
         sampler,
         event=event,
@@ -473,10 +483,10 @@ def worst_pair(exact: float, claimed: float) -> WorstPair:
 def test_ratio_and_excess_of_a_pair_allow_for_rounding(
     exact: float, claimed: float, ratio: float, exceeds: bool
 ) -> None:
-    """A pair has the ratio of its exact and its claimed delta.
+    """A pair of an exact and a claimed divergence has the ratio of both.
 
-    The pair exceeds its claim if the difference is more than rounding explains. The ratio is 0 if both deltas are
-    infinite, or if the claimed delta is 0 and the exact one is explained by rounding.
+    The pair exceeds its claim if the difference is more than rounding explains. The ratio is 0 if both divergences are
+    infinite, or if the claimed one is 0 and the exact one is explained by rounding.
     """
     assert worst_pair(exact=exact, claimed=claimed).ratio == pytest.approx(ratio)
     assert worst_pair(exact=exact, claimed=claimed).exceeds is exceeds
@@ -562,7 +572,7 @@ def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None
     """`up_to_names` keeps less than half of the pairs, and all Renyi divergences at order 2.
 
     Two pairs have equal divergences if a permutation of the labels turns one into the other and keeps the rank of each
-    label.
+    label. Labels rank by falling counts, and labels of equal counts by their index.
     """
     pairs = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     pairs_up_to_names = pairs.up_to_names

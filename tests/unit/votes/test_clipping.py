@@ -140,7 +140,7 @@ def test_most_queries_are_summed_exactly(clip: float) -> None:
         inexact_sum.total([], center=0.0, num_teachers=num_teachers)
 
 
-def test_clip_with_overflowing_square_is_refused() -> None:
+def test_clip_whose_square_underflows_is_refused() -> None:
     """A clip of 1e-165, whose square is no float above 0, is refused."""
     with refused_parameter("clip", value=1e-165, rule_words="at least 1e-100"):
         ClippedSum(clip=1e-165, sum_shape=(2, 2))

@@ -1,4 +1,4 @@
-"""The descent by noisy gradients: what it learns, how noise shortens it, its constants, and the threshold for F1."""
+"""The descent by noisy gradients: the learned weights, learning times by noise, constants, and the threshold for F1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Votes in rounds: their lengths by the number of a teacher's records, and the votes of trained teachers."""
+"""Votes in rounds: their Euclidean lengths by a teacher's number of records, and the votes of trained teachers."""
 
 from collections.abc import Callable
 

@@ -98,7 +98,7 @@ def test_scaled_features_scale_moments() -> None:
 
 
 def test_a_new_feature_has_a_moment_of_large_variance() -> None:
-    """The moment of a new feature that no earlier one explains has a variance over 50 times as large."""
+    """The moment of a new feature that no earlier one explains has over 50 times the variance of earlier moments."""
     moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.5, seed=1)
     features = RNG.standard_normal((2000, NUM_FEATURES + 1))
     converted_moments = moments_in_new_features(

@@ -1,6 +1,7 @@
 """Public directions (principal components of public rows): their features, and how many of them the noise allows.
 
-The height is a feature for the length of a row. Kernel components are nonlinear features.
+The height is a feature for the length of a row: a 1 that is appended before the row is scaled to length 1. Kernel
+components are nonlinear features.
 """
 
 import numpy as np
@@ -19,7 +20,7 @@ POOL = RNG.normal(size=(400, 6)) * np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.1])
 def test_features_have_length_one_and_small_weight_at_low_variance() -> None:
     """The features of public records have length 1, and are smaller for directions of lower variance.
 
-    The mean of all records has features of 0.
+    Only an input at the mean of all records has another length: its features are all 0.
     """
     public_pca = PublicPCA.fit(POOL, max_directions=4)
     features = public_pca.features(POOL)

@@ -152,7 +152,10 @@ def test_no_split_of_the_prevalence_changes_the_price(
 
 
 def test_each_step_spends_its_share_of_the_budget() -> None:
-    """The first step of the prevalence has half the noise if its share of the budget is 0.4 in place of 0.1."""
+    """The prevalence's first step, which releases a length, has half the noise at a share of 0.4 in place of 0.1.
+
+    The share is that of the prevalence's budget. Two steps with means of label shares follow.
+    """
 
     def noise_of_first_step(prevalence_split: tuple[float, float, float]) -> float:
         recipe = Recipe(prevalence_split=prevalence_split)

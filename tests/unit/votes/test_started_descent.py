@@ -1,4 +1,4 @@
-"""A descent from a public start: its error is hardly larger than that of the start or of a descent without one.
+"""A descent from a public start: its error is hardly above the smaller of two, that of the start and that without it.
 
 The start has weights and states their variances. Trust is how much a label's start counts.
 """
@@ -51,7 +51,7 @@ def error_after(start: PublicStart | None, noise_std: float) -> float:
 
     Args:
         start: the public start; None for a descent without one.
-        noise_std: the standard deviation of the noise of all steps together in an entry of the mean gradient.
+        noise_std: the standard deviation of the noise in an entry of the mean of all steps' gradients.
     """
     plain_descent = descent()
     rows = features(num_rows=8000, seed=4)
@@ -121,7 +121,7 @@ def test_start_and_rounds_together_are_no_worse_than_either_alone(
 @pytest.mark.slow
 @pytest.mark.parametrize("noise_std", [0.01, 0.003])
 def test_a_start_of_other_labels_costs_little(noise_std: float) -> None:
-    """A start with the weights of other labels, and with small variances, raises the error by less than a tenth."""
+    """A start with weights of other labels, and small variances, adds under a tenth to the error without a start."""
     honest_start = start_with_error(start_std=0.3)
     wrong_start = PublicStart(
         weights=np.roll(honest_start.weights, shift=1, axis=1), variances=honest_start.variances
