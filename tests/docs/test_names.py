@@ -81,7 +81,7 @@ def build_by_python(group: str, python_expression: str) -> Any:
 
 
 def fields_as_text(part: Any) -> str:
-    """Returns the settings of a part as text, with tuples for lists, so that equal parts can be compared.
+    """Returns the settings of a part as text, with lists as tuples, so that equal parts can be compared.
 
     Estimators are equal only to themselves, and YAML has no tuples.
     """
@@ -114,7 +114,7 @@ def test_the_python_is_what_the_name_builds(group: str, name: str, python_expres
 
 @pytest.mark.slow
 def test_another_value_is_noticed() -> None:
-    """A part with another noise than in the configuration has another text."""
+    """Negative control: an aggregator with other noise than in the configuration has another `fields_as_text`."""
     other_part = build_by_python(group="aggregator", python_expression="GNMax(noise_std=41.0)")
     part = build_by_name(group="aggregator", name="gnmax")
     assert fields_as_text(other_part) != fields_as_text(part)

@@ -23,7 +23,8 @@ def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> 
     """One teacher moves counts and gaps by at most the bounds of the note, which some neighbors attain.
 
     A sorted count moves by at most 1, a gap by the gap sensitivity, the difference of two gaps by the gap range, and a
-    padding gap by 1. Under add-remove, all sorted counts move in the same direction.
+    padding gap, above the first or below the last count, by 1. Under add-remove, all sorted counts move in the same
+    direction.
     """
     largest_moves = []
     for num_labels, num_teachers in ((1, 4), (2, 4), (3, 4), (4, 3)):

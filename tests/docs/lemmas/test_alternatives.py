@@ -87,7 +87,8 @@ def renyi_by_quadrature(
 ) -> mpmath.mpf:
     """Returns the Renyi divergence of the pair of laws of a sampled Gaussian, by quadrature with 30 digits.
 
-    A mean moves by `mean_shift` standard deviations with probability `sampling_prob`.
+    With probability `sampling_prob`, the mean of a standard normal moves by `mean_shift`. Under replace-one the other
+    law of the pair moves the other way, and under add-remove it is the standard normal.
     """
     with mpmath.workdps(30):
         a = mpmath.mpf(renyi_order)
@@ -99,7 +100,7 @@ def renyi_by_quadrature(
             return 1 - q + q * mpmath.exp(shift * outcome - shift * shift / 2)
 
         def integrand(outcome: mpmath.mpf) -> mpmath.mpf:
-            """Returns the term of the moment minus its tangent where both laws are equal, whose integral is 1."""
+            """Returns the term of the moment minus its tangent at equal laws; the integral of the tangent is 1."""
             first = ratio_to_normal(outcome)
             second = ratio_to_normal(-outcome) if adjacency is Adjacency.REPLACE_ONE else 1
             term = first**a * second ** (1 - a) - a * first + (a - 1) * second

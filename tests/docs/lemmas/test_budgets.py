@@ -13,7 +13,8 @@ RNG = np.random.default_rng(0)
 def test_a_scale_below_the_weight_pays_for_the_rounding(num_clips: int, weight: float) -> None:
     """The rounded sum moves by at most a group's weight times the sensitivity if its votes are scaled by a little less.
 
-    If they were scaled by the weight itself, the rounded sum would move further, unless the weight is 1.
+    If they were scaled by the weight itself, the rounded sum would move further, unless the weight is 1. A group moves
+    the sum by `num_clips` clips before rounding, 1 under add-remove and 2 under replace-one.
     """
     for num_entries, clip_in_steps in (
         (1, 2.0**14),
@@ -57,10 +58,10 @@ def test_weights_of_shared_records_stay_within_each_owner_and_grow() -> None:
 
 
 def test_a_greedy_choice_of_links_may_move_many_records() -> None:
-    """If one of 20 links of patients and doctors is removed, a greedy choice among them changes for all 20.
+    """If the first of 20 links of patients and doctors is removed, a greedy choice among them changes for all 20.
 
-    The links form a path, and nobody may have two chosen links. Without the first link, 10 links are no longer chosen
-    and 10 others are. So the graph must be fixed.
+    The links form a path, and nobody may have two chosen links. Without that link, 10 links are no longer chosen and 10
+    others are. So the graph must be fixed.
     """
 
     def choose_links(links: list[tuple[int, int]]) -> set[tuple[int, int]]:

@@ -178,9 +178,10 @@ def test_a_filter_that_counts_less_fails(make_filter: Callable[..., PrivacyFilte
 
 
 def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
-    """(x - e^cap)_+ <= delta x^a exp(-(a - 1) budget) holds at one Renyi order a for each ratio x, and is attained.
+    """(x - e^cap)_+ <= delta x^a exp(-(a - 1) budget) holds for each ratio x at a Renyi order a, and is attained.
 
-    The bound on the stopped supermartingale follows. 50 random orders, caps and deltas are tried.
+    The budget is the Renyi divergence of order a that converts to epsilon = cap at delta. The bound on the stopped
+    supermartingale follows. 50 random orders, caps and deltas are tried.
     """
     rng = np.random.default_rng(0)
     for _ in range(50):

@@ -66,9 +66,11 @@ def test_a_maximum_of_equal_normals_moves_the_fastest() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_event_obeys_both_curves(seed: int) -> None:
-    """If random utilities move, the probability of each set of winners stays within both curves of the proof.
+    """If random utilities move, the probability that the winner is in a set stays within the curves of the proof.
 
-    The Renyi divergence of the winner after the move from the winner before is at most the price of opposed maxima.
+    One curve moves the largest noisy utility in the set up by twice the sensitivity, the other one moves the largest
+    outside down. The Renyi divergence of the winner after the move from the winner before is at most the price of an
+    `OpposedMaximaEvent`.
     """
     rng = np.random.default_rng(seed)
     for _ in range(8):
@@ -128,11 +130,11 @@ def test_a_curve_for_half_the_shift_would_be_exceeded() -> None:
     assert moved_law[1] <= roc_up(tail_prob=law[1], shift_in_stds=2.0, num_normals=1)
 
 
-def test_opposed_maxima_dominate_all_sets_and_their_moves() -> None:
-    """If four utilities rise and three fall, the event that a rising one wins keeps the bound of opposed maxima.
+def test_opposed_maxima_dominate_the_set_of_rising_utilities() -> None:
+    """If four utilities rise and three fall, the event that a rising one wins is within the bound of `opposite_maxima`.
 
-    The bound is a hockey stick at each epsilon, by step 6 of the proof. Negative control: the bound for a move of 0.3
-    in place of 0.4 is exceeded.
+    The bound is the hockey stick at each epsilon of two noisy maxima that move apart, by step 6 of the proof. Negative
+    control: the bound for a move of 0.3 in place of 0.4 is exceeded.
     """
     rng = np.random.default_rng(4)
     epsilons = np.linspace(-1.5, 1.5, 31)

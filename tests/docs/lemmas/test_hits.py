@@ -30,7 +30,14 @@ every_kind = pytest.mark.parametrize(
 def boundary_event(
     epsilon: float, *, bounded_range: bool, target_hits: int = 3, num_calls: float = math.inf
 ) -> SessionEvent:
-    """Returns the event of a session of boundary calls of an epsilon; a hit is the boundary outcome."""
+    """Returns the event of a session of boundary calls, whose answer is at times "boundary", the hit.
+
+    Args:
+        epsilon: the epsilon of a call without the boundary wrapper.
+        bounded_range: whether that epsilon is a bounded range, and not pure DP.
+        target_hits: the number of hits that ends the session.
+        num_calls: the largest number of calls.
+    """
     target = tight_boundary(epsilon)
     return BoundarySessionEvent(
         epsilon=target.epsilon,
@@ -117,9 +124,10 @@ def draw_calls(epsilon: float, *, bounded_range: bool, num_laws: int = 3000) -> 
 
 
 def moments_of_wrapped(call_laws: Pair, renyi_orders: FloatArray) -> Pair:
-    """Returns two moments of wrapped calls at each Renyi order, `[num_calls, num_orders]` each.
+    """Returns two moments of calls in the boundary wrapper at each Renyi order, `[num_calls, num_orders]` each.
 
-    The first is over the outcomes that are no hit, the second is that of the hit.
+    The first is over the outcomes that are no hit, the second is that of the hit, the outcome "boundary" of the
+    wrapper.
     """
     terms = moment_terms(
         first_probs=boundary_distribution(call_laws[0]),
@@ -134,7 +142,7 @@ def moments_of_wrapped(call_laws: Pair, renyi_orders: FloatArray) -> Pair:
 def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
     epsilon: float, bounded_range: bool
 ) -> None:
-    """The moment of a random boundary call is at most 1 if its hit is weighed with 1 minus the cost of a hit.
+    """The moment of a random boundary call is at most 1 if its hit, "boundary", is weighed with 1 minus the hit's cost.
 
     The bound is for Renyi orders at which the cost is below 1. At all 40 orders, the plain moment is at most 1 plus the
     cost of a call.
@@ -155,7 +163,10 @@ def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> None:
-    """Calls with a rare outcome reach over 99% of the cost of a hit, at each Renyi order where this cost is below 1."""
+    """Boundary calls of two outcomes, one of them rare, reach over 99% of the cost of a hit where it is below 1.
+
+    The cost is computed at 40 Renyi orders. "Boundary", which the wrapper answers at times, is the hit.
+    """
     orders = orders_for(epsilon)
     cost = hit_cost(boundary_event(epsilon, bounded_range=True), orders=orders)
     reached_share = np.zeros_like(orders)
@@ -186,7 +197,7 @@ def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
     """If a call hits with at least the target's probability, its moment is at most 1.
 
     In the moment, the hit is weighed with 1 minus its cost. Outcomes have the extreme ratios e^epsilon and e^-epsilon.
-    Randomized response whose likelier answer misses attains 1.
+    Randomized response whose likelier answer misses, a corner of the allowed laws, attains 1.
     """
     orders = orders_for(target.epsilon)
     exp_epsilon = math.exp(target.epsilon)
@@ -200,7 +211,7 @@ def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
     moment_down = moment_terms(first_probs=1.0, second_probs=exp_epsilon, renyi_orders=orders)
 
     def largest_part(first_prob: float, second_prob: float) -> FloatArray:
-        """Returns the largest moment of outcomes with these total probabilities, whose ratios are both extremes."""
+        """Returns the largest moment of outcomes with these total probabilities and the ratios e^±epsilon."""
         weight_up = (exp_epsilon * first_prob - second_prob) / (exp_epsilon**2 - 1)
         weight_down = (exp_epsilon * second_prob - first_prob) / (exp_epsilon**2 - 1)
         return weight_up * moment_up + weight_down * moment_down

@@ -21,7 +21,7 @@ ConvexFunction = Callable[[Array], Array]
 
 
 def renyi_function(renyi_order: float) -> ConvexFunction:
-    """Returns the function whose mean under P is e^((renyi_order - 1) D) - 1.
+    """Returns the function of the ratio Q / P whose mean under P is e^((renyi_order - 1) D) - 1.
 
     D is the Renyi divergence of P from Q at the Renyi order.
     """
@@ -34,7 +34,7 @@ def renyi_function(renyi_order: float) -> ConvexFunction:
 
 
 def hockey_stick_function(epsilon: float) -> ConvexFunction:
-    """Returns the function whose mean under P is the hockey stick of P over Q at epsilon, minus that of P over P."""
+    """Returns the function of Q / P whose mean under P is the hockey stick of P over Q minus that of P over P."""
     growth = np.exp(epsilon)
 
     def convex_function(ratios: Array) -> Array:
@@ -59,10 +59,10 @@ CONVEX_FUNCTIONS = {
 def divergence_of(
     gap_types: GapTypes, type_weights: Array, convex_function: ConvexFunction
 ) -> float:
-    """Returns the divergence F of docs/proofs/joint_law.md by its definition.
+    """Returns the divergence F of the selected gap and its test by the definition in docs/proofs/joint_law.md.
 
     Args:
-        gap_types: the candidate types.
+        gap_types: the candidate types; a type is a gap and how far it moves between neighbors.
         type_weights: the weight of each candidate type.
         convex_function: a convex function of the ratio of two probabilities.
     """
@@ -87,7 +87,7 @@ def divergence_of(
 
 
 def draw_extreme_law(gap_types: GapTypes, rng: np.random.Generator) -> Array:
-    """Returns a vertex, in a random direction, of the laws of candidate types that satisfy the rows of the proof.
+    """Returns a random vertex of the laws of candidate types that satisfy the rows, the inequalities of the proof.
 
     Such a vertex has weight on at most four types.
     """
@@ -104,7 +104,10 @@ def draw_extreme_law(gap_types: GapTypes, rng: np.random.Generator) -> Array:
 
 
 def make_candidate_types(reach: int, *, num_teachers: int, num_candidates: int) -> GapTypes:
-    """Returns the candidate types of a selection with a test whose logits rise evenly with the votes."""
+    """Returns the candidate types of a selection with a test whose logits rise evenly with the tested gap.
+
+    A type is a gap and how far the gap moves between neighbors, at most by `reach` votes.
+    """
     logits = tuple(np.linspace(-6.0, 6.0, num_teachers + 1).tolist())
     test = ApproximateEvent(OneBitEvent(logits=logits, reach=reach), failure_prob=1e-3)
     return GapTypes.from_event(
@@ -118,9 +121,10 @@ def make_candidate_types(reach: int, *, num_teachers: int, num_candidates: int) 
 @pytest.mark.parametrize("reach", [1, 2])
 @pytest.mark.parametrize("name", CONVEX_FUNCTIONS)
 def test_no_law_that_satisfies_the_rows_is_above_the_bound(name: str, reach: int) -> None:
-    """Random laws of candidate types that satisfy the proof's rows have divergences within the bound.
+    """Random laws of candidate types that satisfy the rows, inequalities of the proof, diverge at most by the bound.
 
-    Six convex divergences are tried. Negative control: for Renyi order 4, a law that breaks the rows exceeds the bound.
+    Six convex divergences are tried, with gaps that move by up to `reach` votes. Negative control: for Renyi order 4, a
+    law that breaks the rows exceeds the bound.
     """
     gap_types = make_candidate_types(reach=reach, num_teachers=30, num_candidates=20)
     rng = np.random.default_rng(list(CONVEX_FUNCTIONS).index(name))
@@ -151,7 +155,7 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(name: str, reach: int
 
 
 def test_rows_allow_a_small_part_of_one_candidate() -> None:
-    """A law with half of its weight on the gap of all votes and half on a gap of 0 satisfies the rows.
+    """A law with half its weight on the gap of all votes and half on a gap of 0 satisfies the rows, the inequalities.
 
     The same weight stands for e^-4.5 times as many candidates on the largest gap as on a gap of 0, so for a small part
     of one candidate.

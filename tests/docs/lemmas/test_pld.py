@@ -51,7 +51,7 @@ def draw_pure_pair(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_maximum_pair(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the laws of the largest of five gaps with noise of std 2, which move by up to 1."""
+    """Returns the laws of which of five gaps is largest with noise of std 2, before and after moves of up to 1."""
     gaps = rng.uniform(high=3, size=5)
     gap_moves = rng.choice([-1.0, 0.0, 1.0], size=5)
     return gaussian_argmax(gaps / 2.0), gaussian_argmax((gaps + gap_moves) / 2.0)
@@ -153,7 +153,7 @@ def test_a_profile_of_zcdp_is_above_the_gaussian_of_that_rho() -> None:
 def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
     """The convex minorant of random points above a convex function is at most the points, and at least that function.
 
-    The minorant is also at least the chords of that function.
+    The minorant is also at least the chords of that function between the corners of the minorant.
     """
     rng = np.random.default_rng(1)
     x = np.sort(rng.uniform(high=5, size=60))
@@ -172,10 +172,10 @@ def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
 
 
 def test_two_releases_the_second_chosen_after_the_first() -> None:
-    """The composed loss distribution has at least the delta of an adversary who chooses the second release last.
+    """The composed loss distribution has at least the delta of an adversary who sees one release before the other.
 
-    The first release is pure DP, and the second has a bounded range. Delta is at most 5% and 0.001 more. Negative
-    control: events that are 10% smaller have less than the adversary's delta.
+    The first release is pure DP, and the second, which the adversary then chooses, has a bounded range. Delta is at
+    most 5% and 0.001 more. Negative control: events that are 10% smaller have less than the adversary's delta.
     """
     events = (PureDpEvent(epsilon=0.4), BoundedRangeEvent(epsilon=0.9))
     composed = LossDistribution(counted_events=[(event, 1) for event in events])
@@ -184,7 +184,7 @@ def test_two_releases_the_second_chosen_after_the_first() -> None:
     )
 
     def largest_second_delta(first_loss: float, epsilon: float) -> float:
-        """Returns the largest delta after a loss, over 33 pairs of two points that the bounded range allows."""
+        """Returns the largest delta after a loss of the first release, over 33 pairs of two points of the second."""
         up_losses = np.linspace(0.05, 0.85, 33)
         down_losses = up_losses - 0.9
         up_probs = np.expm1(-down_losses) / (np.exp(-down_losses) - np.exp(-up_losses))

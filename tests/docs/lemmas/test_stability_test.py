@@ -31,7 +31,7 @@ def larger_bit_renyi(
 
 @pytest.mark.slow
 def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
-    """None of 200 random tables has a pass probability above that of the optimal table at any level.
+    """None of 200 random tables has a pass probability above that of the optimal table at any level of the gap.
 
     The Renyi divergence between neighboring levels of a random table is at most the budget, in both directions.
     """
@@ -58,10 +58,10 @@ def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
 def test_levels_may_be_rounded_but_not_skipped(
     adjacency: Adjacency,
 ) -> None:
-    """A stability test by a table costs the budget if each gap sensitivity is one level, with gaps rounded up or down.
+    """A stability test by a table costs the budget if each gap sensitivity is one level of the table.
 
-    Negative control: two levels for each gap sensitivity cost over twice the budget. Rounded up, no larger gap is
-    needed to pass with probability 0.5 than rounded down.
+    Gaps in between are rounded up or down. Negative control: two levels for each gap sensitivity cost over twice the
+    budget. Rounded up, no larger gap is needed to pass with probability 0.5 than rounded down.
     """
     order = 5.0
     budget = 0.02

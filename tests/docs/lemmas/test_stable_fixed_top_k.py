@@ -13,7 +13,7 @@ ORDERS = np.array([1.05, 1.5, 2.0, 4.0, 8.0, 30.0, 200.0])
 
 @pytest.mark.parametrize("width", [0.01, 0.1, 0.5, 2.0, 8.0])
 def test_j_picks_never_cost_more_than_the_limit_of_many(width: float) -> None:
-    """The RDP of j picks, each of the bounded range width / sqrt(j), does not fall as j rises from 1 to 1000.
+    """The RDP of j picks of an index, each of bounded range width / sqrt(j), does not fall as j rises from 1 to 1000.
 
     At each Renyi order it is at most the order times width^2 / 8, the limit of many picks.
     """

@@ -49,9 +49,10 @@ def test_difference_falls_with_alpha() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 4.0, 12.0])
 def test_gaussian_curve_is_below_the_corners_of_bounded_ranges(epsilon: float) -> None:
-    """The Gaussian curve that meets the hyperbola of all corners on the diagonal lies below it elsewhere.
+    """The Gaussian curve that meets a hyperbola on the diagonal lies below the hyperbola elsewhere.
 
-    With a smaller mu the curve lies above the hyperbola on the diagonal.
+    On the hyperbola are the corners of the trade-off curves of all two-point pairs that a bounded range allows. With a
+    smaller mu the Gaussian curve lies above the hyperbola on the diagonal.
     """
     t = np.linspace(0.0, epsilon, 2001)[1:-1]
     alphas = np.expm1(epsilon - t) / np.expm1(epsilon)
@@ -66,9 +67,10 @@ def test_gaussian_curve_is_below_the_corners_of_bounded_ranges(epsilon: float) -
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 12.0])
 def test_log_slope_of_the_hyperbola_has_one_inflection(epsilon: float) -> None:
-    """Half of the derivative of the hyperbola's log-slope exceeds z up to one point, and is smaller beyond it.
+    """Half of the derivative of a hyperbola's log-slope exceeds z up to one point, and is smaller than z beyond it.
 
-    Both are functions of z = Phi^-1(1 - alpha), where alpha is the probability of a false alarm.
+    The corners of trade-off curves that a bounded range allows are on this hyperbola. Both sides are functions of z =
+    Phi^-1(1 - alpha), where alpha is the probability of a false alarm.
     """
     weight = np.exp(-epsilon)
     z = np.linspace(-8.0, 8.0, 4001)

@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
     """The sum of 3000 clipped products of features and residuals is that of Python integers.
 
-    The sum is the same in another order and in parts of seven.
+    The sum is the same in another order and in parts of seven teachers.
     """
     moments = ClippedMoments(clip=clip, num_teachers=3000)
     features = RNG.uniform(low=-1, high=1, size=(3000, 3))
@@ -83,10 +83,11 @@ def sums_of_single_teachers(
 
 @pytest.mark.parametrize("num_records", [1, 2, 7, 32])
 def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(num_records: int) -> None:
-    """The sum of teachers with up to 32 records is nearly the same from their records as from their mean products.
+    """The sum of teachers with up to 32 records is nearly the same from records as from mean products.
 
-    For 50 teachers, both sums differ in l2 norm by less than 50 times two steps of rounding. The sum of all teachers is
-    exactly that of the sums of single ones.
+    A teacher's mean product is that of the features and residuals of its records. For 50 teachers, both sums differ in
+    l2 norm by less than 50 times two steps of rounding. The sum of all teachers is exactly that of the sums of single
+    ones.
     """
     for clip, spread in ((5.0, 1.0), (0.3, 1.0), (0.02, 0.1)):
         moments = ClippedMoments(clip=clip, num_teachers=50)

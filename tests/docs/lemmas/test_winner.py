@@ -137,9 +137,10 @@ def test_no_law_costs_more_and_a_price_3_percent_smaller_fails(
 def test_one_step_is_above_every_law_for_convex_functions(
     mean_shift: float, num_moving: int
 ) -> None:
-    """The composition step of a winner raises a mean V of hockey sticks to at least what each pair of laws gives.
+    """The composition step of a winner raises a function V to at least what each pair of laws of the winner gives.
 
-    Negative control: for the smallest shift and the last V, 97% of this rise is too little for some pair.
+    Four V are tried, each a mean of hockey sticks as a function of epsilon. Negative control: for the smallest shift
+    and the last V, 97% of this rise is too little for some pair.
     """
     event = WinnerEvent(noise_multiplier=1 / mean_shift, num_moving=num_moving)
     grid = LossGrid(
@@ -161,7 +162,7 @@ def test_one_step_is_above_every_law_for_convex_functions(
             return np.clip(1 - np.exp(epsilons[..., None] - kinks), 0, None).mean(axis=-1)
 
         def mean_stick_after(first_law: Array, second_law: Array) -> Array:
-            """Returns the mean of V after the loss of one release with these laws."""
+            """Returns the mean of V, the mean of hockey sticks, after the loss of one release with these laws."""
             return sum(
                 first_prob * mean_stick(inner_points - math.log(first_prob / second_prob))
                 for first_prob, second_prob in zip(first_law, second_law, strict=True)
@@ -190,7 +191,7 @@ def mixture(pairs: list[Pair], shares: Array) -> Pair:
 
 
 def lead_over_points(pair: Pair, points: RaisedPoints, shares: Array, bound_shift: float) -> float:
-    """Returns the smallest height of a pair's test curve above the points that the proof allows for a law.
+    """Returns the smallest height of a pair's test curve (P over Q) above the points that the proof allows for a law.
 
     They lie up to the slack from the interpolated points, and below the tangents that bound all curves.
 
@@ -221,9 +222,11 @@ def shares_at(x: float, y: float) -> Array:
 def test_every_allowed_point_in_a_square_is_below_the_pairs_of_the_square(
     mean_shift: float,
 ) -> None:
-    """The test curve of the corners' mixture, or of one pair, is above all points that the proof allows for a law.
+    """In each square of means, the chosen pair has a test curve above all points that the proof allows for a law.
 
-    Negative control: for the two smallest shifts, the mixture of a cut square is too low for some of these points.
+    The pair is a mixture of those of the corners, or in the cells that replace cut squares, one pair. A square is cut
+    where a corner's curve is cut off. Negative control: for the two smallest shifts, the mixture of a cut square is too
+    low for some of these points.
     """
     cover = cover_of_squares(mean_shift)
     bound_shift = math.sqrt(2) * mean_shift
@@ -255,7 +258,11 @@ def test_every_allowed_point_in_a_square_is_below_the_pairs_of_the_square(
 
 @pytest.mark.parametrize("mean_shift", [1e-6, 0.02, 0.3, 1.0, 3.0])
 def test_squares_and_cells_cover_the_region(mean_shift: float) -> None:
-    """Each point with a and b at least -1.8 and a + b at most 2.8 is in a square that is not cut, or in a cell."""
+    """Each point (a, b) of means of a certain region is in a square that is not cut, or in a cell.
+
+    In the region a and b are at least -1.8, and a + b is at most 2.8. A square is cut where the curve of a corner's
+    pair is cut off. Cells are the squares that replace cut ones.
+    """
     cover = cover_of_squares(mean_shift)
     rng = np.random.default_rng(1)
     points = rng.uniform(-1.8, 4.6, size=(4000, 2))
@@ -271,9 +278,10 @@ def test_squares_and_cells_cover_the_region(mean_shift: float) -> None:
 
 @pytest.mark.parametrize("mean_shift", [1e-6, 0.02, 0.3, 1.0, 3.0])
 def test_every_bit_is_below_a_mixture_of_two_pairs(mean_shift: float) -> None:
-    """The point of each bit Z > t, for t within 2.4 of Z's mean, is below one pair or a mixture of two neighbors.
+    """For each bit Z > t, the point of its two probabilities is below the curve of a pair or of a mixture of two.
 
-    Negative control: no single pair near a point is above all points up to the next threshold.
+    The bits have t within 2.4 of the mean of Z, and the two are pairs of neighboring thresholds. Negative control: the
+    curve of the pair of the nearest threshold alone is below some point.
     """
     pairs = bit_release_pairs(mean_shift)
     num_thresholds = len(MEANS_MINUS_THRESHOLDS)
@@ -300,14 +308,14 @@ def test_every_bit_is_below_a_mixture_of_two_pairs(mean_shift: float) -> None:
 
 
 def leaves(pair: Pair) -> list[Pair]:
-    """Returns the leaves of the tree under a pair."""
+    """Returns the leaves of the tree of dominated pairs under a pair of laws."""
     return [leaf for child in pair.dominated_pairs for leaf in leaves(child)] or [pair]
 
 
 @pytest.mark.parametrize("num_moving", [1, 2])
 @pytest.mark.parametrize("noise_multiplier", [0.2501, 0.3, 0.4, 1.0, 50.0, 1e6])
 def test_no_pair_loses_probability(noise_multiplier: float, num_moving: int) -> None:
-    """P of each pair sums to at least 1, with the probability of an infinite loss, and Q to 1."""
+    """In each pair of laws P and Q, P sums to at least 1, with the probability of an infinite loss, and Q to 1."""
     for root in winner_pairs(noise_multiplier, num_moving).roots:
         for pair in leaves(root):
             p_mass = pair.q_masses @ (1 + pair.ratios_less_one) + pair.infinite_loss_prob
@@ -326,7 +334,7 @@ def test_bends_are_bounded() -> None:
     root_of_2 = math.sqrt(2)
 
     def derivative_of_first_prob(first_mean: float, second_mean: float) -> float:
-        """Returns the derivative of the first count's probability to win, as it rises and the second falls."""
+        """Returns the derivative of the first count's win probability if its mean rises and the second falls at speed 1."""
         change_against_rest = density(first_mean) * ndtr(-second_mean)
         change_against_second = density((first_mean - second_mean) / root_of_2) * ndtr(
             (first_mean + second_mean) / root_of_2
@@ -334,7 +342,7 @@ def test_bends_are_bounded() -> None:
         return float(change_against_rest + root_of_2 * change_against_second)
 
     def derivative_of_rest_prob(first_mean: float, second_mean: float) -> float:
-        """Returns the derivative of the others' probability to win, as the first count rises and the second falls."""
+        """Returns the derivative of the others' win probability if the first mean rises and the second falls at speed 1."""
         return float(
             -density(first_mean) * ndtr(-second_mean) + ndtr(-first_mean) * density(second_mean)
         )
@@ -351,7 +359,7 @@ def test_bends_are_bounded() -> None:
         second_mean: float,
         step: float,
     ) -> Array:
-        """Returns the second differences of a function of both means, along the first and along the second."""
+        """Returns second differences of a function, divided by step^2, along the first and along the second mean."""
         middle = function_of_means(first_mean, second_mean)
         along_first = function_of_means(first_mean + step, second_mean) + function_of_means(
             first_mean - step, second_mean
