@@ -149,12 +149,15 @@ def choose_labels_by_definition(
     num_public: int,
     num_labels: int,
 ) -> list[str]:
-    """Returns the chosen labels by their definition, which counts all words anew for each prefix of the pool.
+    """Returns the chosen labels by their definition, which counts all words anew whenever the pool grows.
+
+    The pool, that is, the icons whose words are counted, grows by whole families. The pool ends before more than
+    `num_public` of its icons have a label; icons without a label do not count.
 
     Args:
         words_by_icon: the words of each icon.
         family_of_icon: the family of each icon; the pool grows by families in their order.
-        num_public: the number of icons that the pool may have at most.
+        num_public: the largest number of icons in the pool that have a label.
         num_labels: the number of labels.
     """
     labels: list[str] = []
@@ -174,9 +177,10 @@ def choose_labels_by_definition(
 
 @pytest.mark.parametrize("seed", [0, 29, 34, 106, 112])
 def test_the_pool_ends_where_it_is_full_for_the_first_time(seed: int) -> None:
-    """`choose_labels` chooses the same labels as `choose_labels_by_definition`, for random families.
+    """`choose_labels` chooses the same labels as `choose_labels_by_definition`, for random words and families of icons.
 
-    A longer pool may have fewer icons with a label, since other words come first in it.
+    Labels are the most frequent words of the pool, that is, of the first families. A longer pool may have fewer icons
+    with a label, since other words come first in it.
     """
     rng = np.random.default_rng(seed)
     family_of_icon = np.repeat(np.arange(30), rng.integers(1, 6, size=30))
@@ -402,7 +406,7 @@ def test_a_build_that_was_killed_goes_on(
 def test_a_full_disk_leaves_no_table(
     package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer_name: str
 ) -> None:
-    """If the disk is full while pictures or the table are written, no table is left, and the next build finishes."""
+    """If the disk is full while pictures or labels.csv are written, no labels.csv is left; the next build finishes."""
 
     def fail_to_write(*_: object, **arrays: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

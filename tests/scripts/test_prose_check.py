@@ -47,7 +47,10 @@ def test_lists_quotations_and_code_are_left_alone(text: str) -> None:
 
 
 def test_docstrings_and_cells_of_notebooks_are_read(tmp_path: Path) -> None:
-    """The check finds such a line in a docstring and in a cell of a notebook, with its number."""
+    """The check finds a sentence with a line that begins with `+`, in a docstring and in a cell of a notebook.
+
+    The finding has the number of the line in the file or cell.
+    """
     source = tmp_path / "module.py"
     source.write_text(
         'def loss():\n    """A loss of h\n    + 1 counts.\n\n    >>> 1\n    1\n    """\n',

@@ -37,7 +37,7 @@ HIDES = ("Wearing_Hat", "Bald", "Blurry")
 
 @pytest.fixture(scope="module")
 def drawn_attributes() -> np.ndarray:
-    """Returns 20,480 vectors of attributes, drawn with a seed to which the thresholds were not fitted."""
+    """Returns 20,480 vectors of attributes, drawn with another seed than that to which their thresholds were fitted."""
     return np.concatenate([draw_attributes(seed=11, block=block) for block in range(80)])
 
 
@@ -77,7 +77,10 @@ def test_the_rules_hold(drawn_attributes: np.ndarray) -> None:
 
 @pytest.mark.slow
 def test_a_face_depends_on_its_seed_number_and_size_alone() -> None:
-    """Equal seed, block and size draw the same face, and another seed or block another one."""
+    """Equal seed, block and size draw the same face, and another seed or block draws another one.
+
+    A block is 256 faces that share a random generator.
+    """
     face = draw_faces(seed=0, block=0, image_size=8)[3]
     assert np.array_equal(face, draw_faces(seed=0, block=0, image_size=8)[3])
     assert not np.array_equal(face, draw_faces(seed=1, block=0, image_size=8)[3])
@@ -215,7 +218,7 @@ def test_the_files_are_laid_out_as_the_genuine_ones(tmp_path: Path) -> None:
 def test_people_have_up_to_20_faces_in_one_split(
     tmp_path: Path,
 ) -> None:
-    """The people in the private split of a copy with 300 faces have up to 20 faces each.
+    """Each person in the private split of a copy with 300 faces has up to 20 faces, and is in no other split.
 
     For CelebA's own number of faces, the splits have CelebA's sizes. Fewer than 3 faces are refused.
     """

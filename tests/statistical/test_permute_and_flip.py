@@ -31,7 +31,7 @@ MANY_COUNTS = np.random.default_rng(0).permutation(np.repeat(COUNT_VALUES, CLASS
 def test_coins_follow_the_exact_distribution() -> None:
     """Draws of permute-and-flip among tied counts follow its exact distribution by a chi-square test.
 
-    Those of peeling and of another epsilon are rejected.
+    The distribution of peeling, which picks by Gumbel noise, and that for another epsilon are rejected.
     """
     mechanism = PermuteAndFlipTopK(k=3, epsilon=4.0)
     rng = np.random.default_rng(3)
@@ -56,7 +56,7 @@ def test_coins_follow_the_exact_distribution() -> None:
 def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int], float]:
     """Returns the distribution of the first two picked values among the counts `MANY_COUNTS`.
 
-    Each pick is the largest noisy count that is left.
+    Each pick is the largest of the counts that are left, each with new noise.
     """
     distribution = {}
     for first, p in enumerate(
@@ -155,7 +155,8 @@ def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
 ) -> None:
     """Among places that were not picked before, the deficit of the next pick follows its exact distribution.
 
-    Places of equal deficits are picked equally often. The distribution with 1.4 times the noise is rejected.
+    A place is the index of a count in falling order, and its deficit is the largest count minus this count. Places of
+    equal deficits are picked equally often. The distribution with 1.4 times the noise is rejected.
     """
     rng = np.random.default_rng(5)
     is_unpicked = np.ones(len(deficits), dtype=np.bool_)
@@ -191,9 +192,9 @@ def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
 
 @pytest.mark.parametrize("num_halvings", [1, 5, 8])
 def test_thinning_leaves_each_place_with_its_share(num_halvings: int) -> None:
-    """Thinning keeps each of 3001 places with probability 2^-num_halvings.
+    """Thinning keeps each of 3001 places, the indices of a row of counts, with probability 2^-num_halvings.
 
-    Kept places are in rising order and even over the row. A probability 1.3 times as large is rejected.
+    Kept places are in rising order and spread evenly over the row. A probability 1.3 times as large is rejected.
     """
     rng = np.random.default_rng(num_halvings)
     num_places = 3_001

@@ -87,7 +87,7 @@ def values_of(split: Split) -> IntArray:
 
 
 def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]]:
-    """Returns how often each interval holds the score of its test records, and that of the whole population.
+    """Returns how often each interval holds the score of its own test records, and that of the whole population.
 
     Args:
         is_noise_hidden: whether the estimates assume only a tenth of the noise.
@@ -143,7 +143,7 @@ def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]
 
 
 def subgroups_of(test_split: Split, public: Split) -> Subgroups:
-    """Returns the division of test and public records into subgroups by the first input."""
+    """Returns the division of test and public records into those with a first input below 1/2, and the others."""
     return Subgroups(
         column_name="first input",
         value_names=SUBGROUPS,

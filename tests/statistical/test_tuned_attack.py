@@ -1,4 +1,4 @@
-"""An attack that draws tuned releases refutes half of their price, and not the price."""
+"""An attack on the best of several runs, a tuned release, refutes half of the release's price, and not the price."""
 
 from collections.abc import Callable
 from functools import partial
@@ -50,7 +50,7 @@ def refuted_epsilon(draw_num_runs: Callable[[np.random.Generator], int]) -> floa
 
 @pytest.fixture(scope="module")
 def price() -> float:
-    """Returns the epsilon of the tuned release."""
+    """Returns the epsilon of the tuned release, that is, of the best of a random number of runs."""
     event = pa.tuning_event(
         base=pa.GaussianEvent(noise_multiplier=RELEASE_NOISE),
         score=pa.GaussianEvent(noise_multiplier=SCORE_NOISE),

@@ -43,7 +43,7 @@ def gaussian_delta_at(epsilon: float, mu: float = 0.3) -> float:
 
 
 def mean_later_delta(up_loss: float, down_loss: float, epsilon: float) -> float:
-    """Returns the mean of `gaussian_delta_at` at `epsilon` minus the loss of one two-point pair.
+    """Returns the mean of `gaussian_delta_at(epsilon - loss)` over the losses of one two-point pair.
 
     The pair has the losses `up_loss` and `down_loss`, with their probabilities under its first distribution.
     """
@@ -59,7 +59,7 @@ def mean_later_delta(up_loss: float, down_loss: float, epsilon: float) -> float:
 def test_a_span_step_is_a_close_upper_bound_over_its_pairs(
     spacing: float, loss_range: float
 ) -> None:
-    """One composition step for a span of losses gives a value at least that of each of 198 two-point pairs.
+    """One composition step for a span, the pairs of a bounded-range event, is at least the value of each of 198 pairs.
 
     The step exceeds the best pair's value by at most 1% plus 1e-4, at each of seven losses of the grid.
     """
@@ -185,7 +185,7 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
 def test_losses_beyond_the_grid_count_as_infinite() -> None:
     """For a pair of losses 50 and -0.3 on a grid that ends at 1.9, the last delta is at least the probability of 50.
 
-    For losses far beyond the grid, of a box and of a Gaussian, every delta is 1.
+    For losses far beyond the grid, of a two-point pair and of a Gaussian, every delta is 1.
     """
     grid = LossGrid(first_index=-10, num_points=30, spacing=rounded_spacing(spacing=0.1))
     first, _ = two_point_probabilities(up_loss=50.0, down_loss=-0.3)

@@ -111,8 +111,8 @@ def composed_mean_shift(multiplier: float, count: int = 1) -> Any:
 def test_gaussian_epsilon_and_delta_are_close_upper_bounds(multiplier: float) -> None:
     """The epsilon and delta of a Gaussian are at least the exact values in 100 digits and exceed them only slightly.
 
-    In double precision the terms of the textbook formula cancel: at a multiplier of 1e13, its delta falls to 1e-120
-    before epsilon is half of the exact one.
+    The terms of the textbook formula cancel in double precision. At a multiplier of 1e13, this formula gives a delta
+    below 1e-120 already at less than half of the exact epsilon.
     """
     mu = 1 / multiplier
     for delta in DELTAS:

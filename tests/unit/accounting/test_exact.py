@@ -238,11 +238,11 @@ def test_gaussian_steps_may_come_in_any_order_and_a_failure_uses_up_delta() -> N
 def test_the_profile_of_a_noisy_maximum_uses_both_bounds(
     noise_multiplier: float, num_candidates: int
 ) -> None:
-    """The exact accountant's delta for a noisy maximum is at least the smaller of both curves of
-    docs/proofs/pld.md, and at most 0.1% more.
+    """The exact accountant's delta for a noisy maximum is between that of the smaller of two curves and 0.1% more.
 
-    The reference takes the worst number of candidates inside of the observed set. With 11% more
-    noise, the delta is below the reference.
+    One curve bounds the probability that the winner is in a set if the counts in the set rise. The other bounds it if
+    the counts outside fall (docs/proofs/pld.md). The reference takes the worst size of the set. With 11% more noise,
+    the delta is below the reference.
     """
     shift = 2 / noise_multiplier
     probs = np.concatenate([np.geomspace(1e-14, 1e-3, 1000), np.linspace(1e-3, 1 - 1e-9, 60_000)])
@@ -271,10 +271,10 @@ def test_the_profile_of_a_noisy_maximum_uses_both_bounds(
 
 @pytest.mark.slow
 def test_opposed_maxima_agree_with_dp_accounting() -> None:
-    """The exact accountant's epsilon for 100 opposed maxima is within 0.2% of the PLD accountant's,
-    for two levels of noise.
+    """The exact accountant's epsilon for 100 opposed maxima is within 0.2% of the PLD accountant's at two noise levels.
 
-    The PLD accountant composes the same profile with dp-accounting.
+    Opposed maxima are noisy maxima with a second bound, between maxima that move in opposite directions. The PLD
+    accountant composes the same profile with dp-accounting.
     """
     for noise_multiplier in (12.5, 50.0):
         event = pa.OpposedMaximaEvent(noise_multiplier, num_candidates=39)
@@ -287,8 +287,8 @@ def test_opposed_maxima_agree_with_dp_accounting() -> None:
 def test_the_bound_for_any_order_composes_single_pairs() -> None:
     """With `any_event_order=True`, all six orders of three kinds of event have one epsilon.
 
-    This epsilon bounds every order, so it may exceed the epsilon for one given order; it is at most 0.1% below that
-    one. The PLD accountant's epsilon differs by at most 1%.
+    This epsilon bounds every order, so it may exceed the epsilon of one given order; rounding may put it below by at
+    most 0.1%. The PLD accountant's epsilon differs by at most 1%.
     """
     parts = [
         pa.OpposedMaximaEvent(noise_multiplier=10.0, num_candidates=5),
@@ -315,8 +315,9 @@ def test_the_bound_for_any_order_composes_single_pairs() -> None:
 def test_the_papers_experiment_has_the_independent_epsilon() -> None:
     """The exact accountant prices the paper's release of 600 queries and 40 labels at an epsilon near 3.44.
 
-    Without blocks its epsilon lies between 3.438 and 3.46; with blocks it lies between 3.45 and 3.47. An independent
-    program gives 3.44, and a lower bound without adaptive choices is 3.438.
+    Composed one by one, the releases have an epsilon between 3.438 and 3.46. In blocks of releases, which give a looser
+    bound, it lies between 3.45 and 3.47. An independent program gives 3.44, and a lower bound without adaptive choices
+    is 3.438.
     """
     aggregator = StableTopK(
         selection_scale=38.985, test_std=60.0, failure_prob=1e-9, adjacency="add_remove"
@@ -329,7 +330,10 @@ def test_the_papers_experiment_has_the_independent_epsilon() -> None:
 
 
 def test_work_counts_every_release_where_blocks_are_off() -> None:
-    """The work of 1,000 releases is 1,000 times that of one without blocks, and less than half as much with blocks."""
+    """The work, an estimated time, of 1,000 releases one by one is 1,000 times that of one release.
+
+    In blocks, that is, groups of releases that are composed once, the work is less than half of that.
+    """
     event = pa.SelfComposedEvent(pa.BoundedRangeEvent(0.01), 1000)
     work_of_one = pa.ExactAccountant().compose(event.event).work()
     assert pa.ExactAccountant(in_blocks=False).compose(event).work() == 1000 * work_of_one
@@ -337,11 +341,10 @@ def test_work_counts_every_release_where_blocks_are_off() -> None:
 
 
 def test_a_step_of_a_winner_is_nowhere_below_its_expectation() -> None:
-    """A loss that lies just above a negative multiple of the spacing is not moved to that multiple.
+    """One composition step of a winner, a noisy maximum, is the mean of the later deltas, or at most 1e-11 more.
 
-    A pair has the two losses -0.02 (1 - 9e-9) and about 0.0196, each with probability 1/2 under Q. The
-    values V at x are e^(-30 x) / 2 for x >= 0, and 1/2 below. The step is compared with the expectation of V(x - loss),
-    where V is interpolated linearly in e^x.
+    One of the pair's two losses lies just above a negative multiple of the grid's spacing, and must not be moved down
+    to it. The later deltas at x minus a loss are interpolated linearly in e^x.
     """
     spacing = rounded_spacing(1e-4)
     grid = LossGrid(first_index=-2000, num_points=12001, spacing=spacing)
@@ -486,7 +489,7 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
 def test_blocks_bound_the_composition_step_by_step_closely(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """150 spans, 150 bits, or 150 of each cost at most 3% more in blocks of small capacity than in one block.
+    """150 spans (bounded-range events), 150 noisy bits or 150 of each cost at most 3% more in small blocks than in one.
 
     The epsilon of the small blocks is at most 0.02% below that of the single block.
     """
@@ -559,10 +562,10 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
 
 
 def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
-    """The profile of a block bounds the true values from above, by at most 0.2%, if one input value is 0.1% too large.
+    """The profile of a block bounds the true deltas from above, by at most 0.2%, if one given delta is 0.1% too large.
 
-    The larger value makes the input non-convex. The mirror image of the profile, for both neighbors exchanged, also
-    bounds the true one.
+    The block is made from deltas at a grid of losses; the larger one makes them non-convex. The mirror image of the
+    profile, for both neighbors exchanged, also bounds the true one.
 
     A convolution that is cut to three losses moves smaller losses up to the first of them and larger losses to
     infinity, and keeps all probability.

@@ -157,8 +157,8 @@ def test_equal_parts_of_a_cap_fit_exactly(
 def test_the_mu_of_a_pure_release_is_that_of_a_costlier_gaussian(epsilon: float) -> None:
     """The Gaussian filter gives a pure-DP release the mu of a Gaussian that costs at least as much.
 
-    At four epsilons, the delta of this Gaussian is at least that of randomized response, in mpmath. At epsilon 0, it
-    is larger by a millionth at most.
+    The delta of this Gaussian is at least that of randomized response at four points of both privacy profiles, in
+    mpmath. At the point of epsilon 0, it is larger by a millionth at most.
     """
     with mpmath.workdps(60):
         exact_epsilon = mpmath.mpf(epsilon)
@@ -180,8 +180,8 @@ def test_the_mu_of_a_pure_release_is_that_of_a_costlier_gaussian(epsilon: float)
 def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
     """At delta 1e-14 nothing is set aside for rounding: nine events of 0.1 fit under a cap of 1, and ten do not.
 
-    Failure probabilities are added exactly: seven of 2e-16 fit into 1.4e-15 one after the other, and an eighth does
-    not.
+    The float 0.1 is slightly above a tenth. Failure probabilities are added exactly: seven of 2e-16 fit into 1.4e-15
+    one after the other, and an eighth does not.
     """
     privacy_filter = RenyiFilter(max_epsilon=1.0, target_delta=1e-14)
     assert privacy_filter.affords(Spent(), pa.PureDpEvent(epsilon=0.1)) == 9
@@ -592,9 +592,10 @@ def test_two_units_never_split_the_events_between_them() -> None:
 
 
 def test_a_session_with_an_overrun_has_an_infinite_mu() -> None:
-    """A session whose accesses exceed their number with probability 0.9 delta has an infinite mu and is refused.
+    """A session that may use the data more often than is priced, with probability 0.9 delta, has an infinite mu.
 
-    With a finite mu, four such sessions would be admitted; their failure probabilities sum to 3.6 times delta.
+    The session is refused. With a finite mu, four such sessions would be admitted; their failure probabilities sum to
+    3.6 times delta.
     """
     privacy_filter = GaussianAndRenyi(max_epsilon=CAP, target_delta=DELTA)
     access = pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.3), count=1)
@@ -644,9 +645,10 @@ def test_a_stored_filter_admits_the_failures_of_its_version() -> None:
 
 
 def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
-    """The former zCDP filter with a cap of 4 admits four pure-DP events of epsilon 1, and no Gaussian.
+    """The former zCDP filter with a cap of epsilon 4 admits four pure-DP events of epsilon 1, and no Gaussian.
 
-    After a Gaussian charge of an earlier version, it admits no event at all.
+    The filter admits events only while all are pure DP and their epsilons sum to at most the cap. After a Gaussian
+    charge of an earlier version, it admits no event at all.
     """
     zcdp_filter = filter_from_json(
         filter_json={"name": "zcdp", "max_failure_prob": None}, max_epsilon=CAP, target_delta=DELTA

@@ -97,7 +97,15 @@ def committed_bytes(
     *,
     run_key: str = "",
 ) -> bytes:
-    """Returns the bytes that an earlier commit stored under a key; otherwise commits and returns those of `draw`."""
+    """Returns the bytes that an earlier commit stored under a key; otherwise commits and returns those of `draw`.
+
+    Args:
+        ledger: the ledger.
+        key: the key of the commit.
+        draw: returns the bytes of a new release.
+        event: the price.
+        run_key: the name of a run, whose draws the ledger numbers.
+    """
     committed = ledger.read(key)
     content = draw() if committed is None else committed
     return ledger.commit(
@@ -120,7 +128,8 @@ def commit_part(
 ) -> bytes:
     """Commits `content` as a part of a release to the ledger, and returns the bytes that the ledger has under the key.
 
-    The key of the release is the text before the colon of the key of the part.
+    The key of the release is the text before the colon of the key of the part. `seed_name` names the seed of the noise,
+    and is empty for noise that nothing can repeat.
     """
     release_key = key.partition(":")[0]
     charge_note = ChargeNote(
@@ -425,7 +434,7 @@ def test_a_commit_opens_the_file_only_a_few_times(
 ) -> None:
     """Committing the first part of a release opens two connections to the database, and a later part opens one.
 
-    Reading the statement opens one more.
+    Reading the statement, that is, the ledger's total and number of charges, opens one more.
     """
     num_connections = 0
     connect = sqlite3.connect
@@ -549,7 +558,8 @@ def test_impossible_settings_are_refused(
 ) -> None:
     """`Ledger` refuses one bad setting by its name; a shared ledger refuses an account without a digest of its data.
 
-    The refused values in place of the digest are an empty text, None and a number.
+    An account is the ledger of one data set. The refused values in place of the digest are an empty text, None and a
+    number.
     """
     with refused_parameter(name, value=ANY):
         open_ledger(path)
@@ -738,9 +748,10 @@ def test_a_ledger_that_names_the_former_zcdp_accountant_has_the_renyi_total(path
 
 
 def test_the_cap_of_a_ledger_with_the_former_zcdp_filter_stays(path: Path) -> None:
-    """A ledger file of version 0.1 with the former zCDP filter and a cap of 4 admits one Gaussian charge.
+    """A ledger file of version 0.1 with the former zCDP filter and a cap of 4 admits a Gaussian as its first charge.
 
-    Then nothing is left, and a further charge is refused with the advice to use another ledger.
+    The filter admits no Gaussian, but the accountant's price decides on a first charge. Then nothing is left, and a
+    further charge is refused with the advice to use another ledger.
     """
     write_former_zcdp_ledger(path, max_epsilon=4.0)
     ledger = Ledger.stored(path)
@@ -1103,7 +1114,10 @@ def test_threads_cannot_spend_one_budget_twice(on_disk: bool, path: Path) -> Non
 
 
 def run_in_fork(function: Callable[[], object]) -> int:
-    """Runs `function` in a forked process, whose exit code is 1 after an exception, and returns its process id."""
+    """Runs `function` in a forked process, and returns the id of this process at once.
+
+    The exit code of the process is 1 after an exception, and 0 otherwise.
+    """
     if child := os.fork():
         return child
     code = 1
@@ -1158,7 +1172,7 @@ def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
 def test_a_kill_leaves_the_charge_and_its_release_or_neither(
     ledger: Ledger, path: Path, where: str
 ) -> None:
-    """If a process is killed after a commit, its charge and release are both in the file; if before, neither is.
+    """If a process is killed after a commit, its charge and release are in the file; if killed before, neither is.
 
     `where` is the place in the commit at which a child process is killed. Its parent then reads the file.
     """
@@ -1268,10 +1282,10 @@ VISIT = PrivacyUnit(words="one row")
 def test_an_account_refuses_a_second_unit_of_privacy(
     first_unit: PrivacyUnit, second_unit: PrivacyUnit, tmp_path: Path
 ) -> None:
-    """The first charge of an account fixes its unit of privacy to `first_unit`.
+    """The first charge of an account, the ledger of one data set, fixes the account's unit of privacy to `first_unit`.
 
-    The unit `second_unit` is then refused, also by an account object that was opened before the charge.
-    Another data set may have it.
+    The unit `second_unit` is then refused, also by an account object that was opened before the charge. Another data
+    set may have it.
     """
     shared = SharedLedger(tmp_path / "ledger.db", target_delta=DELTA)
     # This object was opened before the first charge.
@@ -1299,7 +1313,8 @@ def test_an_account_refuses_a_second_unit_of_privacy(
 def test_charges_without_a_unit_count_for_the_unit_of_the_account(tmp_path: Path) -> None:
     """A charge without a unit, as earlier versions made it, stays in an account that is later opened with a unit.
 
-    The account counts this charge as one without a unit. Another unit is then refused.
+    An account is the ledger of one data set. The account counts this charge as one without a unit. Another unit is then
+    refused.
     """
     ledger = Ledger(tmp_path / "ledger.db", target_delta=DELTA)
     assert ledger.charge(GAUSSIAN, adjacency="replace_one").unit is None

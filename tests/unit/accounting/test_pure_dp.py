@@ -21,7 +21,10 @@ MIXTURES: list[dict[float, int]] = [
 def delta_of_enumerated_answers(
     counts_by_epsilon: dict[float, int], target_epsilon: float
 ) -> float:
-    """Returns delta at epsilon `target_epsilon` by enumerating all answers of several randomized responses."""
+    """Returns delta at epsilon `target_epsilon` by enumerating all answers of several randomized responses.
+
+    `counts_by_epsilon` has the number of responses with each epsilon.
+    """
     epsilons = [epsilon for epsilon, count in counts_by_epsilon.items() for _ in range(count)]
     total = 0.0
     for signs in product((1, -1), repeat=len(epsilons)):
@@ -70,7 +73,8 @@ def test_epsilons_10_percent_too_small_fail() -> None:
 def test_too_many_releases_are_bounded_by_renyi_and_the_sum() -> None:
     """For 1,000,001 releases, or 65 different epsilons, the pure-DP accountant has the Renyi accountant's epsilon.
 
-    The accountant does not compose so many optimally.
+    The accountant does not compose so many optimally. At delta 1e-30, the sum of 65 larger epsilons is below the Renyi
+    accountant's epsilon, and is returned.
     """
     many_releases = pa.PureDpAccountant().compose(pa.PureDpEvent(epsilon=1e-4), count=1_000_001)
     assert many_releases.get_epsilon(target_delta=1e-6) == pa.RdpAccountant().compose(
@@ -84,6 +88,15 @@ def test_too_many_releases_are_bounded_by_renyi_and_the_sum() -> None:
     assert pure_accountant.get_epsilon(target_delta=1e-6) == renyi_accountant.get_epsilon(
         target_delta=1e-6
     )
+    large_epsilons = [3.0 + step / 1000 for step in range(65)]
+    pure_accountant = pa.PureDpAccountant()
+    renyi_accountant = pa.RdpAccountant()
+    for epsilon in large_epsilons:
+        pure_accountant.compose(pa.PureDpEvent(epsilon))
+        renyi_accountant.compose(pa.PureDpEvent(epsilon))
+    epsilon_of_all = pure_accountant.get_epsilon(target_delta=1e-30)
+    assert epsilon_of_all == pytest.approx(sum(large_epsilons), rel=1e-11)
+    assert epsilon_of_all < renyi_accountant.get_epsilon(target_delta=1e-30)
 
 
 def test_every_pure_event_is_priced_by_its_epsilon() -> None:
@@ -155,8 +168,9 @@ def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, de
     [(1e-3, 10**6, 4.88654374375764913), (0.05, 600, 6.14206480167059754)],
 )
 def test_epsilon_bounds_the_sums_in_forty_digits(epsilon: float, count: int, exact: float) -> None:
-    """The epsilon of `count` equal pure-DP events at delta 1e-6 is at least `exact`, from 40
-    digits, and at most 1e-8 more.
+    """The epsilon of `count` equal pure-DP events at delta 1e-6 is at least `exact`, from 40 digits.
+
+    The epsilon exceeds `exact` by a share of at most 1e-8.
     """
     composed_epsilon = pure_dp_composition_epsilon(epsilon, count=count, target_delta=1e-6)
     assert exact <= composed_epsilon <= exact * (1 + 1e-8)

@@ -127,8 +127,9 @@ def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
 ) -> None:
     """At one Renyi order, the divergences of a noisy maximum and of opposed maxima agree with an adaptive quadrature.
 
-    The quadrature integrates the density of the maximum of `candidates - 1` normals. The reference is the smallest of
-    the bounds that are proven for each kind of event.
+    Opposed maxima are noisy maxima with a second bound, between two maxima that move in opposite directions. The
+    quadrature integrates the density of the maximum of `candidates - 1` normals. The reference is the smallest of the
+    bounds that are proven for each kind of event.
     """
     shift = 2 / multiplier
     count = candidates - 1

@@ -121,7 +121,8 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
 def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: Path) -> None:
     """A release too large for the database lies in a file of its own, which only its owner may read.
 
-    A release is refused as damaged if its file is changed or lost, or if it is changed in the database.
+    A release is refused as damaged if its file is changed or lost. A small release is refused if its bytes are changed
+    in the database.
     """
     large_release = bytes(LARGEST_INSIDE)
     commit(store, data_digest="people", key="a", content=large_release)

@@ -52,7 +52,15 @@ def session(
     num_counters: int = 1,
     failure_prob: float = 0.0,
 ) -> TargetCharging:
-    """Returns a new session for calls of epsilon 0.1 that ends after `target_hits` hits."""
+    """Returns a new session for calls of epsilon 0.1 that ends after `target_hits` hits.
+
+    Args:
+        target_hits: the number of hits that end the session.
+        hit_prob: the smallest probability of a hit if a call accesses the private data.
+        target_delta: the delta of the whole session.
+        num_counters: the number of targets of each call; the hits of each are counted separately.
+        failure_prob: the largest sum of the deltas of all calls.
+    """
     return TargetCharging(
         epsilon=0.1,
         target_hits=target_hits,
@@ -66,9 +74,9 @@ def session(
 def test_the_hit_probabilities_of_targets_have_their_limits() -> None:
     """As epsilon falls to 0, the hit probabilities of four kinds of target have limits, such as 2/7 for `boundary`.
 
-    The hit probability of `between_thresholds`, for thresholds that lie far apart, is that of `not_prior`.
-    `min_accesses` returns the smallest number of accesses whose `overrun_probability` is at most 1e-7.
-    `exact_hit_prob` is 1 for equal laws.
+    The hit probability of `between_thresholds`, for thresholds that lie far apart, is that of `not_prior`. The function
+    `min_accesses` returns the smallest number of accesses whose `overrun_probability`, that of more accesses before the
+    last hit, is at most 1e-7. For equal laws on both neighbors, `exact_hit_prob` is 1.
     """
     assert boundary_distribution(distributions=[1.0, 0.0]).tolist() == [1.0, 0.0, 0.0]
     assert (
@@ -297,7 +305,8 @@ def test_random_calls_never_exceed_the_best_play_delta(target: QTarget, target_h
 def test_randomized_response_attains_the_best_play_delta(epsilon: float, target_hits: int) -> None:
     """An adversary who chooses among four kinds of randomized response attains at least 99% of `best_play_delta`.
 
-    One bit is the hit, the other bit is the hit, both bits are hits, or a rare hit is drawn independently of the bit.
+    A hit is the first of both answers, the second answer, either answer, or a rare event that is drawn independently of
+    the answer.
     """
     likely = math.exp(epsilon) / (math.exp(epsilon) + 1)
     rare = 1 / (math.exp(epsilon) + 1)
@@ -333,8 +342,8 @@ def test_the_price_by_play_is_below_the_price_by_accesses(
 ) -> None:
     """The price by play (the epsilon of the best adversary) is below that by accesses, which composes all accesses.
 
-    Both have the same number of accesses and the same probability of more. At 99% of the price by play, the best
-    adversary's delta is more than 99% of the target delta.
+    Both have the same number of accesses and the same probability that more are needed. At 99% of the price by play,
+    the best adversary's delta is more than 99% of the target delta.
     """
     played_out = best_session_price(target, target_hits=target_hits, target_delta=1e-5)
     counted = best_session_price(
@@ -370,7 +379,14 @@ def test_best_play_deltas_are_rounded_up(epsilon: float, share: float) -> None:
 def exact_play_delta(
     target: QTarget, *, num_accesses: int, target_hits: int, target_epsilon: float
 ) -> mpmath.mpf:
-    """Returns the best adversary's delta by the recursion over accesses and hits, in 40 digits."""
+    """Returns the largest delta of an adversary who chooses every call of a session, by a recursion in 40 digits.
+
+    Args:
+        target: the largest epsilon of a call, and the smallest probability of a hit.
+        num_accesses: the largest number of calls that use the private data.
+        target_hits: the number of hits that end the session.
+        target_epsilon: the epsilon of the returned delta.
+    """
     with mpmath.workdps(40):
         epsilon = mpmath.mpf(target.epsilon)
         smallest_hit_prob = mpmath.mpf(target.hit_prob)
@@ -389,7 +405,11 @@ def exact_play_delta(
         ]
 
         def split(first: mpmath.mpf, second: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpf]:
-            """Splits an outcome into two, with the losses epsilon and -epsilon."""
+            """Splits an outcome into two with the losses epsilon and -epsilon, and returns their probabilities.
+
+            `first` and `second` are the probabilities of the outcome on both neighbors. The returned probabilities are
+            those on the first one.
+            """
             up = growth * (growth * first - second) / (growth**2 - 1)
             down = (growth * second - first) / (growth**2 - 1)
             return up, down
@@ -584,7 +604,7 @@ def rng() -> np.random.Generator:
 
 
 def conditional_release() -> ConditionalRelease:
-    """Returns a conditional release that is charged to a session of two targets."""
+    """Returns a conditional release, which publishes only outcomes in a given set, with a session of two targets."""
     return ConditionalRelease(session_of_two_targets())
 
 
@@ -594,7 +614,7 @@ def sparse_vector_session() -> Any:
 
 
 def draw_one(rng: np.random.Generator) -> int:
-    """Returns 1, whatever the generator."""
+    """Returns 1 as the outcome of a call, whatever the generator."""
     return 1
 
 
@@ -728,7 +748,8 @@ def test_threads_release_each_charged_outcome_once(
 ) -> None:
     """16 threads release outcomes, each of which is a hit: as many are released as the session has hits.
 
-    Of 20 stored outcomes that all 16 threads revise, each is published by one thread only.
+    Of 20 outcomes that are stored unpublished, each is published by one thread only, although all 16 threads revise it,
+    that is, ask for it again with a larger set.
     """
     stored = ConditionalRelease(session_of_two_targets())
     generator = rng()
@@ -751,7 +772,7 @@ def test_threads_release_each_charged_outcome_once(
 
 
 def _revised(stored: ConditionalRelease, key: int) -> Any:
-    """Returns the outcome that is published under a key, or None if the revision is refused."""
+    """Returns the outcome that a revision, a further test of a stored outcome, publishes; None if it is refused."""
     try:
         return stored.revise(key, accept=accept).outcome
     except InvalidValue:

@@ -43,7 +43,7 @@ def best_delta(
 
     @cache
     def largest_delta(num_done: int, loss: int) -> float:
-        """Returns the largest delta after `num_done` steps whose losses sum to `loss` units."""
+        """Returns the largest delta after `num_done` steps whose losses sum to `loss` units of `step_epsilon / 20`."""
         if num_done == len(kinds_of_steps):
             return max(0.0, -math.expm1(target_epsilon - loss * unit))
         if kinds_of_steps[num_done] == "pure":
