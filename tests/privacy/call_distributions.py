@@ -33,7 +33,7 @@ class CallOnNeighbors(NamedTuple):
     in_target: BoolArray
 
     def hit_prob(self, epsilon: float) -> float:
-        """Returns the exact hit probability q of a target of this epsilon for this call."""
+        """Returns the largest hit probability q that a target of this epsilon may state for this call."""
         return exact_hit_prob(
             first_law=self.laws[0],
             second_law=self.laws[1],
@@ -72,15 +72,16 @@ def masses_between(noise_rate: float, statistic: int, outcome_edges: tuple[int, 
 
 
 def smallest_hit_prob(calls: Iterable[CallOnNeighbors], epsilon: float) -> float:
-    """Returns the smallest exact hit probability q, at an epsilon, of a target for several calls."""
+    """Returns the largest hit probability q that a target of this epsilon may state for all of the calls."""
     return min(call.hit_prob(epsilon) for call in calls)
 
 
 def threshold_calls(test: AboveThreshold | BetweenThresholds) -> Iterator[CallOnNeighbors]:
     """Yields calls of a threshold test on the numbers of two neighbors, near the thresholds and far from them.
 
-    For `AboveThreshold`, released numbers that reach both numbers of a pair are merged to one outcome, and so are those
-    that exceed neither. The ratio of the probabilities of a pair is the same for all merged numbers.
+    For `AboveThreshold`, released numbers that are at least as large as both true numbers are merged to one outcome,
+    and so are those that exceed neither. The ratio of the probabilities on both neighbors is the same for all merged
+    numbers.
     """
     is_above_threshold = isinstance(test, AboveThreshold)
     rate = float(test.noise.rate)
@@ -139,7 +140,8 @@ def make_selection(noise: str, adjacency: Adjacency, noise_scale: float) -> GapS
 def distribution_pairs(mechanism: Any, adjacency: Adjacency) -> tuple[FloatArray, FloatArray]:
     """Returns the distributions of a mechanism on all neighboring histograms of 3 labels and 4 teachers.
 
-    They are two arrays with a row for each pair of neighbors. Pairs with equal distributions are listed once.
+    They are two arrays with a row for each pair of neighbors. A pair whose two distributions are those of an earlier
+    pair is left out.
     """
     histograms = all_histograms(num_labels=3, num_teachers=4)
     law_of_histogram = dict(

@@ -73,7 +73,7 @@ def rename_set(outcome: Any, label_of_rank: list[int]) -> Any:
 
 
 def rename_short_set(outcome: Any, label_of_rank: list[int]) -> Any:
-    """Returns a sorted tuple of labels, given the set of their ranks, filled up with -1."""
+    """Returns a sorted tuple of labels, given a tuple of their ranks; each -1, for no label, is moved to the end."""
     chosen = sorted(label_of_rank[rank] for rank in outcome if rank >= 0)
     return (*chosen, *[-1] * (len(outcome) - len(chosen)))
 
@@ -113,7 +113,8 @@ class Case:
         has_stability_test: whether a set of labels is released only if it passes a stability test.
         is_curve_attained: whether a Renyi divergence on the largest instance, without the outcomes of probability 0 on
             the neighbor, exceeds 90% of the price at its order.
-        is_range_attained: whether the event is a bounded range, which 4 labels and 3 teachers are tested to attain.
+        is_range_attained: whether the event is a bounded range that some neighbors with 4 labels and 3 teachers are
+            tested to attain.
         is_sharply_priced: whether 3 labels and 3 teachers are tested to attain over 80% of the exact and of the PLD
             accountant's price of one release, and over 60% of that of three releases.
         relabel_outcome: returns an outcome on ranks, the first argument, as one on labels; the second argument is the
@@ -178,7 +179,7 @@ def by_rank(
 def pairs_of_laws(
     case: Case, small_instance: SmallInstance
 ) -> tuple[FloatArray, FloatArray, list[Any]]:
-    """Returns the exact distributions of a case on one pair of neighbors of each kind.
+    """Returns the exact distributions of a case on pairs of neighbors, of which no two differ only in names of labels.
 
     These are two arrays `[P, n]`, for the first and the second neighbors, and the list of the n outcomes.
     """

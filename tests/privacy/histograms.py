@@ -57,7 +57,7 @@ def gaps_of(counts: IntArray, *, num_teachers: int, padded: bool) -> IntArray:
 def gap_pairs(
     num_labels: int, num_teachers: int, adjacency: Adjacency, *, padded: bool
 ) -> GapPairs:
-    """Returns the gaps of all pairs of neighboring histograms, each kind of pair once."""
+    """Returns the gaps of all pairs of neighboring histograms; pairs with equal gaps and agreements are listed once."""
     first, second = neighbors(num_labels, num_teachers, adjacency)
     has_same_set = top_sets(first) == top_sets(second)
     gaps = [gaps_of(counts, num_teachers=num_teachers, padded=padded) for counts in (first, second)]

@@ -125,7 +125,7 @@ def _size_distribution(
 ) -> dict[int, float]:
     """Returns the probability that gap selection chooses each size k, for one histogram.
 
-    `utility_offset(k)` is added to the gap behind the k largest counts.
+    `utility_offset(k)` is added to the gap behind the k largest counts. No size exceeds `max_k`, if it is given.
     """
     num_labels = len(counts)
     sizes = [
@@ -140,7 +140,7 @@ def _size_distribution(
 
 
 def _no_offset(k: int) -> float:
-    """Returns the offset of a selection without a regularizer."""
+    """Returns 0, the offset of each size in a selection without a regularizer."""
     return 0.0
 
 
@@ -174,7 +174,8 @@ def _stable_set_distribution(
 ) -> tuple[dict[Any, float], float]:
     """Returns the probability that a set is chosen and passes its test, for each stable set, and that no set passes.
 
-    A stable set has the labels with the k largest counts, for a chosen k.
+    A stable set has the labels with the k largest counts, for a chosen k. `utility_offset(k)` is added to the gap
+    behind these counts when k is chosen.
     """
     order = np.argsort(-counts, kind="stable")
     gaps = _gaps(tuple(counts.tolist()), num_teachers)
@@ -258,7 +259,11 @@ def stable_fixed_top_k_distribution(
 def released_set(
     stable_and_peeled: tuple[tuple[int, ...] | None, tuple[int, ...]], k: int
 ) -> tuple[int, ...]:
-    """Returns the k released labels, given the stable set, or None, and the sequence of peeled labels."""
+    """Returns the k released labels, given the stable set, or None, and the sequence of peeled labels.
+
+    The peeled labels fill up a stable set of fewer labels. They alone are released if there is no stable set, or if it
+    has over k labels.
+    """
     stable, picks = stable_and_peeled
     return tuple(sorted(picks if stable is None or len(stable) > k else {*stable, *picks}))
 

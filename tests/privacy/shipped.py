@@ -108,8 +108,8 @@ def _case_of_top_k(
 def _cases_of_pure_dp_top_k(make_mechanism: partial[Any], tightness: float) -> list[Case]:
     """Returns the cases of a pure-DP top-k mechanism, which `make_mechanism` builds from an epsilon, k and adjacency.
 
-    For two labels at epsilon 4, the share `tightness` of the price must be attained. Three other cases have smaller
-    instances.
+    In the case of k = 2 and epsilon 4, the share `tightness` of the price must be attained on four labels and six
+    teachers. Three cases of other k and epsilon are for two teachers, and no share must be attained.
     """
     return [
         _case_of_top_k(make_mechanism=partial(make_mechanism, epsilon=4.0), tightness=tightness),

@@ -42,7 +42,7 @@ def hockey_sticks_in_plane(
     centered_masses = np.exp(-(x * x + y * y) / 2) / (2 * math.pi) * (axis[1] - axis[0]) ** 2
 
     def mixture_masses(mean: FloatArray) -> FloatArray:
-        """Returns the mass of each cell of the grid under the mixture with this mean."""
+        """Returns the mass of each cell of the grid of x and y under the mixture of the means 0 and `mean`."""
         ratio_of_shifted = np.exp(mean[0] * x + mean[1] * y - mean @ mean / 2)
         return centered_masses * (1 - sampling_prob + sampling_prob * ratio_of_shifted)
 
@@ -197,8 +197,8 @@ def test_add_remove_price_equals_that_of_dp_accounting(
 ) -> None:
     """The exact accountant's epsilon of sampled steps under add-remove is at most 0.2% above dp-accounting's.
 
-    No accountant's is lower by more than 0.15%, or higher by more than 16%. Under replace-one, where the same
-    multiplier stands for half the shift, the epsilon is smaller.
+    No accountant's is lower than dp-accounting's by more than 0.15%, or higher by more than 16%. Under replace-one, the
+    same multiplier stands for two means that each move by half as much, and the epsilon is smaller.
     """
     dp_accounting_pld = pytest.importorskip("dp_accounting.pld.pld_privacy_accountant")
     event = pa.SelfComposedEvent(
@@ -403,10 +403,11 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
 
 
 def test_a_group_moves_the_rounded_covariance_by_at_most_the_sensitivity() -> None:
-    """If one group is replaced by another, the rounded sum of products x x^T moves by at most the sensitivity.
+    """If one group is replaced by another, the rounded sum of all groups moves by at most the sensitivity.
 
-    The sensitivity is sqrt(2), as for orthogonal records, plus rounding. Negative controls: 90% of it is exceeded, and
-    all of it is exceeded if each record of the group counts as a group.
+    A group adds the mean of x x^T over its records x of length 1. The sensitivity is sqrt(2), as for orthogonal
+    records, plus rounding. Negative controls: 90% of the sensitivity is exceeded, and so is all of it if each record of
+    the group counts as a group.
     """
     rng = np.random.default_rng(0)
     fixed_features = rng.normal(size=(30, 3))
@@ -444,7 +445,7 @@ def test_a_group_moves_the_rounded_covariance_by_at_most_the_sensitivity() -> No
 def test_the_covariance_is_released_at_the_tested_sensitivity(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The release of a covariance takes sums and clip of the test above, and adds noise by its own multiplier."""
+    """`CovarianceRelease` adds noise of its multiplier to the sums of `summed_entries`, at a clip of sqrt(1/2)."""
     releases = []
 
     def release_without_noise(
@@ -525,7 +526,8 @@ def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:
 def test_a_group_with_gaps_moves_the_sum_by_at_most_the_sensitivity(network_step: bool) -> None:
     """If the labels of a group are replaced by any others, known or unknown, the sum moves by at most two clips.
 
-    Negative control: sums that are divided by the share of known labels after the clip move further.
+    With `network_step`, it is the sum of one step of a network, in which one record of the group takes part. Negative
+    control: sums that are divided by the share of known labels after the clip move further.
     """
     features = np.tile([1.0, 0.0], (2, 1))
     weights = np.array([[1.0, -1.0], [0.0, 0.5]])

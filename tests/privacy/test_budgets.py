@@ -127,7 +127,7 @@ def test_each_class_pays_at_most_its_budget_for_the_densities(adjacency: Adjacen
 def test_price_covers_all_histograms_that_a_person_of_several_teachers_changes(
     adjacency: Adjacency, teachers_reached: int
 ) -> None:
-    """The price covers a person with records at two or three of five teachers, who moves two counts by up to that.
+    """The price covers a person with records at two or three of five teachers, who moves each of two counts by as many.
 
     The exact delta is at most the claimed one. Negative control: the price for one teacher fewer is exceeded.
     """
@@ -159,7 +159,7 @@ def test_price_covers_all_histograms_that_a_person_of_several_teachers_changes(
 
 @pytest.mark.slow
 def test_a_record_is_dealt_to_as_many_teachers_as_its_budget_pays_for() -> None:
-    """A record with budget 1 has one copy, and one with budget 4 as many copies as epsilon 4 pays for teachers.
+    """A record with budget 1 has one copy, and one with budget 4 has a copy for each teacher that epsilon 4 pays for.
 
     Each copy has a group of its own, which goes to one teacher. With one teacher more, epsilon would exceed 4.
     """

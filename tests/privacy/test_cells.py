@@ -231,9 +231,10 @@ def cells_with_other_features(features_by_odd_cell: dict[str, Any]) -> list[str]
 def test_texts_numbers_and_dates_of_other_cells_are_equal_in_each_form(
     kind: str, make_column: Callable[[list[Any]], Any]
 ) -> None:
-    """Whichever odd cell one row has, all other cells read as the same texts, numbers and days, in four forms.
+    """Whichever odd cell one row has, all other cells read as the same texts, numbers and days.
 
-    The other cells read as they do in a column of Python objects without an odd cell.
+    They read as in a column of Python objects without an odd cell. That holds for each of the four `FORMS`, in which
+    pandas may hold the column.
     """
     usual_cells = draw_cells(cell_kind=kind, num_rows=NUM_ROWS, seed=1)
     expected = read_cells(as_table(make_frame(column=column_of_objects(usual_cells))))

@@ -19,7 +19,10 @@ ADJACENCIES = tuple(Adjacency)
 
 
 def draw_adversarial_votes(shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
-    """Returns votes of one teacher, `[n, Q, L]`: random ones, and some of -1, 0 and 1, scaled from tiny to huge."""
+    """Returns n possible votes of one teacher, `[n, *shape]`: random ones, and scaled ones of -1, 0 and 1.
+
+    The scales go from tiny to huge.
+    """
     num_votes = math.prod(shape)
     corners = (
         np.array(list(product((-1.0, 0.0, 1.0), repeat=num_votes)))

@@ -212,8 +212,8 @@ def test_a_single_label_call_keeps_its_epsilon_and_its_target(
 ) -> None:
     """The log ratios of a call of boundary max stay within its epsilon, on all neighbors of five teachers.
 
-    On every eleventh pair, hits have at least the hit probability q of the target. With 60 votes for one label, a log
-    ratio exceeds 90% of the epsilon.
+    On every eleventh pair, hits have at least the hit probability q of the target. If 60 teachers all vote for one
+    label, a log ratio exceeds 90% of the epsilon.
     """
     aggregator = BoundaryMax(selection_scale=noise_scale, adjacency=adjacency)
     epsilon = aggregator.call_epsilon
@@ -245,7 +245,17 @@ def make_prior_check(
     failure_prob: float = 1e-4,
     selection_scale: float = 3.0,
 ) -> NotPriorTopK:
-    """Returns an aggregator that checks each query against the prior, a set of labels that is expected."""
+    """Returns an aggregator that checks each query against the prior, a set of labels that is expected.
+
+    Args:
+        adjacency: the adjacency.
+        noise_scale: the scale of the noise of a check.
+        margin: the margin of the prior that a check requires: the smallest count in the set minus the largest outside.
+        target_hits: the number of failed checks, which are the hits, after which a session ends.
+        session_delta: the delta for which the price of a session is chosen.
+        failure_prob: the failure probability of the release after a hit.
+        selection_scale: the scale of the noise of the selection in this release.
+    """
     return NotPriorTopK(
         prior_scale=noise_scale,
         prior_margin=margin,
@@ -349,8 +359,8 @@ def test_a_whole_session_with_its_release_is_covered(
 ) -> None:
     """A session of 40 equal queries, which ends with the first hit and a release, has at most the claimed delta.
 
-    The exact delta of every 53rd pair of neighbors is a sum over all transcripts. The price is computed by hits, and by
-    accesses.
+    The exact delta of every 53rd pair of neighbors is a sum over all transcripts. The price is computed by hits, or by
+    the number of accesses to the private data, which is below the number of queries.
     """
     aggregator = make_prior_check(adjacency, noise_scale=6.0)
     num_queries = 40

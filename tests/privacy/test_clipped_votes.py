@@ -31,7 +31,10 @@ def all_vote_vectors(num_labels: int) -> BoolArray:
 def all_clipped_votes(
     num_labels: int, vote_clip: int, norm: str, query_index: int = 0
 ) -> FloatArray:
-    """Returns what each possible vote vector of one teacher adds to the counts of a query, `[2**L, L]`."""
+    """Returns what each possible vote vector of one teacher adds to the counts of a query, `[2**L, L]`.
+
+    With norm l1, the place of the query among all queries decides which of the votes are kept.
+    """
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=vote_clip, norm=norm)
     votes = np.zeros((1, query_index + 1, num_labels), dtype=bool)
     clipped_votes = []

@@ -63,8 +63,9 @@ def sums_with_any_first_group(
 ) -> tuple[FloatArray, ClippedMoments]:
     """Returns the sums of votes of many first groups, each beside the same `num_others` other groups.
 
-    A first group has one, two or five records. The second axis of the array `[9, 2, 4, 10]` is for both signs of the
-    student's weights, the third one for the labels. The second value has the sensitivity.
+    A first group has one, two or five records. The axes of the array `[9, 2, 4, 10]` are for the numbers and sizes of
+    its records, both signs of the student's weights, the labels, and the entries of a sum. The second value has the
+    sensitivity.
     """
     rng = np.random.default_rng(2)
     moment_clipping = ClippedMoments(clip, num_teachers=1 + num_others)
@@ -175,7 +176,7 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
 @pytest.mark.slow
 @pytest.mark.parametrize("penalty", [0.1, 10.0])
 def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(penalty: float) -> None:
-    """Of a group of up to 270,000 records only the first 16 count, 16 times the expected number.
+    """Of a group of up to 270,000 records only the first 16 count: 16 times the expected number of records, here 1.
 
     Groups of different sizes move the sum by at most the sensitivity.
     """

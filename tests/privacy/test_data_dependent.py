@@ -231,8 +231,8 @@ def test_bits_of_all_labels_cover_a_teacher_who_changes_all_of_them(
 ) -> None:
     """The cost of all labels' bits, a sum over labels, covers a teacher who changes its votes for all of them.
 
-    The cost is at least the exact divergences in both directions. Negative control: for one setting, 90% and 50% of the
-    cost are exceeded.
+    The cost is at least the exact divergences in both directions. Negative control: for one setting with three labels,
+    90% of the cost is exceeded, and so is half of it, which is more than the cost of a single label's bit.
     """
     costs = bits_costs(num_teachers, num_labels, noise_std=noise_std, adjacency=adjacency)
     assert_covered(renyi_divergence=costs.exact_forward, renyi_price=costs.cost_forward)
@@ -307,10 +307,10 @@ def log_gnmax_distributions(counts: IntArray, noise_std: float) -> FloatArray:
 def gnmax_divergences(
     num_teachers: int, num_classes: int, noise_std: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Returns both exact Renyi divergences of each kind of pair, `[N, A]`, and log q of the first histogram, `[N]`.
+    """Returns both exact Renyi divergences of N pairs of neighbors, `[N, A]`, and log q of the first histogram, `[N]`.
 
-    The logarithms of the moments are lowered by 1e-12, for rounding errors. q is `gnmax_log_q`'s bound on the
-    probability of another label than the likeliest.
+    No two pairs differ only in names of labels. The logarithms of the moments are lowered by 1e-12, for rounding
+    errors. q is `gnmax_log_q`'s bound on the probability of another label than the likeliest.
     """
     pairs = testing.neighbors(
         num_classes, num_teachers, adjacency=Adjacency.REPLACE_ONE, one_vote=True

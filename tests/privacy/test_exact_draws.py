@@ -125,7 +125,7 @@ def test_an_outcome_of_any_probability_is_possible(deficit: float) -> None:
 def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
     """A uniform number just below the cumulated exact weight of an index gives that index.
 
-    One just above gives the next.
+    One just above gives the next. The weight of an index is exp(-deficit / 1.5).
     """
     enclose_weights = softmax_encloser(np.array(deficits), noise_scale=1.5)
     num_digits = 900

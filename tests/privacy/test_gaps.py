@@ -63,11 +63,11 @@ class VotesWithGaps(TeacherVotes):
         yield (self.votes == 1)[:, None]
 
     def label_shares(self) -> FloatArray:
-        """Returns 1 for each label that a teacher votes for, `[N, L]`."""
+        """Returns 1 for each label that a teacher votes for, else 0, `[num_teachers, num_labels]`."""
         return (self.votes == 1).astype(np.float64)
 
     def known_shares(self) -> FloatArray:
-        """Returns 1 for each label on which a teacher votes, `[N, L]`."""
+        """Returns 1 for each label on which a teacher votes, and 0 where it abstains, `[num_teachers, num_labels]`."""
         return (self.votes != UNKNOWN).astype(np.float64)
 
 
@@ -100,7 +100,7 @@ def make_share_reader(num_teachers: int) -> Summarize:
 def pairs_of_changed_summaries(
     summarize: Summarize, num_labels: int, num_teachers: int, adjacency: Adjacency
 ) -> Iterator[tuple[Summary, Summary]]:
-    """Yields the two different summaries of each pair of neighboring ensembles, in both orders."""
+    """Yields what `summarize` returns for each pair of neighboring ensembles, in both orders, if the two differ."""
     all_votes = list(product((1, 0, UNKNOWN), repeat=num_labels))
     for other_votes in combinations_with_replacement(all_votes, num_teachers - 1):
         changed = [summarize([*other_votes, votes]) for votes in all_votes]
@@ -121,7 +121,10 @@ def neighboring_counts(
 
 
 def readers_of_counts() -> list[Any]:
-    """Returns one aggregator of each shipped class whose price is for any neighboring counts."""
+    """Returns one aggregator of each shipped class whose price holds for any neighboring counts.
+
+    Such an aggregator reads the counts of all labels, and limits no teacher's number of votes.
+    """
     aggregators = [file.contract_cases[0].aggregator for file in CASE_FILES]
     return [
         pytest.param(aggregator, id=type(aggregator).__name__)
