@@ -1,4 +1,7 @@
-"""Sessions that end with their last hit or call: the best adaptive adversary on small neighbors is within the price."""
+"""The best adaptive session on small neighbors is within its price. It ends with the last allowed hit or call.
+
+A hit is a call with an outcome that is charged.
+"""
 
 import math
 from dataclasses import replace
@@ -106,7 +109,7 @@ def session_of(event: Event) -> SessionEvent:
 def single_label_laws(
     adjacency: Adjacency, noise_scale: float, num_labels: int, num_teachers: int
 ) -> Laws:
-    """Returns the distributions of a call inside the boundary wrapper on all neighbors, each kind of pair once."""
+    """Returns the distributions of a call of boundary max on all neighbors; pairs with equal ones are listed once."""
     pairs = neighbors(num_labels, num_teachers, adjacency)
     laws = [wrap_in_boundary(softmax(counts / noise_scale, axis=1)) for counts in pairs]
     unique_pairs = np.unique(np.concatenate(laws, axis=1), axis=0)

@@ -88,9 +88,10 @@ def test_no_pair_of_histograms_costs_more_than_the_joint_price(
 @pytest.mark.slow
 @adjacencies
 def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
-    """The joint price holds on all neighbors of nine teachers.
+    """The joint price of a selection with its stability test holds on all neighbors of nine teachers.
 
-    Negative controls: some pair exceeds the joint price of a test that knows fewer gaps, and that for more candidates.
+    Negative controls: some pair exceeds the joint price if the test is priced for gaps up to 3 alone. Some pair exceeds
+    the joint price if the selection is priced for 30 candidates, which are too many.
     """
     aggregator = StableTopK(
         selection_scale=3.0, test_std=1.2, failure_prob=0.02, adjacency=adjacency

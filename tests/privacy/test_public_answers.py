@@ -28,7 +28,7 @@ def aggregator_around(
 
 
 def all_ensembles(num_experts: int) -> list[FloatArray]:
-    """Returns every ensemble of `num_experts` experts as an array `[num_experts, 1, 2]`."""
+    """Returns the answers of every ensemble of experts to one query with two labels, `[num_experts, 1, 2]` each."""
     return [np.array(answers) for answers in product(POSSIBLE_ANSWERS, repeat=num_experts)]
 
 

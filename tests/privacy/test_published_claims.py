@@ -190,8 +190,9 @@ def verdict_on_best_label(
 def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() -> None:
     """The price of Zhu & Wang's stability test (2022, Algorithms 4 and 5) is refuted under replace-one.
 
-    For (4, 4, 6) and its neighbor (5, 5, 5) have different top sets, although the first has a gap of 2. Under
-    add-remove the price holds. The package refuses to build this test for replace-one.
+    One replaced teacher can turn the counts (4, 4, 6) into (5, 5, 5), whose label with the largest count is another,
+    although (4, 4, 6) has a gap of 2. Under add-remove the price holds. The package refuses to build this test for
+    replace-one.
     """
     paper_test, our_test = (
         StabilityTest.gaussian(test_std=1.0, failure_prob=0.05, num_teachers=6, adjacency=adjacency)
@@ -217,7 +218,7 @@ def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() 
 
 
 def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
-    """The paper's test of a gap with Laplace noise is not (2 e, dt)-DP under replace-one, as it claims to be.
+    """The paper's test of a gap, with parameters e and dt, is not (2 e, dt)-DP under replace-one, as it claims to be.
 
     It passes if gap + Laplace(1 / e) - log(1 / dt) / e > 1. At e = 1.5 and epsilon 2 e, its exact delta is 2.24 dt, and
     under add-remove 0.5 dt.

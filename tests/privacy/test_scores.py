@@ -130,7 +130,7 @@ def test_no_replaced_group_moves_sums_further_than_priced() -> None:
 
 @pytest.mark.slow
 def test_sums_without_a_clip_move_too_far() -> None:
-    """Negative control: without the clip, some of these groups cost over 1.5 times the price."""
+    """Negative control: without the clip, a replaced group costs over 1.5 times the price for some pair of groups."""
     steps = steps_of_all_groups(SCORE_DESIGN, is_clipped=False)
     assert largest_cost(SCORE_DESIGN, steps_by_block=steps) > 1.5
 
@@ -138,7 +138,7 @@ def test_sums_without_a_clip_move_too_far() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("block", SCORE_DESIGN.blocks)
 def test_each_block_needs_its_own_clip(block: str) -> None:
-    """What a group adds to a block is at most as long as the clip.
+    """What a group adds to a block, the sums for one kind of score, is at most as long as the clip.
 
     Without the clip, it would be longer in all blocks but `sizes` and `squares`.
     """
@@ -154,7 +154,7 @@ def test_each_block_needs_its_own_clip(block: str) -> None:
 
 
 def test_noise_of_all_blocks_is_one_gaussian_release() -> None:
-    """The noise multipliers of all blocks compose to the multiplier of the event, which costs as much."""
+    """The noise multipliers of all blocks of sums compose to the multiplier of the event, which costs as much."""
     stds = SCORE_DESIGN.noise_stds(NOISE_MULTIPLIER)
     multipliers = [std / (math.sqrt(2) * STEPS_PER_CLIP) for std in stds.values()]
     composed_event = GaussianEvent.composed(multipliers)

@@ -194,7 +194,7 @@ def test_add_remove_price_is_refuted_under_replace_one(case: Case) -> None:
     def compute_law_once(
         mechanism: Any, histogram: IntArray, small_instance: SmallInstance
     ) -> Distribution:
-        """Returns the distribution of the case on a histogram, computed once for both verdicts."""
+        """Returns the distribution of the case on a histogram, computed once for the verdicts of both adjacencies."""
         counts = tuple(histogram.tolist())
         if counts not in laws:
             laws[counts] = case.distribution(mechanism, histogram, small_instance)
@@ -283,7 +283,8 @@ REWRITTEN = (gap_selection_distribution, stable_top_k_distribution, stable_fixed
 def test_distributions_of_the_package_equal_independent_ones(case: Case) -> None:
     """The package computes the same distribution of a case as `rival_distributions.py`.
 
-    Outcomes of selections are sizes. Outcomes with a stable set are the released labels.
+    A selection of a size k is compared by k. A stable set with peeled labels is compared by the labels that are
+    released.
     """
     small_instance = case.largest_instance(Adjacency.REPLACE_ONE)
     mechanism = case.mechanism_for(small_instance)

@@ -1,5 +1,8 @@
 """Hit probabilities q of target charging against the exact optimum of their definition, and the best adaptive sessions.
 
+A call reads the private data with some probability only; if it does, that is an access. A hit is a call whose outcome
+is in a set, the target. q is a lower bound on the probability that an access is a hit.
+
 Each q holds on every pair of neighboring distributions that is tried. For each kind of target a q that is 5% larger is
 refuted, and for the published q of the boundary wrapper one that is 8% larger.
 """
@@ -370,9 +373,9 @@ def largest_session_delta(
     """Returns the exact delta of the best adaptive choice among six private tests and stopping, in `num_calls` calls.
 
     A test hits with probability p on one data set and p e^epsilon on the other, in either role. The p are such that a
-    miss has a loss of epsilon / split, so that all losses lie on a lattice. `values[h]` holds, over the lattice of x =
-    target_epsilon - loss, the best expectation of (1 - e^x)_+ if h more hits are allowed. A session need not
-    make a call, so the values never fall from call to call. Steps beyond the ends of the lattice count as the ends.
+    miss has a loss of epsilon / 1, 2 or 8, so that all losses lie on a lattice. `values[h]` holds, over the lattice of
+    x = target_epsilon - loss, the best expectation of (1 - e^x)_+ if h more hits are allowed. A session need not make a
+    call, so the values never fall from call to call. Steps beyond the ends of the lattice count as the ends.
     """
     unit = epsilon / UNITS_PER_EPSILON
     reach = math.ceil((2.5 * target_epsilon + 5 * epsilon) / unit)
@@ -443,7 +446,7 @@ def test_best_session_costs_at_least_a_repeated_test() -> None:
     delta = 0.0
 
     def excess_prob(num_hits: int, num_misses: int) -> float:
-        """Returns by how much a transcript is likelier on the first data set than the target epsilon allows."""
+        """Returns max(0, p - e^target_epsilon q) for one transcript, in one order, with probabilities p and q."""
         one, other = (prob**num_hits * (1 - prob) ** num_misses for prob in (often, rare))
         return max(0.0, one - math.exp(target_epsilon) * other)
 

@@ -1,4 +1,8 @@
-"""The exact delta of short sessions is at most that of their price, and most exceed the price of only their hits."""
+"""The exact delta of short sessions is at most that of their price.
+
+For most sessions a price of as many accesses as hits is exceeded. A call reads the private data with some probability
+only; if it does, that is an access. The hit probability q bounds from below how likely an access is a hit.
+"""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -44,7 +48,7 @@ def assert_priced(
     refuted_epsilon: float,
     refuted_accesses: int,
 ) -> None:
-    """Fails if the exact delta of some pair exceeds the price at some epsilon, or if no pair exceeds a smaller price.
+    """Fails if the exact delta of some pair exceeds the price at one of `EPSILONS`, or if none exceeds a smaller price.
 
     The price is that of `num_accesses` accesses of `call_epsilon`. The smaller price is that of `refuted_accesses`
     accesses of `refuted_epsilon`. Both have the failure probability 1e-6.
@@ -111,8 +115,9 @@ def session_delta(
 
 
 def nearly_worst_calls(calls: Iterable[CallOnNeighbors], epsilon: float) -> list[CallOnNeighbors]:
-    """Returns the two calls with the smallest q, of those whose hits have a probability above 0.02 on both neighbors.
+    """Returns the two calls with the smallest hit probability q at an epsilon, of those that are hit often enough.
 
+    That is, their hits have a probability above 0.02 on both neighbors.
     In a short session, rarer hits hardly occur.
     """
     frequently_hit = [
@@ -190,8 +195,9 @@ def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -
 
 @pytest.mark.parametrize("hits", [1, 2])
 def test_sessions_of_two_runs_keep_their_price(hits: int) -> None:
-    """Sessions of up to 60 calls that are run twice have at most the delta of their price, on two pairs of coins.
+    """Sessions of up to 60 calls, each of which runs a coin twice, have at most the delta of their price.
 
+    A call is a hit if both runs differ. The coin has two pairs of probabilities on neighbors.
     Negative control: the price of as many accesses as hits is exceeded.
     """
     epsilon = 1.0
@@ -293,8 +299,8 @@ def sparse_vector_distributions(
     `OTHERS` further items have every bit. Transcripts with equal likelihood ratios are merged.
 
     Args:
-        first_bits: the bits of the item, one for each query, in the first world.
-        second_bits: the bits of the item in the second world.
+        first_bits: the bits of the item, one for each query, on the first neighbor.
+        second_bits: the bits of the item on the second neighbor.
         noise_rate: the rate of the discrete Laplace noise, 1 / scale.
         item_hits: the number of hits after which an item no longer counts.
     """
@@ -352,7 +358,8 @@ def test_sparse_vector_keeps_its_price_and_not_that_of_its_hits(
 ) -> None:
     """A sparse vector that answers 3 or 4 queries has at most the delta of its price, for all bits of one item.
 
-    Negative control: the price of one access is exceeded.
+    An item has a bit for each query, and no longer counts after `item_hits` hits. Negative control: the price of one
+    access is exceeded.
     """
     num_queries = 3 if adjacency is Adjacency.REPLACE_ONE else 4
     mechanism = SparseVector(

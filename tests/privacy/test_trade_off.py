@@ -132,7 +132,8 @@ def attained_mu(pair: BitPair, num_bits: int) -> float:
 def threshold_pair(distance: float, *, move: float) -> BitPair:
     """Returns the pair of a bit whether a noisy count is above a threshold, if one change moves it by `move`.
 
-    The count lies `distance` above the threshold. Both numbers are in standard deviations of the noise.
+    The count lies `distance` above the threshold on the neighbor, and `distance` + `move` above it on the data set.
+    Both numbers are in standard deviations of the noise.
     """
     return BitPair(
         log_p=float(log_ndtr(distance + move)),
@@ -160,7 +161,8 @@ def bit_pair(*, loss_of_one: float, loss_of_zero: float) -> BitPair:
 def test_mu_of_bits_is_attained_by_counts_far_from_the_threshold(reach: int, count: int) -> None:
     """The mu of threshold bits is at most 5% above what pairs of counts attain.
 
-    Many bits at the threshold alone attain less than 85% of that.
+    One change moves a count by `reach`. Many bits at the threshold alone attain less than 85% of the mu that is
+    attained.
     """
     noise_std = 20.0
     threshold_event = pa.ThresholdEvent(noise_std, lowest=-180.0, num_values=361)
@@ -235,7 +237,7 @@ def test_profile_of_many_responses_is_exact_where_renyi_curves_bound_nothing(
 def test_release_without_noise_beside_others_has_delta_one(
     accountant: type[pa.Accountant], event: pa.Event
 ) -> None:
-    """600 releases at epsilon 0.2 and one without any noise have delta 1 at the epsilons 0 and 30.
+    """600 releases of epsilon 0.2 each and one without any noise have delta 1 at the epsilons 0 and 30.
 
     A distribution of privacy losses would leave out the release without noise, so it must not be used here.
     """

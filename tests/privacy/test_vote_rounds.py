@@ -102,7 +102,8 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
 ) -> None:
     """A kernel teacher that is replaced or removed moves the sum by at most its weight times the sensitivity.
 
-    The teacher has 1 to 40 records with any labels. Some move exceeds 90% of the bound.
+    Its votes are multiplied by this weight. The teacher has 1 to 40 records with any labels. Some move exceeds 90% of
+    the bound.
     """
     rng = np.random.default_rng(1)
     label_scale = np.array([3.0, 0.4]) * 40
@@ -280,9 +281,10 @@ def test_votes_of_a_teacher_do_not_depend_on_other_teachers(
 def test_all_rounds_use_the_noise_that_is_charged(
     has_start: bool, num_rounds: int, adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sum of 1 / (noise multiplier)^2 over all rounds is that of the charged event, also with a public start.
+    """The sum of 1 / (noise multiplier)^2 over all rounds is that of the charged event.
 
-    The densities of the worst pair stay within the price, and the price for 5% more noise is refuted.
+    That holds also if the first student comes from labels of public rows. The densities of the worst pair stay within
+    the price, and the price for 5% more noise is refuted.
     """
     recorded_noises = record_constructed(
         monkeypatch, module_name="pate.aggregators.centered_rounds", class_name="RoundedGaussian"

@@ -92,7 +92,7 @@ def test_exp2_prices_all_days_together(
 
 @pytest.mark.slow
 def test_curves_have_quartiles_of_three_measures(tmp_path: Path, check_ins: Path) -> None:
-    """Error curves have ordered quartiles of three measures.
+    """Error curves have ordered quartiles of three measures of how far the picked counts are from the largest.
 
     There are curves for two mechanisms, two k and two adjacencies.
     """
@@ -121,7 +121,7 @@ def test_a_cell_does_not_depend_on_other_cells() -> None:
     joint_grid = SelectionGrid(epsilons=[1.0], repeats=20, names=["joint"], ks=[6])
 
     def make_recall_rows(grid: SelectionGrid) -> list[RecallRow]:
-        """Returns a row for each cell of a grid."""
+        """Returns a row for each cell of a grid: a mechanism with one k, one epsilon and one adjacency."""
         return [RecallRow.from_scores(cell, scores=scores) for cell, scores in grid.cells(data)]
 
     rows_of_joint_mechanism = make_recall_rows(joint_grid)

@@ -52,7 +52,7 @@ def printed() -> dict[str, Any]:
 
 
 def test_every_cell_is_within_a_hundredth_and_labeled(printed: dict[str, Any]) -> None:
-    """The epsilons of all rows but the last are the recorded ones, within about 1%.
+    """The epsilons of all rows but the last are those of `PRINTED`, within about 1%.
 
     These rows say whether their accounting is a bound.
     """
@@ -148,9 +148,10 @@ def experiment(tmp_path: Path) -> StudentExperiment:
 
 @pytest.mark.slow
 def test_noise_is_found_and_priced_for_its_adjacency(experiment: StudentExperiment) -> None:
-    """Each kind of aggregator gets noise with which it has half of the possible gain in accuracy, and its price.
+    """Each kind of aggregator gets noise with which its student has half of the possible gain in accuracy.
 
-    All kinds but those named "ours" also have an epsilon by the accounting of a paper.
+    The gain is counted from the accuracy of the prior. The epsilon is the price of that noise. All kinds but those with
+    "ours" in their name also have an epsilon by the accounting of a paper.
     """
     compared_families = families()
     accuracy = experiment.prior_accuracy()

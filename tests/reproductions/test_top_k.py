@@ -42,7 +42,7 @@ def test_a_fit_is_within_the_target_and_no_finer_one_is(
 
 @pytest.mark.parametrize("mechanism_name", FAMILIES)
 def test_the_same_noise_costs_about_twice_under_replace_one(mechanism_name: str) -> None:
-    """Noise that costs at most 1 under add-remove costs 1.9 to 2.4 times as much under replace-one."""
+    """Noise with an epsilon of at most 1 under add-remove has 1.9 to 2.4 times this epsilon under replace-one."""
     budget = SharedBudget(epsilon=1.0)
     row = price_row(mechanism_name, task=selection_task(budget), budget=budget)
     assert row.add_remove <= 1

@@ -98,9 +98,9 @@ def dataset() -> Dataset:
 
 
 def test_groups_of_the_validation_part_have_no_vote(dataset: Dataset) -> None:
-    """Of 1,000 private groups, 150 become the test split, with all their records.
+    """Of 1,000 private groups, 150 become the validation part, which stands in for the test split.
 
-    No group is in both splits.
+    They have all their records there. No group is in both splits.
     """
     part = ablate_recipe.with_validation(dataset, seed=1)
     assert part.private.num_groups == 850
@@ -118,7 +118,7 @@ def test_fewer_groups_keep_all_their_records(dataset: Dataset) -> None:
 
 @pytest.mark.slow
 def test_one_round_scores_worse_than_twenty(dataset: Dataset) -> None:
-    """The default recipe has a higher mean average precision than one with `num_rounds=1` and `longer=0.01`.
+    """The default recipe has a higher mean average precision than one with a single round and little learning time.
 
     If the score of the default recipe is computed again, it is the same.
     """

@@ -1,4 +1,4 @@
-"""`draw_tables` writes the tables of the pages from docs/results.json, in which each table names its source."""
+"""`draw_tables` writes the tables of the pages from docs/results.json, which names the command behind each table."""
 
 import json
 
