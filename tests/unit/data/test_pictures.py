@@ -66,7 +66,7 @@ def test_white_of_one_picture_is_inferred_from_fewest_bits(tmp_path: Path, name:
     "array", [RAMP.astype(np.float32), RAMP.astype(np.int32) - 9, np.full((4, 4), np.nan)]
 )
 def test_picture_without_inferable_white_is_refused(array: Any) -> None:
-    """A picture of floats above 1, with negative levels or with NaN is refused without a level of white."""
+    """Without a level of white, a picture is refused if it has floats above 1, negative levels or NaN."""
     picture = Image.fromarray(array.astype(np.int32 if array.dtype == np.int32 else np.float32))
     with refused_parameter("picture", rule_words="a picture of 8"):
         gray_levels(picture=picture)
@@ -210,11 +210,11 @@ def test_picture_that_pil_cannot_convert_is_refused() -> None:
 
 
 def folder_of(folder: Path, make_levels: Callable[[int], np.ndarray]) -> ImageFolder:
-    """Writes one picture for each split and a table, and returns their reader.
+    """Writes a gray picture for each split (private, public, test) and a table, and returns their reader.
 
     Args:
         folder: the folder.
-        make_levels: returns the levels of the picture with this number, from 0 to 2.
+        make_levels: takes the number of a split, from 0 to 2, and returns the gray levels of its picture.
     """
     rows = ["file,split,hat"]
     for place, split in enumerate(("private", "public", "test")):
@@ -297,7 +297,10 @@ def test_celeba_photograph_over_8_bits_is_refused_by_name(tmp_path: Path) -> Non
 
 
 def test_rule_of_a_column_is_that_of_its_first_wrong_cell() -> None:
-    """Of a cell without a picture and a picture of 16 bits, both wrong, the first one's rule is the column's."""
+    """An error on a column of pictures states the rule that the first wrong cell breaks.
+
+    One wrong cell has no picture, and the other one a picture of 16 bits.
+    """
     picture_of_cell = {"none": None, "deep": Image.fromarray(RAMP.astype(np.uint16) * 257)}
     column = PictureColumn(
         name="file",

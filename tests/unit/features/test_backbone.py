@@ -121,7 +121,7 @@ def test_extractor_depends_on_weights_not_on_private_pictures(
 def test_both_file_formats_and_gray_pictures_are_accepted(
     weights_path: Path, tmp_path: Path
 ) -> None:
-    """Weights as `.pth` and as safetensors give the same 1,024 measurements of gray pictures."""
+    """Weights as `.pth` and as safetensors give the same 1,024 unprojected features of each of two gray pictures."""
     safetensors_path = saved_weights(folder=tmp_path, ending=".safetensors")
     images = np.random.default_rng(0).random((2, 1, 16, 16), dtype=np.float32)
     extractor = backbone_of(weights_path=weights_path)._unfitted_extractor(

@@ -40,7 +40,7 @@ def load_with_features(
 ) -> tuple[Dataset, list[str]]:
     """Returns the data set with features, and the names of the stages of work that it reported.
 
-    The extraction is killed after `num_private_pictures_before_kill` private pictures; None kills none.
+    After `num_private_pictures_before_kill` private pictures the extraction raises `Killed`; None kills none.
     """
     stages: list[str] = []
 
@@ -192,8 +192,8 @@ def test_measurements_of_the_fit_are_reused(
 ) -> None:
     """Public pictures that fill whole batches are measured once, for both the fit and the features.
 
-    The last 12 of 60 public pictures fill no batch of 16, and are measured twice. If the public features are lost, the
-    next load makes the same ones.
+    To measure a picture is to compute its features before they are projected. The last 12 of 60 public pictures fill no
+    batch of 16, and are measured twice. If the public features are lost, the next load makes the same ones.
     """
     original_measure = PatchExtractor.measure
     picture_batch_sizes = list[int]()

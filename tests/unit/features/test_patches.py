@@ -33,7 +33,7 @@ from tests.unit.features.pictures import (
 
 
 def fitted_extractor(private_picture_seed: int = 0, public_picture_seed: int = 1) -> PatchExtractor:
-    """Returns the extractor of the small recipe, fitted to public pictures that are drawn from a seed."""
+    """Returns the extractor of the small recipe, fitted to the public pictures of a data set with these two seeds."""
     pictures = dataset(
         private_picture_seed=private_picture_seed, public_picture_seed=public_picture_seed
     )
@@ -42,7 +42,10 @@ def fitted_extractor(private_picture_seed: int = 0, public_picture_seed: int = 1
 
 @pytest.mark.slow
 def test_fit_is_deterministic_and_depends_on_settings() -> None:
-    """One recipe gives the same bytes twice, and each of six changed settings another extractor and identity."""
+    """One recipe gives the same bytes twice, and each of six changed settings gives another extractor.
+
+    Each changed setting also changes the recipe's identity, a digest of its settings and the public pictures.
+    """
     first = fitted_extractor()
     assert first.content == fitted_extractor().content
     assert first.num_features == SMALL.dimension
@@ -90,10 +93,10 @@ def test_fit_accepts_only_public_pictures() -> None:
 
 @pytest.mark.parametrize("stride", [1, 3])
 def test_features_match_a_direct_computation(stride: int) -> None:
-    """The features of one picture are those of the rule, computed patch by patch.
+    """The features of one picture equal those that are computed here patch by patch.
 
-    Filters are multiplied with standardized patches. Their responses above the threshold are averaged over regions,
-    compressed and projected.
+    Filters are multiplied with standardized patches. The positive and the negative responses beyond the threshold are
+    averaged over regions, compressed by a logarithm, and projected.
     """
     extractor = replace(SMALL, stride=stride).fit(PublicPictures(dataset()), stage=unwatched)
     levels, _ = drawn_pictures(count=1, seed=5)
@@ -135,11 +138,11 @@ def test_features_match_a_direct_computation(stride: int) -> None:
 def test_weights_of_a_region_sum_to_1_and_cover_all_positions(
     num_positions: int, num_regions: int
 ) -> None:
-    """The weights of all positions add up to 1 in each region, with overlap and without.
+    """In each region the weights of all positions add up to 1, with overlap and without, if positions are enough.
 
-    Each position has a weight in some region, and without overlap in only one. With overlap, positions and regions
-    that are counted from the other end have the same weights. Of five regions without overlap and two positions, three
-    have no position.
+    Each position has a positive weight in some region, and without overlap in only one. With overlap, positions and
+    regions that are counted from the other end have the same weights. If two positions are too few for five regions
+    without overlap, three regions have no position.
     """
     for regions_overlap in (False, True):
         weights_of_regions = region_weights(

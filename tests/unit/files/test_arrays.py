@@ -131,7 +131,7 @@ def test_arrays_larger_than_their_file_are_refused(
 ) -> None:
     """An array whose header promises more bytes than the file has is refused.
 
-    A compressed array is refused unless its size is allowed.
+    A compressed array is refused unless the caller allows the size that it has when it is unpacked.
     """
     header = io.BytesIO()
     promised_form = {"descr": "<i8", "fortran_order": False, "shape": (10**6, 10**6)}
@@ -275,7 +275,7 @@ def test_a_file_of_rows_is_closed_with_the_last_reader() -> None:
 
 
 def test_taken_rows_are_a_copy_and_blocks_keep_their_order(tmp_path: Path) -> None:
-    """Rows taken from a memory map are a copy, and the map can be read again after `let_go`.
+    """Rows taken from a memory map are a copy, and the map can be read again after `let_go` drops its pages.
 
     The blocks of an array together are the array.
     """

@@ -45,9 +45,10 @@ HOSTILE = {
 @pytest.mark.slow
 @pytest.mark.parametrize("hostile_yaml", HOSTILE.values(), ids=HOSTILE)
 def test_yaml_with_a_huge_value_is_refused_in_one_line(hostile_yaml: str, tmp_path: Path) -> None:
-    """YAML with huge, deep, repeated, invalid or executable values is refused in a short line, by four readers in 5 s.
+    """YAML with huge, deep, repeated, invalid or executable values is refused in a short line by each of four readers.
 
-    The readers are `read_yaml`, and those of schemas, of a release's settings and of the settings in vote files.
+    All four together take less than 5 s. The readers are `read_yaml`, and those of schemas, of a release's settings and
+    of the settings in vote files.
     """
     file = tmp_path / "schema.yaml"
     file.write_text(hostile_yaml)

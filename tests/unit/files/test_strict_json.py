@@ -76,8 +76,8 @@ def test_data_that_are_no_number_are_refused(data: object) -> None:
         read_number(data, name="epsilon")
 
 
-def test_a_list_of_any_length_is_no_number() -> None:
-    """A number in place of a list of any length is refused, and the error states no length."""
+def test_a_number_is_no_list_of_any_length() -> None:
+    """A number is refused where a dataclass has a list of any length, and the error states no length."""
     with refused_parameter("reading.columns", value="3", rule_words="a list") as refusal:
         from_json(Reading, '{"epsilon": 1, "columns": 3}', name="reading")
     assert str(refusal.value).endswith("a list")

@@ -37,7 +37,7 @@ VOTE_COUNTS = np.array([9, 6, 1])
 
 
 def selection(noise: str = "gumbel", adjacency: Adjacency = Adjacency.REPLACE_ONE) -> GapSelection:
-    """Returns a padded gap selection of noise scale 4 for 3 labels and 9 teachers."""
+    """Returns a padded gap selection, which may choose any k from 0 to 3, of noise scale 4 for 9 teachers."""
     return GapSelection(
         noise_scale=4.0, noise=noise, num_labels=3, num_teachers=9, padded=True, adjacency=adjacency
     )
@@ -45,9 +45,10 @@ def selection(noise: str = "gumbel", adjacency: Adjacency = Adjacency.REPLACE_ON
 
 @pytest.mark.parametrize("noise", ["gumbel", "laplace", "exponential"])
 def test_the_boundary_takes_its_probability_from_every_outcome(noise: str) -> None:
-    """The boundary outcome has the weight of all outcomes but the likeliest, or 1/2 if that is less.
+    """The weight of the boundary outcome is the total probability of all outcomes but the likeliest, and at most 1/2.
 
-    The probabilities of one histogram and of a batch are all weights divided by their sum.
+    The weights of the other outcomes are their probabilities. The wrapper's probabilities, of one histogram and of a
+    batch, are all weights divided by their sum.
     """
     wrapper = BoundaryWrapper(selection(noise=noise))
     probs_of_selection = wrapper.mechanism.probabilities(VOTE_COUNTS)
@@ -78,10 +79,11 @@ def test_a_tiny_boundary_probability_keeps_its_digits() -> None:
     ("adjacency", "sensitivity"), [(Adjacency.REPLACE_ONE, 2), (Adjacency.ADD_REMOVE, 1)]
 )
 def test_the_price_is_that_of_the_wrapped_call(adjacency: Adjacency, sensitivity: int) -> None:
-    """The targets and events of both wrappers follow from the epsilon of a call, 2 `sensitivity` / scale.
+    """The target and the event of both wrappers follow from the epsilon of a call, 2 `sensitivity` / scale.
 
-    The boundary wrapper has one pure-DP event. With Laplace noise, whose distribution is a numerical integral, it also
-    has a small failure probability. A pair of runs has the call's event twice.
+    A target describes the hits, which a session charges. The boundary wrapper has one pure-DP event. With Laplace
+    noise, whose distribution is a numerical integral, the event also has a small failure probability. The wrapper that
+    runs a call twice has the call's event twice.
     """
     epsilon = 2 * sensitivity / 4.0
     for noise in ("gumbel", "laplace", "exponential"):
@@ -141,7 +143,7 @@ class TextMechanism:
 
 
 def test_mechanisms_without_pure_privacy_are_refused() -> None:
-    """Both wrappers refuse mechanisms without a pure epsilon, which target charging needs.
+    """The boundary wrapper and `RunTwice` refuse mechanisms without a pure epsilon, which target charging needs.
 
     A mechanism whose outcomes cannot be compared, and an object that is no mechanism, are refused too.
     """
@@ -174,7 +176,10 @@ EPSILON = 0.1  # of each call
 
 
 def conditional_release(target_hits: int = 2, failure_prob: float = 0.0) -> ConditionalRelease:
-    """Returns a conditional release in a session for revised calls of epsilon `EPSILON`."""
+    """Returns a conditional release in a session for calls of epsilon `EPSILON`.
+
+    The stored outcome of a call may be revised, that is, tested again for publication.
+    """
     session = TargetCharging.of_targets(
         [revise(EPSILON)], target_hits=target_hits, target_delta=1e-6, failure_prob=failure_prob
     )
@@ -256,7 +261,7 @@ def test_the_outcome_is_drawn_once_from_the_generator_given() -> None:
 
 
 def test_after_the_last_hit_nothing_is_drawn_or_looked_at() -> None:
-    """Once the session's only hit is used up, `release` and `revise` are refused and call neither argument."""
+    """Once the session's only hit is used up, `release` and `revise` are refused, and call neither callback."""
     releases = conditional_release(target_hits=1)
     arguments_of_calls = []
     waiting = releases.release(
@@ -276,7 +281,10 @@ def test_after_the_last_hit_nothing_is_drawn_or_looked_at() -> None:
 
 
 def test_a_session_that_covers_no_second_question_refuses_it() -> None:
-    """If the session's target allows one question about each outcome, `revise` is refused and is no call."""
+    """If the session's target allows only one test of each outcome for publication, `revise` is refused.
+
+    The refused revisions do not count as calls of the session.
+    """
     session = TargetCharging.of_targets([not_prior(EPSILON)], target_hits=2, target_delta=1e-6)
     releases = ConditionalRelease(session)
     first = releases.release(

@@ -38,8 +38,8 @@ def losses_of_sets(counts: np.ndarray, *, sets: list[tuple[int, ...]], gamma: fl
 def four_partitions(falling_counts: np.ndarray, k: int) -> list[CanonicalClasses]:
     """Returns four partitions of the sets of k ranks into classes, given counts in falling order.
 
-    The first has a class for each pair of the first missing rank and the last rank; the second has a class for each
-    last rank. The others have the likely classes for the gammas 0 and 0.5.
+    The first has a class for each pair of the first rank that a set lacks and its last rank; the second has a class for
+    each last rank. The others have the likely classes for the gammas 0 and 0.5.
     """
     num_ranks = len(falling_counts)
     return [
@@ -73,9 +73,9 @@ def test_class_sizes_count_every_set_once(num_labels: int) -> None:
     ids=["all", "by_last_rank", "likely_at_gamma_0", "likely_at_gamma_half"],
 )
 def test_members_are_uniform_and_all_sets_occur(partition_index: int) -> None:
-    """Sets that are drawn from a class are uniform over its members.
+    """Sets that are drawn from a class are uniform over its members, for each of the `four_partitions` into classes.
 
-    Together, the classes have every set of 3 of 6 labels once.
+    Together, the classes of a partition have every set of 3 of 6 labels once.
     """
     rng = np.random.default_rng(0)
     num_draws = 2_000
@@ -122,7 +122,10 @@ def test_classes_that_weigh_nothing_are_left_out(loss_weight: float, gamma: floa
 @pytest.mark.slow
 @pytest.mark.parametrize(("noise", "gamma"), [("gumbel", 0.4), ("half_logistic", 0.0)])
 def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: float) -> None:
-    """Draws by few classes and by many classes both follow the exact distribution, by a chi-square test."""
+    """Draws by the code for few classes (sets of one loss) and by that for many follow the exact distribution.
+
+    Both follow it by a chi-square test.
+    """
     rng = np.random.default_rng(4)
     counts = np.array([4, 4, 2, 1, 0])
     mechanism = CanonicalTopK(k=2, epsilon=2.0, noise=noise, gamma=gamma)
@@ -148,7 +151,10 @@ def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: floa
 def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(
     noise: str, gamma: float
 ) -> None:
-    """Canonical top-k has the distribution of the set with the smallest noisy loss, for all pairs of four labels."""
+    """Canonical top-k has the distribution of the set with the largest value: noise less the weighted loss of the set.
+
+    The sets are all pairs of four labels, and `gamma` is that of `loss_by_definition`.
+    """
     counts = np.array([1, 4, 0, 3])
     mechanism = CanonicalTopK(k=2, epsilon=3.0, noise=noise, gamma=gamma)
     sets = list(combinations(range(4), 2))
@@ -167,10 +173,10 @@ def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(
 def test_losses_times_their_weight_move_by_the_price_at_most(
     k: int, num_labels: int, gamma: float
 ) -> None:
-    """For all counts up to 4, the changes of the losses by one teacher, times the weight, span a range of at most 1.
+    """For all counts up to 4, the changes of the losses by one teacher span at most 1, the epsilon, after weighting.
 
-    The losses of all sets of k labels are compared before and after every change of a teacher. The range is 1 for some
-    counts, except with k = 1 and gamma = 0.
+    The changes of the losses of all sets of k labels are multiplied by the mechanism's weight of losses at epsilon 1.
+    Their range is 1 for some counts and some change of a teacher, except with k = 1 and gamma = 0.
     """
     sets = list(combinations(range(num_labels), r=k))
     falling_histograms = [

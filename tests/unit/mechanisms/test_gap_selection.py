@@ -1,4 +1,4 @@
-"""Gap selection on single histograms and batches, its candidates, regularizers and refusals."""
+"""Gap selection, which chooses how many labels k to release: its distributions, regularizers and refusals."""
 
 import dataclasses
 import math
@@ -69,7 +69,7 @@ def test_regularizer_may_be_a_function_or_a_list(noise: str) -> None:
 def test_only_the_largest_counts_matter_with_max_k(noise: str, padded: bool) -> None:
     """With `max_k=2`, histograms with the same three largest counts have one distribution.
 
-    The number and the order of the other labels make no difference.
+    The number and the order of the other labels make no difference. If `padded`, k may also be 0.
     """
     distributions = []
     for vote_counts in ([6, 3, 1], [1, 6, 0, 3, 1], [1, 1, 6, 0, 0, 1, 3]):
@@ -97,7 +97,7 @@ def test_only_the_largest_counts_matter_with_max_k(noise: str, padded: bool) -> 
 def test_price_of_each_noise_and_adjacency(
     adjacency: Adjacency, noise: str, expected_event: Event
 ) -> None:
-    """The event of a gap selection is that of its noise of scale 2.5.
+    """The event of a gap selection is that of noise of scale 2.5 on gaps, the differences of successive sorted counts.
 
     One teacher changes a gap by 2 votes under replace-one and by 1 vote under add-remove.
     """

@@ -76,7 +76,8 @@ def test_class_counts_agree_with_all_sequences() -> None:
 def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     """Sequences that are drawn from a class have the loss of the class and are uniform.
 
-    Together, the classes have every sequence of 3 labels once.
+    Together, the classes have every sequence of 3 labels once, also if only those of `likely` losses are kept: at a
+    small weight of losses, these are all.
     """
     rng = np.random.default_rng(1)
     falling_counts_by_query = np.array([[3, 3, 1, 1, 0]])
@@ -124,8 +125,8 @@ def test_losses_that_weigh_nothing_are_left_out_and_no_others(
 ) -> None:
     """Of the sequences of labels of 300 random counts, only those with likely losses are kept.
 
-    The losses that are left out have between e^-85 and e^-61 of the weight, by exact counts. `drops_small_losses` says
-    that small losses are left out too.
+    The large losses that are left out have between e^-85 and e^-61 of the weight of all sequences, by exact counts, so
+    no loss is left out without need. With `drops_small_losses` the same holds for small losses, else all are kept.
     """
     falling_counts = -np.sort(-np.random.default_rng(2).integers(low=0, high=2_000, size=300))
     classes = JointClasses.likely(falling_counts=falling_counts[None], k=k, loss_weight=loss_weight)
@@ -156,7 +157,10 @@ def test_losses_that_weigh_nothing_are_left_out_and_no_others(
 
 @pytest.mark.slow
 def test_few_and_many_classes_have_the_same_distribution() -> None:
-    """Draws by few classes and by many classes both follow the exact distribution, by a chi-square test."""
+    """Draws by the code for few classes (sequences of one loss) and by that for many follow the exact distribution.
+
+    Both follow it by a chi-square test.
+    """
     rng = np.random.default_rng(3)
     counts = np.array([4, 4, 2, 1, 0])
     for mechanism in (JointTopK(k=2, epsilon=2.0), PermuteAndFlipJointTopK(k=2, epsilon=2.0)):
@@ -181,7 +185,10 @@ def test_few_and_many_classes_have_the_same_distribution() -> None:
 
 
 def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
-    """Joint permute-and-flip has the distribution of the sequence with the smallest loss after exponential noise."""
+    """Joint permute-and-flip has the distribution of the sequence with the largest noisy value.
+
+    The value of a sequence is exponential noise less the weighted loss.
+    """
     counts = np.array([2, 1, 1])
     mechanism = PermuteAndFlipJointTopK(k=2, epsilon=3.0)
     losses = losses_by_definition(counts=counts, k=2)
@@ -216,10 +223,10 @@ def test_the_widest_range_of_losses_is_the_charged_one(adjacency: str, range_of_
 
 @pytest.mark.slow
 def test_permute_and_flip_leaves_classes_out_only_at_a_price() -> None:
-    """Permute-and-flip leaves unlikely sequences of labels out of the draw only if its failure probability covers them.
+    """Permute-and-flip leaves unlikely sequences out only if its failure probability is exp(-60) (1 + e^epsilon) or more.
 
-    Here 1,000 of a million labels are drawn. The failure probability 0 is too small at epsilon log(30,000), and 0.5 at
-    epsilon 61; 1e-12 is enough at epsilon 30, and the drawn labels all differ.
+    Here 1,000 of a million labels are drawn, which is too many to keep all sequences. The failure probability 0 is too
+    small at epsilon log(30,000), and 0.5 at epsilon 61; 1e-12 is enough at epsilon 30, and the drawn labels all differ.
     """
     counts = np.random.default_rng(1).permutation(1_000_000) // 7 * 7
     without_failures = PermuteAndFlipJointTopK(k=1000, epsilon=math.log(30_000))

@@ -145,8 +145,8 @@ def test_nothing_outside_the_domain_is_released_and_nothing_below_the_bottom() -
 def test_the_smallest_protected_gap_passes_with_the_failure_probability() -> None:
     """If one teacher can close the gap below the third label, the top three are released with the failure probability.
 
-    The scale of the gap's noise is 4 times the gap sensitivity over epsilon, which is 3. With a failure probability of
-    0.9, the threshold is 0.
+    The scale of the gap's noise is 4 times the gap sensitivity, divided by the epsilon of 3. With a failure probability
+    of 0.9, the threshold is 0.
     """
     for adjacency in Adjacency:
         mechanism = replace(TOP_STABLE, k=3, failure_prob=1e-3, adjacency=adjacency)
@@ -159,7 +159,7 @@ def test_the_smallest_protected_gap_passes_with_the_failure_probability() -> Non
 
 @pytest.mark.parametrize("failure_prob", [0.1, 1e-3, 3e-6, 1e-9, 7e-14])
 def test_a_rounded_threshold_is_not_passed_too_often(failure_prob: float) -> None:
-    """Noise alone exceeds the threshold with at most its share of the failure probability, in 50 digits."""
+    """Noise alone exceeds the threshold with at most `failure_prob / domain_size`, computed with 50 digits."""
     for domain_size in range(1, 9):
         mechanism = replace(TOP_STABLE, k=1, domain_size=domain_size, failure_prob=failure_prob)
         with mpmath.workdps(50):
@@ -187,7 +187,10 @@ def test_the_price_of_add_remove_does_not_hold_for_replacing_a_record() -> None:
 
 @pytest.mark.parametrize("mechanism", [LIMITED_DOMAIN, TOP_STABLE], ids=["limited", "stable"])
 def test_impossible_arguments_and_counts_are_refused(mechanism: Any) -> None:
-    """Both mechanisms with a domain refuse impossible sizes, failure probabilities, epsilons and counts."""
+    """`LimitedDomainTopK` and `TopStableTopK` refuse impossible failure probabilities, epsilons and counts.
+
+    They choose among the largest counts, the domain, and refuse an impossible number of these, too.
+    """
     with refused_parameter("domain_size", value=0):
         replace(mechanism, domain_size=0)
     with refused_parameter("failure_prob", value=0):
@@ -202,7 +205,7 @@ def test_impossible_arguments_and_counts_are_refused(mechanism: Any) -> None:
 
 
 def test_a_stable_set_needs_a_label_outside_its_domain() -> None:
-    """`TopStableTopK` with a domain of 3 labels refuses counts of 3 labels."""
+    """`TopStableTopK`, which chooses among the 3 largest counts, refuses counts of only 3 labels."""
     with refused_parameter("domain_size", value=3, rule_words="at most 2"):
         TOP_STABLE(np.array([3, 2, 1]), rng=np.random.default_rng(0))
 
@@ -229,8 +232,8 @@ def test_equal_values_are_equally_likely(noise: str, num_candidates: int) -> Non
 def test_uniform_noise_of_many_tied_values_in_closed_form(num_values: int) -> None:
     """Uniform noise on [-1, 1] is added to n - 1 tied values and to one that is 0.3 larger.
 
-    The larger one lies above 1 with probability .15, and then wins for sure. It lies below 1 and wins with the integral
-    of ((x + 1) / 2)^(n - 1) / 2 from -.7 to 1, which is (1 - .15^n) / n.
+    The larger one lies above 1 with probability .15, and then wins for sure. The probability that it lies below 1 and
+    wins is (1 - .15^n) / n, the integral of ((x + 1) / 2)^(n - 1) / 2 from -.7 to 1.
     """
     values = np.zeros(num_values)
     values[0] = 0.3

@@ -187,9 +187,9 @@ def test_the_certificate_is_the_rounded_tables_cost(
 
 
 def test_certificate_covers_both_directions() -> None:
-    """`rdp` covers both directions: if not passing becomes 10^8 times as likely, the divergence includes that.
+    """A table's certified divergence `rdp` covers both directions, so also a refusal that becomes 10^8 times as likely.
 
-    The pass probability moves from nearly 1 to 0.9.
+    The pass probability falls from nearly 1 to 0.9.
     """
     stability_test = StabilityTest(
         pass_probs=(0.2, 0.2, 0.5, 0.9, 1 - 1e-9), failure_prob=0.2, adjacency="add_remove"

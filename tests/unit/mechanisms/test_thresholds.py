@@ -25,9 +25,9 @@ from tests.statistical.chi_square import chi_square_p_value
 
 
 def test_distributions_sum_to_one_far_and_near() -> None:
-    """For counts up to 2^40 votes from the thresholds, the distributions of both mechanisms sum to 1.
+    """For counts up to 2^40 votes from the thresholds, probabilities sum to 1, and one of about e^-100 has 9 right digits.
 
-    A probability of about e^-100 is accurate to 9 digits.
+    The sums are those of `AboveThreshold` and `BetweenThresholds`.
     """
     counts = np.array([-(2**40), -50, 0, 3, 7, 60, 2**40])
     above = AboveThreshold(threshold=3, epsilon=0.3).probabilities(counts, largest=12)
@@ -52,10 +52,10 @@ def test_distributions_sum_to_one_far_and_near() -> None:
 def test_noise_grows_with_what_one_change_moves(
     statistic: str, adjacency: Adjacency, sensitivity: int
 ) -> None:
-    """The rate of the noise is epsilon over the sensitivity of the statistic.
+    """The rate of the noise, which is the inverse of its scale, is epsilon over the sensitivity of the statistic.
 
-    One teacher moves a count by 1, and a gap by 2 under replace-one. Event and target have epsilon 0.5. A rate that is
-    no exact fraction is rounded down for the draw, and the event has the epsilon of the drawn rate.
+    One teacher moves a count by 1, and a gap by 2 under replace-one. The event and the target of hits have epsilon 0.5.
+    A rate that is no exact fraction is rounded down for the draw, and the event has the epsilon of the drawn rate.
     """
     above = AboveThreshold(threshold=3, epsilon=0.5, statistic=statistic, adjacency=adjacency)
     between = BetweenThresholds(
@@ -90,7 +90,7 @@ def test_outcomes_charge_a_session() -> None:
 def test_impossible_values_are_refused() -> None:
     """Equal thresholds, fractional, two-dimensional or huge counts, and a `largest` below the threshold are refused.
 
-    An empty array of counts is allowed.
+    `largest` is the last outcome that `probabilities` lists by itself. An empty array of counts is allowed.
     """
     huge_count = 2**60
     with refused_parameter("upper", value=3, rule_words="more than lower=3"):
@@ -140,7 +140,10 @@ def test_sweep_equals_conditional_releases_with_falling_thresholds() -> None:
 
 
 def hits_of_falling_thresholds(sweep: SweepTopK, noisy_counts: IntArray) -> dict[int, int]:
-    """Returns the noisy count of each label that is a hit, in order, in a session with falling thresholds."""
+    """Returns the noisy count of each label that is a hit, in order, in a session with falling thresholds.
+
+    A label is a hit when the threshold reaches its noisy count. The session ends with its k-th hit.
+    """
     releases = ConditionalRelease(
         TargetCharging.of_targets([sweep.target], target_hits=sweep.k, target_delta=1e-6)
     )
@@ -173,14 +176,20 @@ def sparse_vector(
     item_hits: int = 2,
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
 ) -> SparseVector:
-    """Returns a sparse vector mechanism, by default with little noise."""
+    """Returns a sparse vector mechanism, by default with little noise.
+
+    Args:
+        epsilon: the epsilon of one noisy sum.
+        item_hits: the number of published sums in which a bit of 1 of an item may count.
+        adjacency: the adjacency.
+    """
     return SparseVector(
         epsilon=epsilon, item_hits=item_hits, failure_prob=1e-9, adjacency=adjacency
     )
 
 
 def test_item_with_all_its_hits_no_longer_counts() -> None:
-    """An item that was in two published sums no longer counts in later sums.
+    """An item, here a column, whose bit of 1 counted in two published sums no longer counts in later sums.
 
     The noise is tiny, so each sum is the number of items that still count, computed by hand.
     """
@@ -194,9 +203,9 @@ def test_item_with_all_its_hits_no_longer_counts() -> None:
 
 
 def test_items_without_the_bit_and_sums_below_the_threshold_are_free() -> None:
-    """An item loses its single hit only if its bit is in a published sum.
+    """An item that may count in one published sum uses this hit up only if its bit is 1 in such a sum.
 
-    A sum below its threshold is not published, and an item without the bit keeps its hit.
+    A sum below its threshold is not published, and an item whose bit is 0 keeps its hit.
     """
     two_items_have_the_bit = [True, True, False]
     all_items_have_the_bit = [True, True, True]
@@ -210,9 +219,10 @@ def test_items_without_the_bit_and_sums_below_the_threshold_are_free() -> None:
 
 @pytest.mark.slow
 def test_draws_follow_the_distribution_of_two_queries() -> None:
-    """The draws for two queries follow the exact distribution of both answers, if each of two items has one hit.
+    """The draws for two queries follow the exact distribution of both answers.
 
-    Both items have bit 1 in both queries, so the second sum is 0 if the first was published, and 2 otherwise. A
+    Each of two items may count in one published sum (one hit). Both items have bit 1 in both queries, so the second sum
+    is 0 if the first was published, and 2 otherwise. A
     distribution in which the items keep their hits, so that both sums are 2, is rejected by the same test.
     """
     mechanism = sparse_vector(epsilon=1.0, item_hits=1)

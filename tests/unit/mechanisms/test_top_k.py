@@ -123,7 +123,7 @@ def test_impossible_counts_and_seeds_are_refused_in_one_line(mechanism: TopKMech
 
 
 def test_distributions_are_for_one_small_histogram() -> None:
-    """Exact distributions are refused for a batch, for counts over too many noise scales, and for many labels."""
+    """Exact distributions are refused for a batch, for counts that span too many noise scales, and for many labels."""
     with refused_parameter("counts.shape", value=(1, 3)):
         PeelingTopK(k=1, epsilon=1.0).distribution(np.array([[1, 2, 3]]))
     with refused_parameter("spread", value=ANY, rule_words="values at most 5000"):
@@ -212,9 +212,10 @@ def distribution_of_chosen_counts(first_value: float, second_value: float) -> Fl
 def test_the_approximate_price_covers_many_counts_of_two_kinds(
     adjacency: Adjacency, lead: int
 ) -> None:
-    """If 200 counts exceed 200 others by `lead` votes, the exact delta over all moves is at most the claimed 0.05.
+    """If 200 counts exceed 200 others by `lead` votes, the exact delta over the moves below is at most the claimed 0.05.
 
-    A move changes all counts of a value alike. Negative control: with a thirtieth of the noise, delta exceeds 0.05.
+    A move, by one teacher, adds one number to the 200 larger counts and one to the others, each -1, 0 or 1 (0 or 1 for
+    add-remove). Negative control: with a thirtieth of the noise, delta exceeds 0.05.
     """
     mechanism = LaplaceTopK(k=200, epsilon=0.2, failure_prob=0.05, adjacency=adjacency)
     scale = mechanism.noise_scale(num_counts=400)

@@ -53,7 +53,10 @@ def records_of(
 def question_of(
     round_records: RoundRecords, *, clip: float = 0.4, student_weight_std: float = 1.0
 ) -> RoundQuestion:
-    """Returns the question of a round, whose student has random weights of the given standard deviation."""
+    """Returns the question of a round, whose student has random weights of the given standard deviation.
+
+    The vote of a teacher is cut to the length `clip`.
+    """
     rng = np.random.default_rng(1)
     return RoundQuestion(
         student_weights=student_weight_std
@@ -65,7 +68,10 @@ def question_of(
 
 @dataclass(frozen=True)
 class DeadlyMoments(ClippedMoments):
-    """A clip that kills the process that sums votes of single records: always, or once if it has a marker file."""
+    """A clipping of votes that kills the process that sums votes of teachers with one record.
+
+    It kills always, or only once if it has a marker file.
+    """
 
     marker_file: str = ""
 

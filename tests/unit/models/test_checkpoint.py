@@ -39,7 +39,7 @@ class Payload:
 
 
 def state_of(value):
-    """Returns the state of a teacher whose pickle is that of a value."""
+    """Returns the arrays of a teacher, as a store keeps them: the bytes of a value's pickle, and one loss."""
     content = np.frombuffer(pickle.dumps(value), np.uint8)
     return {"pickle": content, "loss_curve": np.zeros(1, np.float32)}
 
@@ -53,7 +53,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def trained_teacher(store, shards):
-    """Saves two trained teachers in a store, and returns their recipe."""
+    """Saves two trained teachers in a store, and returns the recipe (settings) of both."""
     teacher = SklearnTeacher(DecisionTreeClassifier())
     store.save(states=dict(enumerate(teacher.fit_many(shards=shards[:2], seeds=[1, 2]))))
     return teacher
@@ -66,7 +66,7 @@ def file_name(first_teacher, last_teacher=None):
 
 
 def refused_as_unsigned():
-    """Returns the refusal of a file of teachers without this run's signature."""
+    """Returns a context that expects the refusal of a file of teachers without this run's signature."""
     return refused_parameter("file", value=ANY, rule_words="teachers that this run signed")
 
 
@@ -91,7 +91,10 @@ def test_a_planted_pickle_is_refused_and_never_run(store, trained_teacher, tmp_p
     "fault", ["another run's", "another teacher's", "without a signature", "a changed number"]
 )
 def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, fault, state):
-    """A teacher's file is refused if it is of another run or teacher, has no signature, or has a changed number."""
+    """A teacher's file is refused if it is of another run or teacher, has no signature, or has a changed number.
+
+    The saved `state` has arrays of numbers, or a pickle.
+    """
     state = state_of(value="a") if state == "a pickle" else state
     store.save(states={0: state})
     store.save(states={1: state})
@@ -217,7 +220,7 @@ def test_saved_states_are_read_back(store):
 
 @pytest.mark.parametrize("num_bytes", [0, 40])
 def test_the_teachers_of_a_torn_file_are_missing(store, num_bytes):
-    """The teachers of a file that was cut count as missing.
+    """The teachers of a file that was cut to `num_bytes` bytes count as missing.
 
     `recover` removes the file, and saving the teachers again gives the same bytes.
     """
@@ -324,7 +327,7 @@ def test_confidences_of_a_wrong_shape_or_range_are_refused(shards, queries, stor
 
 
 def test_a_continued_run_reads_the_votes_of_a_killed_run(shards, queries, tmp_path, monkeypatch):
-    """If casting votes is stopped after two of three chunks, the next call asks the last two teachers alone.
+    """If casting votes is stopped after two of three chunks of two teachers, the next call asks the last two alone.
 
     All confidences are the same as without the stop.
     """

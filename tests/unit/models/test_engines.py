@@ -428,7 +428,10 @@ def test_impossible_settings_of_engines_are_refused(make_engine, name):
 
 @pytest.mark.usefixtures("saved_after_every_chunk")
 def test_a_failed_save_loses_no_earlier_teacher(ten_shards, tmp_path, monkeypatch):
-    """If the third save fails, the six teachers of the first two stay stored, and the third save is tried again."""
+    """If the third save fails, the six teachers of the first two stay stored.
+
+    The same call of `train` tries the third save once more before it raises the error.
+    """
     save = CheckpointStore.save
     teachers_of_saves = []
 

@@ -93,10 +93,10 @@ def test_the_vote_of_one_record_is_its_residual_times_its_similarity():
 
 
 def test_projected_votes_sum_to_the_sum_over_records():
-    """The sum of votes on queries, projected to weights of features, is the sum over records.
+    """The sum of votes on queries, projected to weights of features, is a sum over records.
 
-    Votes and their weights have equal lengths. Noise on the queries becomes noise of the same standard deviation on the
-    weights.
+    Each record adds its features times (label - prevalence). Votes and their weights have equal lengths. Noise on the
+    queries becomes noise of the same standard deviation on the weights.
     """
     (block,) = vote_blocks(teacher_of=np.arange(50), num_teachers=50)
     span = DIRECTIONS.span(PUBLIC_INPUTS[:20])
@@ -150,7 +150,10 @@ def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
     [([3] * 40, 3.0), ([1, 5] * 20, 3.0), ([1000], 1.0), ([1] * 5, 1.0)],
 )
 def test_records_per_group_are_estimated_from_the_public_pool(group_sizes, expected):
-    """The number of records per group is the mean over the public groups, and 1 if there are fewer than 30 groups."""
+    """The number of records per group is the mean size of the public groups, and 1 if there are fewer than 30 groups.
+
+    A group is all records of one unit of privacy, such as a person.
+    """
     group_ids = np.repeat(np.arange(len(group_sizes)), group_sizes)
     num_records = len(group_ids)
     public_split = Split(
@@ -182,7 +185,7 @@ def test_public_groups_count_alike_from_thirty_groups_on(group_sizes, weights_of
 
 @pytest.mark.parametrize(("num_teachers", "is_weighted"), [(50, True), (25, False)])
 def test_public_groups_count_alike_where_a_teacher_is_a_group(num_teachers, is_weighted):
-    """Public rows are weighted by group if each teacher has one group, and not if it has two."""
+    """Public rows are weighted by the sizes of their groups if each teacher has one private group, and not if two."""
     public_split = Split(
         inputs=PUBLIC_INPUTS,
         labels=PUBLIC_SPLIT.labels,
@@ -220,7 +223,7 @@ def fitted_model(scores, noise_std=0.5, prevalence=LABEL_SHARES):
 
 
 def micro_f1(model):
-    """Returns the micro F1 of a model on the public rows after the queries."""
+    """Returns the micro F1 of a model on the public rows after the first 300, which are the queries."""
     return f1_score(TRUE_LABELS[300:], model.predict(POOL[300:]), average="micro")
 
 
@@ -268,8 +271,8 @@ def test_a_released_model_has_the_directions_that_teachers_voted_in(
 ):
     """A model that is built from weights and public inputs uses the directions of the rounds in which teachers voted.
 
-    The setting `nonlinear` decides whether they include those of a kernel. If it is None, the noise decides. The number
-    of weights tells the model whether they do.
+    The setting `nonlinear` decides whether they include those of a kernel. If it is None, the noise decides. From the
+    number of weights, the model finds whether they do, which its `kind` shows.
     """
     dataset = SimpleNamespace(
         private=split_of_records(inputs=INPUTS, labels=LABELS), public=PUBLIC_SPLIT
@@ -300,7 +303,8 @@ def test_rounds_keep_the_required_directions_with_much_noise(
 ):
     """Rounds keep `least_directions` directions at a noise that affords only one, unless a number is set.
 
-    No rounds have more than all linear directions and the height (the feature for the length of an input).
+    No rounds have more than all linear directions and the height (the feature for the length of an input). `width`
+    counts both.
     """
     dataset = SimpleNamespace(
         private=split_of_records(inputs=INPUTS, labels=LABELS), public=PUBLIC_SPLIT

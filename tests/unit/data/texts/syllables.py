@@ -13,7 +13,10 @@ SECRET = "zyxwordsecret"
 
 
 def some_texts(num_texts: int, seed: int) -> list[str]:
-    """Returns random texts of twelve words. `WORDS[1]` is the most frequent word, and later words are rarer."""
+    """Returns random texts of twelve words.
+
+    `WORDS[1]` is the most frequent word, later words are rarer, and `WORDS[0]` hardly occurs.
+    """
     rng = np.random.default_rng(seed)
     word_numbers = rng.geometric(p=0.01, size=(num_texts, 12)) % len(WORDS)
     return [" ".join(WORDS[number] for number in row) for row in word_numbers.tolist()]

@@ -26,7 +26,7 @@ from pate.data.texts.reading import plain_text, word_pattern
     ],
 )
 def test_plain_text_splits_into_visible_words(text: str, words: list[str]) -> None:
-    """A text with markup, entities or scripts gives the words that a reader sees, in small letters.
+    """A text with markup, entities or scripts gives the words that a reader sees, in lower case.
 
     Four Chinese letters in a row give the three pairs of neighbors.
     """

@@ -79,7 +79,7 @@ def test_vectors_do_not_depend_on_private_texts(table: Table, tmp_path: Path) ->
 
 
 def test_texts_have_the_variance_of_all_other_columns(table: Table) -> None:
-    """Over the public rows, the features of a text column together have the variance of the one other column."""
+    """Over the public rows, the variances of a text column's features sum to the variance of the only other column."""
     *variances_of_text, variance_of_other_column = table.load().public.inputs.var(axis=0)
     np.testing.assert_allclose(sum(variances_of_text), variance_of_other_column, rtol=1e-4)
 
@@ -125,7 +125,10 @@ def test_column_of_texts_needs_the_text_setting(table: Table) -> None:
 def test_texts_beside_a_schema_need_a_schema_written_anew(
     table: Table, tmp_path: Path, text: tuple[str, ...], name: str
 ) -> None:
-    """A schema whose text column has no vectors is refused, with the command that writes a schema with them."""
+    """A schema whose text column has no vectors is refused, with the setting `data.text` beside it and without.
+
+    The error is about the parameter `name`, and has the command that writes a schema with vectors.
+    """
     schema_file = tmp_path / "schema.yaml"
     replace(table, text=()).public_schema().write(schema_file)
     with refused_parameter(name, value=ANY, rule_words="output=NEW.yaml 'text=[note]'"):
@@ -253,7 +256,7 @@ def test_few_public_texts_yield_a_remark(table: Table, tmp_path: Path) -> None:
 def test_private_texts_in_another_language_yield_a_remark(table: Table, tmp_path: Path) -> None:
     """If private texts are in another language than public ones, a remark states that 100% of their words are unknown.
 
-    The remark also counts the texts without a word.
+    The remark also counts the texts that have no word at all, known or unknown.
     """
     texts = ["le chat est parti", " ", "", *(["rien du tout"] * 40)]
     write_notes(path=tmp_path / "private.csv", texts=texts)

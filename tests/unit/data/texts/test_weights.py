@@ -143,7 +143,10 @@ def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
 
 
 def test_text_that_normalization_expands_beyond_the_counts_has_a_vector() -> None:
-    """A text of 100,000 letters U+FDFA, each of which becomes words with five lams, has a finite vector."""
+    """A text of 100,000 letters U+FDFA, each of which is normalized to four words, has a finite vector.
+
+    The four words have five letters lam, so lam occurs more often than the table of counts expects.
+    """
     letters = sorted(set(plain_text("\ufdfa")) - {" "})
     num_letters = len(letters)
     vectors = StaticVectors(
@@ -210,10 +213,10 @@ def test_missing_sentence_transformers_are_reported(
 
 
 class LetterCounter:
-    """A stand-in for a model of sentence-transformers, whose vectors are the numbers of the letters a and e, and 3.
+    """A stand-in for a model of sentence-transformers.
 
-    The stand-in fails unless it is loaded on the CPU, from local safetensors. `batch_sizes` gets the number of texts of
-    each call.
+    The vector of a text is its number of letters a, its number of letters e, and the constant 3. The stand-in fails
+    unless it is loaded on the CPU, from local safetensors. `batch_sizes` gets the number of texts of each call.
     """
 
     batch_sizes: ClassVar[list[int]] = []
@@ -313,7 +316,7 @@ def test_token_encoder_averages_token_vectors(tmp_path: Path) -> None:
 def test_a_file_without_weights_is_refused_in_one_line(
     tmp_path: Path, kind: str, file_name: str, content: str, refusal: Refusal
 ) -> None:
-    """A file is refused as weights in one line if it is empty, of another form, or not needed by the features."""
+    """A file is refused as weights in one line if it is empty, of another form, or for tf-idf, which needs none."""
     path = tmp_path / file_name
     path.write_text(content)
     with refusal as caught:

@@ -36,7 +36,8 @@ def test_decisions_in_floats_are_the_exact_ones(
 def test_noise_has_no_largest_value(reserved_words: list[int], low: int, high: int) -> None:
     """Noise can lie beyond the end of the table of floats: if all bits of a first word are ones, further words decide.
 
-    The standard deviation is 10, and the noise is between `low` and `high`.
+    The further words are `reserved_words`. The standard deviation is 10, and the absolute value of the noise is between
+    `low` and `high`.
     """
     uniforms = LazyUniforms(
         np.full(1, LARGEST_WORD, dtype=np.uint64),

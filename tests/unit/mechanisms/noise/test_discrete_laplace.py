@@ -51,7 +51,7 @@ def test_coins_show_true_as_often_as_the_exponential_says(numerator: int, denomi
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, math.nan, math.inf, 1e-12, 1e6])
 def test_a_rate_out_of_range_is_refused(rate: float) -> None:
-    """`at_most` refuses a rate outside [2**-32, 2**16]."""
+    """`at_most`, which rounds a rate down to a multiple of 2**-32, refuses a rate outside [2**-32, 2**16]."""
     with refused_parameter("rate", value=ANY):
         DiscreteLaplace.at_most(rate)
 

@@ -96,9 +96,9 @@ def test_further_bits_decide_a_comparison(next_word: int, is_below: bool) -> Non
 
 
 def test_a_large_std_needs_further_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At std 2^44 the first 64 bits fix the noise only to 2^-20 of a step.
+    """At std 2^44 the first 64 bits fix the noise, before it is rounded to a whole number, only to 2^-20.
 
-    Of 200 candidates just below a step, over 50 are undecided and draw further bits.
+    Of 200 candidates just below a half, where rounding jumps, over 50 are undecided and draw further bits.
     """
     recorded_words = record_exact_candidates(monkeypatch)
     uniform_words = draw_words(np.random.default_rng(0), shape=(3, 200))

@@ -37,7 +37,7 @@ def stream_bytes(generator: np.random.Generator, num_bytes: int) -> bytes:
 
 
 def chacha20_block(key: bytes, counter: int) -> bytes:
-    """Returns one block of ChaCha20 as in section 2.3 of RFC 8439, with the counter in all four last words."""
+    """Returns one block of ChaCha20 as in section 2.3 of RFC 8439, but with a counter of 128 bits and no nonce."""
     constants = np.frombuffer(b"expand 32-byte k", dtype="<u4")
     key_words = np.frombuffer(key, dtype="<u4")
     counter_words = np.frombuffer(counter.to_bytes(16, "little"), dtype="<u4")
@@ -73,9 +73,9 @@ def rotate_left(words: UInt32Array, num_bits: int) -> UInt32Array:
 
 @pytest.mark.parametrize(("key", "block", "expected"), RFC_8439)
 def test_the_stream_is_that_of_the_standard(key: bytes, block: int, expected: str) -> None:
-    """From one key and block number, the stream's block of 64 bytes is that of ChaCha20 in RFC 8439.
+    """From a key, the stream's block of a given number begins with the 32 bytes that RFC 8439 lists for ChaCha20.
 
-    The function `chacha20_block` of this file returns the same bytes.
+    The block of the function `chacha20_block` in this file begins with the same bytes.
     """
     stream = stream_bytes(generator=cipher_generator(key), num_bytes=64 * 3)
     assert stream[64 * block :].hex().startswith(expected)
@@ -115,7 +115,7 @@ def test_a_secret_is_new_every_time_and_is_not_shown() -> None:
 def test_children_have_keys_beyond_the_stream_each_given_once() -> None:
     """Children take their keys from blocks that the parent's stream never reaches, and from a new block each.
 
-    Children that are spawned two and one at a time equal three that are spawned at once.
+    Two children and then one child, which are spawned by two calls, equal three that are spawned by one call.
     """
     rng = cipher_generator(KEY)
     children = [*rng.spawn(2), *rng.spawn(1), *cipher_generator(KEY).spawn(3)]

@@ -79,7 +79,7 @@ class _Pretending(TorchDispatchMode):
 
 
 class _Calls(TorchFunctionMode):
-    """A mode of torch that handles calls which torch would answer before it computes, such as `Tensor.cpu`."""
+    """A mode of torch that handles calls which torch would answer before `_Pretending` sees them, as `Tensor.cpu`."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         args, kwargs = tree_map(_with_gpu_number, (args, kwargs or {}))

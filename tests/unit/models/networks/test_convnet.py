@@ -15,7 +15,7 @@ SHAPE = (3, 16, 16)
 def torch_layers(network, tensors):
     """Returns the network without its head, built from torch's own layers with the same tensors.
 
-    The result maps images `[num_images, 3, 16, 16]` to cells `[num_images, channels, grid, grid]`.
+    The result maps images `[num_images, 3, 16, 16]` to features of cells, `[num_images, channels, grid, grid]`.
     """
     layers = []
     for layer, (channels, _) in enumerate(network.weight_shapes):
@@ -92,7 +92,10 @@ def test_a_network_equals_the_layers_of_torch(norm, grid, kernel_size):
 @pytest.mark.parametrize("is_training", [True, False])
 @pytest.mark.parametrize("kernel_size", [3, 5])
 def test_stacked_networks_equal_single_networks(norm, is_training, kernel_size):
-    """Three networks side by side, with 6, 4 and 1 images, give the logits and tensors of each alone."""
+    """Three networks side by side, with 6, 4 and 1 images, give the logits of each alone.
+
+    Afterwards the tensors, which include the running statistics of batch norm, are those of each alone, too.
+    """
     network = ConvNet(
         SHAPE, num_labels=5, width=8, blocks=2, patch=2, grid=4, norm=norm, kernel_size=kernel_size
     )
@@ -121,7 +124,7 @@ def test_stacked_networks_equal_single_networks(norm, is_training, kernel_size):
 def test_a_single_value_per_channel_has_no_variance():
     """If a minibatch has one image of one patch, a single network and a stack have the same logits and statistics.
 
-    If no image of a minibatch is valid, the logits of the stack are finite, and all its tensors stay as they were.
+    If all images of a minibatch are padding, the logits of the stack are finite, and all its tensors stay as they were.
     """
     network = ConvNet((3, 4, 4), num_labels=2, width=8, blocks=1, norm="batch")
     single_tensors = network.initial(np.random.default_rng(0))

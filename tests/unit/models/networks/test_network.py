@@ -158,7 +158,7 @@ def test_equal_arguments_give_equal_bytes_and_another_seed_other_bytes(make_imag
 def test_a_step_with_infinite_gradients_is_skipped(make_images, monkeypatch):
     """A step whose gradients are infinite in float16 is skipped, so that the tensors stay as they are.
 
-    The head of the network is large enough for that.
+    The weights of the network's head are so large that its products overflow.
     """
     images, labels = make_images(num_images=8)
     recipe = AdamWRecipe(

@@ -30,7 +30,7 @@ def backbone_path(tmp_path_factory):
 
 @pytest.mark.slow  # a second, if no other test has loaded torchvision
 def test_torchvision_for_cuda_is_imported_without_cuda():
-    """`torchvision_models` loads the models of the installed torchvision, a CUDA build or not."""
+    """`torchvision_models` loads the installed torchvision, even a build for CUDA beside a torch without CUDA."""
     assert torchvision_models().resnet50 is not None
 
 
