@@ -223,7 +223,7 @@ def test_the_widest_range_of_losses_is_the_charged_one(adjacency: str, range_of_
 
 @pytest.mark.slow
 def test_permute_and_flip_leaves_classes_out_only_at_a_price() -> None:
-    """Permute-and-flip leaves unlikely sequences out only if its failure probability is exp(-60) (1 + e^epsilon) or more.
+    """Permute-and-flip leaves unlikely sequences out only if its failure probability is e^-60 (1 + e^epsilon) or more.
 
     Here 1,000 of a million labels are drawn, which is too many to keep all sequences. The failure probability 0 is too
     small at epsilon log(30,000), and 0.5 at epsilon 61; 1e-12 is enough at epsilon 30, and the drawn labels all differ.

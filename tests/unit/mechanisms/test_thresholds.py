@@ -25,9 +25,9 @@ from tests.statistical.chi_square import chi_square_p_value
 
 
 def test_distributions_sum_to_one_far_and_near() -> None:
-    """For counts up to 2^40 votes from the thresholds, probabilities sum to 1, and one of about e^-100 has 9 right digits.
+    """For counts up to 2^40 votes from the thresholds, the probabilities of all outcomes sum to 1.
 
-    The sums are those of `AboveThreshold` and `BetweenThresholds`.
+    The mechanisms are `AboveThreshold` and `BetweenThresholds`. A probability of about e^-100 is accurate to 9 digits.
     """
     counts = np.array([-(2**40), -50, 0, 3, 7, 60, 2**40])
     above = AboveThreshold(threshold=3, epsilon=0.3).probabilities(counts, largest=12)

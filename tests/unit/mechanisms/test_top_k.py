@@ -212,7 +212,7 @@ def distribution_of_chosen_counts(first_value: float, second_value: float) -> Fl
 def test_the_approximate_price_covers_many_counts_of_two_kinds(
     adjacency: Adjacency, lead: int
 ) -> None:
-    """If 200 counts exceed 200 others by `lead` votes, the exact delta over the moves below is at most the claimed 0.05.
+    """If 200 counts exceed 200 others by `lead` votes, the exact delta over certain moves is at most the claimed 0.05.
 
     A move, by one teacher, adds one number to the 200 larger counts and one to the others, each -1, 0 or 1 (0 or 1 for
     add-remove). Negative control: with a thirtieth of the noise, delta exceeds 0.05.

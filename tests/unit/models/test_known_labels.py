@@ -221,7 +221,7 @@ def test_a_teacher_may_know_nothing_of_a_label(teacher: Teacher) -> None:
 
 
 def test_labels_known_for_the_same_records_are_one_group() -> None:
-    """Labels that are known for the same records are one group, and the largest group comes first.
+    """Labels that are known for the same records are one group, and the group of the most labels comes first.
 
     A label that no record knows is in no group.
     """

@@ -1,4 +1,4 @@
-"""The features of a released student, from which a later release starts."""
+"""The features of a released student, which the student of a later release may take over."""
 
 import numpy as np
 import pytest
@@ -16,8 +16,9 @@ NUM_LABELS = 3
 def test_features_times_weights_are_log_odds(num_weights: int, kind: str) -> None:
     """Features have length 1, and their products with the weights are the log-odds of the model.
 
-    Four features are public directions. Seven are all six directions and the height (the feature for the length of an
-    input), and 17 are these seven and ten of a kernel.
+    Four features are principal directions of the public inputs. Seven are all six directions and the height (the
+    feature for the length of an input), and 17 are these seven and ten of a kernel. A model with a kernel has another
+    `kind`.
     """
     weights = np.random.default_rng(1).standard_normal((num_weights + 1, NUM_LABELS))
     model = ReleasedModel.from_weights(weights, public_inputs=INPUTS, num_rows=100)

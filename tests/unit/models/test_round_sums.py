@@ -35,7 +35,7 @@ def sum_of_votes(round_records: RoundRecords, question: RoundQuestion) -> IntArr
 
 @pytest.fixture
 def close_at_test_end() -> Iterator[Callable[[RoundSums], RoundSums]]:
-    """Returns a function that takes and returns sums, and closes them when the test ends."""
+    """Returns a function that takes and returns an object that sums votes, and closes it when the test ends."""
     open_sums: list[RoundSums] = []
 
     def close_at_end(sums: RoundSums) -> RoundSums:
@@ -153,7 +153,7 @@ def test_processes_that_die_too_often_end_the_run_in_one_line(
 @pytest.mark.process
 @pytest.mark.slow
 def test_an_error_in_a_process_is_raised_here_under_its_name(close_at_test_end: CloseAtEnd) -> None:
-    """A record with NaN, which a worker process finds, is refused here, in a first and in a second call."""
+    """A record with NaN, which a worker process finds, is refused by the process that asked, in two calls."""
     records = records_of()
     records.inputs[5, 1] = np.nan
     sums = close_at_test_end(ProcessesEngine(num_workers=1).round_sums(records))
@@ -167,7 +167,7 @@ def test_an_error_in_a_process_is_raised_here_under_its_name(close_at_test_end: 
 def test_a_round_after_an_interrupted_one_gets_its_own_answer(
     close_at_test_end: CloseAtEnd,
 ) -> None:
-    """After a round was interrupted while a worker was stopped, the next round has the sum of its own question."""
+    """After a round was interrupted while a worker was paused, the next round has the sum of its own question."""
     records = records_of()
     sums = close_at_test_end(ProcessesEngine(num_workers=2).round_sums(records))
     assert isinstance(sums, WorkerSums)
@@ -188,7 +188,7 @@ def test_a_round_after_an_interrupted_one_gets_its_own_answer(
 @pytest.mark.process
 @pytest.mark.slow
 def test_closed_sums_have_no_process_left(close_at_test_end: CloseAtEnd) -> None:
-    """If sums are closed in the middle of a round, the round fails and its worker process has ended."""
+    """If the object that sums votes is closed in the middle of a round, the round fails and its worker has ended."""
     records = records_of()
     entered = threading.Event()
     may_go_on = threading.Event()
@@ -294,9 +294,9 @@ def gpu_sums_on_processor(round_records: RoundRecords) -> GpuSums:
 def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(
     are_teachers_weighted: bool, labels_have_gaps: bool
 ) -> None:
-    """For a student whose weights are 0, the code for a GPU sums votes of single records exactly as threads do.
+    """For a student whose weights are 0, the code for a GPU sums votes of teachers with one record as threads do.
 
-    All probabilities are then 1/2 on every machine.
+    The sums are equal, as all probabilities are then 1/2 on every machine.
     """
     records = records_of(
         teacher_sizes=(1,) * 50,
@@ -311,7 +311,10 @@ def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(
 
 @pytest.mark.parametrize("size", [1, 3, 40])
 def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For teachers of 1, 3 or 40 records, the code for a GPU has the sum of threads within 0.001 clips per teacher."""
+    """For teachers of 1, 3 or 40 records, the code for a GPU has the sum of threads up to rounding.
+
+    The length of the difference is at most 0.001 per teacher, times the largest length of a vote (the clip).
+    """
     monkeypatch.setattr("pate.models.gpu_sums._MAX_ROWS", 64)
     records = records_of(
         teacher_sizes=(size,) * 9, are_teachers_weighted=True, labels_have_gaps=size == 3
@@ -324,7 +327,10 @@ def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_gpu_multiplies_a_large_teacher_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sum is the same, up to one step of its grid, if a teacher's records are read in three parts or in one."""
+    """The sum is the same if a teacher's records are read in three parts or in one, up to one step.
+
+    A step is the unit in which sums are whole numbers.
+    """
     records = records_of(teacher_sizes=(1, 150))
     question = question_of(round_records=records)
     sum_in_one_part = gpu_sums_on_processor(round_records=records).total(question)
@@ -336,8 +342,8 @@ def test_a_gpu_multiplies_a_large_teacher_in_parts(monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(sums.total(question), sum_in_one_part, atol=1)
 
 
-def test_a_gpu_refuses_inputs_without_numbers() -> None:
-    """A question with NaN in its label scale gives votes that are refused."""
+def test_a_gpu_refuses_votes_with_nan() -> None:
+    """A question with NaN in its label scale, a factor of each label, gives votes that are refused."""
     records = records_of()
     question = replace(question_of(round_records=records), label_scale=np.array([np.nan, 1.0, 1.0]))
     with refused_parameter("votes", value="NaN or infinity"):

@@ -87,7 +87,7 @@ def test_equal_seeds_give_equal_teachers(shards, queries):
 
 
 def test_estimators_that_cannot_be_fitted_are_refused_with_the_label() -> None:
-    """A value that is no estimator is refused, and so is an estimator that fails on a rare label."""
+    """A value that is no estimator is refused, and so is an estimator that fails on a rare label, which is named."""
     for no_estimator in (3, DecisionTreeClassifier):
         with refused_parameter("estimator", value=ANY, rule_words="an unfitted scikit-learn"):
             SklearnTeacher(no_estimator)
@@ -98,5 +98,9 @@ def test_estimators_that_cannot_be_fitted_are_refused_with_the_label() -> None:
         inputs=np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32), labels=labels
     )
     estimator = CalibratedClassifierCV(LinearSVC(), cv=3)
-    with refused_parameter("teacher.estimator", value="CalibratedClassifierCV"):
+    with refused_parameter(
+        "teacher.estimator",
+        value="CalibratedClassifierCV",
+        rule_words="label 1, which 1 of 12 records have",
+    ):
         SklearnTeacher(estimator).fit_many(shards=[shard], seeds=[0])

@@ -170,7 +170,7 @@ def student_folder(rows, tmp_path):
 
 
 def test_the_folder_holds_two_plain_files_and_names_an_unknown_kind(student_folder):
-    """A student is stored as a card in JSON and a file of arrays. An unknown kind in the card is refused by name."""
+    """A student is stored as a card (facts in JSON) and a file of arrays. An unknown kind in the card is refused."""
     assert sorted(path.name for path in student_folder.iterdir()) == [
         "student.json",
         "student.safetensors",

@@ -42,9 +42,9 @@ def are_equal_states(first_state, second_state):
 
 
 def test_confidences_of_every_teacher_query_and_label(teacher, shards, queries):
-    """Six teachers give confidences of 50 queries and 5 labels, from 0 to 1. The shares of votes differ.
+    """Six teachers give confidences of 50 queries and 5 labels, from 0 to 1.
 
-    Inputs with several axes give the same as flat ones.
+    Teachers differ in the share of labels for which they vote. Inputs with several axes give the same as flat ones.
     """
     confidences = teacher.predict_many(
         states=teacher.fit_many(shards=shards, seeds=range(6)), inputs=queries
@@ -182,7 +182,7 @@ class RecordingEngine(SequentialEngine):
 
 @pytest.mark.slow
 def test_a_run_isolates_teachers_if_groups_have_several_records(tmp_path):
-    """A run whose groups have two records trains isolated teachers."""
+    """A run whose groups have two records trains isolated teachers, each of them without the shards of others."""
 
     def load_dataset_in_pairs():
         dataset = small_dataset()

@@ -232,7 +232,7 @@ def make_renyi_accountant() -> RdpAccountant:
 def test_at_most_limits_the_number_of_queries(
     at_most: int, expected: int, accountant: Callable[[], Accountant]
 ) -> None:
-    """If 826 queries are affordable, the result is 826 or `at_most`, whichever is smaller.
+    """If 826 queries are affordable, `largest_num_queries` returns 826 or `at_most`, whichever is smaller.
 
     The accountant may be a class or a function.
     """
@@ -432,7 +432,7 @@ def affordable_queries(
     failure_prob: float | None = None,
     at_most: int | None = None,
 ) -> int:
-    """Returns the largest number of queries of stable top-k under a budget."""
+    """Returns the largest number of queries of stable top-k under a budget, and at most `at_most`."""
     aggregator = replace(GUMBEL, failure_prob=failure_prob)
     return largest_num_queries(
         aggregator,

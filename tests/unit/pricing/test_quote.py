@@ -105,8 +105,8 @@ def test_other_accountants_without_a_price_give_a_reason() -> None:
 def test_page_shows_solved_values_and_passing_gaps() -> None:
     """The page of a quote for a target epsilon of 8 marks the values that were solved for.
 
-    The page shows the unit of privacy, the gaps that pass with probabilities 1/2 and 0.95, and the part of delta that
-    failures take.
+    The page shows the unit of privacy, the gaps of vote counts that pass the stability test with probabilities 1/2 and
+    0.95, and the part of delta that failures take.
     """
     price_quote = quote_stable_top_k(budget=Budget(delta=1e-6, epsilon=8.0))
     text = page_text(price_quote=price_quote)
@@ -215,7 +215,8 @@ def test_hits_depend_on_the_prior() -> None:
 def test_a_notebook_shows_price_and_terms_of_a_quote() -> None:
     """The HTML of a quote has its aggregator, epsilon, delta, adjacency and unit of privacy.
 
-    Doubts are shown as escaped text. Solved values and the paper's epsilon are shown too.
+    Doubts are shown as escaped text. Solved values are shown too, and the epsilon by the formula of the mechanism's
+    paper, which need not be a guarantee.
     """
     price_quote = quote_release(priced_release(), budget=BUDGET)
     html = price_quote._repr_html_()

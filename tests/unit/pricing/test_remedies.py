@@ -294,7 +294,8 @@ def test_useless_plans_are_refused(
 def test_votes_of_many_groups_tell_more_by_public_numbers() -> None:
     """For 61,629 groups, `group_votes_tell_more` says that centered votes of groups tell more than stable top-k.
 
-    The function denies this for 1,617 groups, for centered votes themselves, and if noise hides both.
+    There each private group has a teacher of its own. The function denies this for 1,617 groups, for a release of
+    centered votes, and if noise hides both.
     """
     shape = replace(SHAPE, num_teachers=400)
     plan_budget = Budget(delta=1e-6, epsilon=8.0)
@@ -501,9 +502,9 @@ def test_interrupted_search_suggests_no_change_that_pure_dp_prices_above_the_bud
 
 
 def test_no_other_epsilon_is_suggested_for_budgets_of_classes() -> None:
-    """A useless plan with an epsilon for each class of records is refused with two remedies, neither a target epsilon.
+    """A useless plan with an epsilon for each class of persons is refused with two remedies.
 
-    The remedies are more teachers and fewer queries.
+    The remedies are more teachers and fewer queries, and not another epsilon.
     """
     plan_budget = budget(epsilon=None, epsilon_of_class={"cautious": 0.5, "usual": 1.0})
     with refused_parameter(
@@ -531,7 +532,7 @@ def test_allowed_useless_release_gives_a_doubt_without_a_search(
 def test_nearly_free_and_useless_release_is_refused(
     plan_budget: Budget, noise_scale: float
 ) -> None:
-    """A release with an epsilon of nearly 0 that tells nothing is refused with remedies; a free release would not be.
+    """A release that tells nothing is refused with remedies, even if its epsilon is nearly 0.
 
     With `allow_useless`, the release gives a doubt.
     """
@@ -584,7 +585,7 @@ def test_release_that_answers_only_unanimous_queries_is_refused() -> None:
 def test_release_without_noise_or_expectation_gives_no_doubt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A release that costs nothing, or whose votes cannot be made up, gives no doubt."""
+    """A release of all labels, whose epsilon is 0, gives no doubt, nor does one whose votes cannot be made up."""
     budget_of_given_noise = budget(epsilon=None)
     all_labels = FixedTopK(k=40, epsilon=1.0)  # releases each of the 40 labels, so it costs nothing
     assert doubts_about(aggregator=all_labels, plan_budget=budget_of_given_noise) == ()
@@ -599,7 +600,7 @@ def test_release_without_noise_or_expectation_gives_no_doubt(
 
 class TestDelta:
     def test_delta_above_one_over_the_groups_gives_a_doubt(self) -> None:
-        """Delta 1e-4 gives a doubt with 20,000 groups and none with 9,000.
+        """Delta 1e-4 gives a doubt, a warning that refuses nothing, with 20,000 groups and none with 9,000.
 
         At delta above 1 / groups, a mechanism that publishes a group at random would be allowed.
         """
@@ -654,9 +655,9 @@ class TestSuggestion:
         "aggregator", [GaussianVotes(noise_std=1.0), PEELING], ids=["votes", "peeling"]
     )
     def test_suggestion_is_useful_and_of_moderate_size(self, aggregator: Aggregator) -> None:
-        """The suggestion has between 100 and 3,000 teachers, and a success of at least 90%.
+        """The suggestion has between 100 and 3,000 teachers, and answers with at least 90% of right labels.
 
-        Some of the suggested queries are clear, and not all of them.
+        A student would learn as much from fewer queries that are answered without noise, the `clear_queries`.
         """
         suggestion = suggest(
             aggregator, shape=SHAPE, budget=budget(epsilon=4.0), num_private=62_115
@@ -671,7 +672,10 @@ class TestSuggestion:
         assert 0 < suggestion.clear_queries < suggestion.num_queries
 
     def test_more_private_records_improve_the_suggestion(self) -> None:
-        """With ten times the records, the suggestion has more than 1.5 times the clear queries."""
+        """With ten times the records, the suggestion has more than 1.5 times the clear queries.
+
+        These are the queries, answered without noise, from which a student would learn as much.
+        """
         fewer_records = suggest(
             PEELING, shape=SHAPE, budget=budget(epsilon=4.0), num_private=10_000
         )

@@ -35,7 +35,7 @@ def row_of_scores(text: str, model_name: str) -> list[str]:
 
 
 def test_six_models_by_five_metrics_the_guarantee_and_the_answers(report: Report) -> None:
-    """The terminal shows six models by five metrics, epsilon rounded up, the answered queries and the path."""
+    """The terminal shows six models by five metrics, epsilon rounded up, the answered queries and the report's path."""
     report_path = Path("/a/very/long/folder") / ("x" * 90) / "report.html"
     text = printed_report(report=report, report_path=report_path)
     scores_by_model = {
@@ -109,7 +109,10 @@ def test_warnings_are_printed_only_if_they_apply(report: Report) -> None:
 
 
 def test_markup_and_marks_of_tables_in_names_are_printed_as_text(report: Report) -> None:
-    """Names with markup of the console are printed as text; a broken bar becomes a bar, and a line break a space."""
+    """Names with markup of the console are printed as text.
+
+    A broken bar (¦), which would separate two cells of a table, becomes a bar (|), and a line break becomes a space.
+    """
     privacy = replace(report.privacy, unit="[red]one record[/red]", mechanism="[bold]m")
     student_verdict = replace(report.verdict, text="=a¦b<br>c\nd[/]\\")
     text = printed_report(

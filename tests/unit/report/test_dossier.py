@@ -160,7 +160,10 @@ def test_tuned_release_says_who_pays_for_the_choice(words: str) -> None:
 
 
 def test_unit_of_wordnet_is_explained() -> None:
-    """The page says that records of WordNet are of no person. The page of another unit explains no unit."""
+    """If the unit of privacy is one of WordNet, the page says that its records are of no person.
+
+    For another unit, the page has no explanation of the unit.
+    """
     unit = "one family of synsets with the same gloss, with all its synsets"
     text = text_of(html_page=replace(DOSSIER, statement=replace(STATEMENT, unit=unit)).html())
     assert "The records are entries of WordNet, a dictionary, and of no person." in text
@@ -169,7 +172,10 @@ def test_unit_of_wordnet_is_explained() -> None:
 
 @pytest.mark.parametrize("mechanism", ["CenteredVotes", "StableTopK"])
 def test_page_says_whether_the_script_recomputes_epsilon(mechanism: str) -> None:
-    """For stable top-k, and not for centered votes, the page says that the script does not recompute the epsilon."""
+    """For stable top-k the page says that the script that verifies a release does not recompute the epsilon.
+
+    For centered votes the page does not say so.
+    """
     dossier = replace(DOSSIER, statement=replace(STATEMENT, mechanism=mechanism))
     is_named = "not recomputed" in text_of(html_page=dossier.html())
     assert is_named == (mechanism == "StableTopK")
@@ -368,7 +374,10 @@ def test_factor_is_e_to_the_power_of_epsilon(epsilon: float, words: str) -> None
 
 
 def test_publisher_stands_on_the_page_and_in_the_registry(tmp_path: Path) -> None:
-    """The publisher's name, contact and date replace the blanks on the page, and are in the fields of the registry."""
+    """The publisher's name, contact and date replace the blanks on the page.
+
+    Name and date are also in the fields for a public registry of deployments of differential privacy.
+    """
     release_folder = write_release(folder=tmp_path / "release")
     dossier = Dossier.read(
         release_folder, publisher="City <clinic>", contact="Ann", date="2026-11-29"
@@ -416,7 +425,10 @@ def test_attack_among_records_needs_a_statement(tmp_path: Path) -> None:
 def test_attack_on_another_release_is_refused(
     attack: AttackReport, value: object, tmp_path: Path
 ) -> None:
-    """An attack with another mechanism, epsilon or delta than the release's, or with sabotage, is refused."""
+    """An attack with another mechanism, epsilon or delta than the release's is refused.
+
+    So is an attack on a release with a sabotage, that is, a fault that was built in to test the attack.
+    """
     release_folder = write_release(folder=tmp_path / "release")
     attack_file = write_attack(folder=tmp_path, attack=attack)
     with refused_parameter("lower_bound", value=value):

@@ -54,7 +54,7 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
     def texts_of(self, tag: str) -> list[str]:
-        """Returns the texts of all blocks of a tag."""
+        """Returns the texts of all elements of a tag, each with those of the elements within it."""
         return [text for name, text in self.blocks if name == tag]
 
 
@@ -233,7 +233,7 @@ def test_only_an_epsilon_above_ten_is_warned_of(
 def test_a_session_has_one_price_whichever_queries_are_answered(
     report: Report, picture_arrays: PictureArrays
 ) -> None:
-    """The page says that a refused query costs as much as another one, unless the price is that of a session."""
+    """The page says that a query without an answer costs as much as one with it, unless a session has one price."""
     each_query = "A refused query costs as much privacy as an answered one."
     whole_session = "The price is that of the whole session, whichever queries are answered."
     html = render_html(report, picture_arrays)
@@ -278,7 +278,10 @@ def test_a_model_without_scores_has_its_reason(
 def test_bands_and_gaps_have_their_place_on_the_page(
     report: Report, picture_arrays: PictureArrays
 ) -> None:
-    """The page has a row for a band of labels, one with the known share of each split, and a column of known labels."""
+    """The page has a row for a band of labels, which are those of similar frequency.
+
+    If labels have gaps, it has a row with the known share of each split, and a column of the samples that are known.
+    """
     prevalence_band = PrevalenceBand(
         name="tail",
         num_labels=1,

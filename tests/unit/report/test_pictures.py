@@ -1,4 +1,4 @@
-"""The pictures of a run: they are reproducible and small, show odd names as text, and are left out without data."""
+"""The plots in a run's report are reproducible and small, show odd names as text, and are left out without data."""
 
 import re
 from dataclasses import replace
@@ -57,7 +57,7 @@ def test_pictures_are_reproducible_and_change_no_global_state(
 def test_precision_and_recall_end_at_the_chosen_point() -> None:
     """The curve has scikit-learn's precisions, and points for the threshold and for the constant prediction.
 
-    Without true labels there is no curve.
+    If every true label is False, there is no curve.
     """
     rng = np.random.default_rng(0)
     true_labels = rng.random((300, 3)) < 0.3
@@ -157,7 +157,7 @@ def test_a_million_queries_stay_a_small_picture(picture_arrays: PictureArrays) -
 
 @pytest.mark.slow
 def test_bounds_of_the_price_stand_beside_what_attacks_found(report: Report) -> None:
-    """The picture of the attack has a mark for the largest share that any attack finds, if the price bounds it."""
+    """If the price bounds the share that attacks can find, the plot of the attack has a mark at this bound."""
     attack_bounds = AttackBounds(found={"0.01": 0.2, "0.1": 0.6}, advantage=0.5, gdp_mu=1.5)
     bounded_report = replace(report, privacy=replace(report.privacy, attacks=attack_bounds))
     for name, drawn_report in (("unbounded", report), ("bounded", bounded_report)):

@@ -1,4 +1,4 @@
-"""Scores that were released with noise: their texts, their ranges, and values that are refused."""
+"""Scores that were released with noise: their texts, their intervals, and values that are refused."""
 
 from collections.abc import Mapping
 

@@ -42,7 +42,7 @@ def scalars(folder: Path, tag: str) -> list[tuple[int, float]]:
 
 
 def test_figures_of_teachers_have_the_tag_of_no_epsilon(tmp_path: Path) -> None:
-    """Losses, accuracies and gaps of teachers are under the tag `no_epsilon_covers_this`.
+    """Losses and accuracies of teachers, and gaps of vote counts, are under the tag `no_epsilon_covers_this`.
 
     Losses are averaged over teachers, and accuracies, gaps and last losses are histograms.
     """

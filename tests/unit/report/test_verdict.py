@@ -13,7 +13,7 @@ from tests.unit.report.conftest import BASELINES, STUDENT_SCORES
 def verdict_of(
     student: Scores | None, baselines: Baselines, num_answered: int = 3
 ) -> StudentVerdict:
-    """Returns the verdict of a release without remedies of its own."""
+    """Returns the verdict of a release whose aggregator has only the usual remedies."""
     advice_by_cause = Aggregator.remedies
     return StudentVerdict.from_scores(
         student, baselines, num_answered=num_answered, remedy_of_cause=advice_by_cause
@@ -88,7 +88,8 @@ def baselines_with_precisions(
 def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -> None:
     """The verdict names the only cause of a loss of 0.6 in mean average precision, with the aggregator's remedy.
 
-    The causes are noise, teachers and number of queries.
+    The causes are noise, teachers and number of queries. Of three models, those from the index `first_high` on have a
+    high score: the student of votes, the one of true labels, and the model of all records.
     """
     student = replace(STUDENT_SCORES, mean_average_precision=0.3)
     votes, true_labels, all_records = (0.9 if index >= first_high else 0.3 for index in range(3))

@@ -21,7 +21,8 @@ def digits() -> Dataset:
 def test_the_setting_or_the_size_decides_about_a_model_of_all_records(digits: Dataset) -> None:
     """The setting `all_records` decides whether the model is trained, and the size of the data if the setting is None.
 
-    For images, the model is then trained if they have at most 20 million numbers. Otherwise the reason is returned.
+    For images, the model is then trained if all private ones together have at most 20 million numbers. Otherwise the
+    reason is returned.
     """
     assert reason_without_all_records(wants_all_records_model=True, dataset=digits) is None
     assert (
@@ -42,7 +43,7 @@ def test_the_setting_or_the_size_decides_about_a_model_of_all_records(digits: Da
 
 
 def repeated_private_records(dataset: Dataset, num_copies: int) -> Split:
-    """Returns several copies of all private records; each copied record has a new id and is a group of its own."""
+    """Returns `num_copies` copies of all private records; each has a new id and is a group of its own."""
     private = dataset.private
     splits = (private, dataset.public, dataset.test)
     first_id = max(int(split.record_ids.max()) for split in splits) + 1
@@ -58,7 +59,7 @@ def repeated_private_records(dataset: Dataset, num_copies: int) -> Split:
 
 
 def test_losses_of_steps_are_averaged_over_each_epoch() -> None:
-    """The losses of four steps in two epochs are averaged by epoch. No more losses than epochs stay as they are."""
+    """The losses of four steps in two epochs are averaged by epoch. At most as many losses as epochs do not change."""
     np.testing.assert_allclose(
         mean_by_epoch(np.array([4.0, 2.0, 1.0, 3.0], np.float32), num_epochs=2), [3.0, 2.0]
     )

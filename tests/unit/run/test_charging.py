@@ -1,4 +1,4 @@
-"""The remedy for a run for which a ledger has no room, and the cap in the words on the ledger's total."""
+"""A ledger, which adds up the prices of releases: the remedy for a run without room in it, and the text on its cap."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_a_release_with_too_large_failure_probability_gets_a_remedy_that_works()
 
 
 def test_the_printed_cap_is_not_below_the_cap(tmp_path: Path) -> None:
-    """The sentence on a total rounds the cap up."""
+    """The sentence on a ledger's total rounds the cap, the largest epsilon that it allows, up."""
     ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=7.123464)
     for key in ("a", "b"):
         ledger.charge(GaussianEvent(noise_multiplier=3.0), adjacency=ledger.adjacency, key=key)

@@ -182,7 +182,7 @@ def test_a_teacher_does_not_vote_on_a_label_that_none_of_its_records_knows(
     """A teacher none of whose records know a label abstains from it.
 
     Teacher 2 knows nothing of label 0, and teachers 0 and 1 nothing of label 1. Abstentions are counted by label. For
-    an aggregator of counts, they add half of their number, rounded down. In centered votes, each counts as the center.
+    an aggregator of counts, they add half of their number, rounded down. In votes around a center, each is the center.
     The accuracy of a teacher does not count them.
     """
     teacher_of = dealt_partition(dataset=dataset, folder=EnsembleFolder(tmp_path)).teacher_of

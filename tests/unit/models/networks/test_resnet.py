@@ -30,7 +30,7 @@ def backbone_path(tmp_path_factory):
 
 @pytest.mark.slow  # a second, if no other test has loaded torchvision
 def test_torchvision_for_cuda_is_imported_without_cuda():
-    """`torchvision_models` loads the installed torchvision, even a build for CUDA beside a torch without CUDA."""
+    """`torchvision_models` loads the installed torchvision, which may be built for CUDA while torch is not."""
     assert torchvision_models().resnet50 is not None
 
 
