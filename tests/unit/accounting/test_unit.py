@@ -38,9 +38,10 @@ def test_words_name_the_columns(unit: PrivacyUnit, words: str, columns: tuple[st
 
 
 def test_add_remove_protects_one_teacher() -> None:
-    """Under add-remove, a unit of one column value protects one teacher, and a replacement counts as two changes.
+    """Under add-remove, the words for a unit of one column value say that one teacher is protected.
 
-    A unit of one teacher is described by its own words.
+    The same words say that a replacement of the value counts as two changes. A unit of one teacher is described by its
+    own words.
     """
     under = PrivacyUnit.of_column(column="mrn").protected_under(Adjacency.ADD_REMOVE)
     assert (

@@ -1,8 +1,8 @@
 """Centered votes in rounds: comparison with a release of one matrix, stored parts, and what is charged or refused.
 
 Centered votes are the teachers' votes minus the prevalence of each label. One noisy sum of them is released as a
-matrix, or several are released in rounds, in which votes are for labels minus the predictions of the student of earlier
-rounds. A record stores the parts of a release.
+matrix. In rounds, several sums are released: each round subtracts the predictions of a public student in place of the
+prevalence, and the student then takes a step. A record stores the parts of a release.
 """
 
 from dataclasses import dataclass, replace
@@ -41,7 +41,10 @@ def kernel_votes(
     teacher_of_record: IntArray | None = None,
     labels: BoolArray = LABELS[:NUM_RECORDS],
 ) -> KernelVotes:
-    """Returns votes of teachers with one record each, unless `teacher_of_record` deals them otherwise."""
+    """Returns votes of teachers with one record each, unless `teacher_of_record` deals them otherwise.
+
+    A kernel teacher votes with the mean of features times labels over its records, without training.
+    """
     ids = np.arange(NUM_RECORDS)
     public_ids = np.arange(1000)
     return KernelVotes(
@@ -62,7 +65,14 @@ def calibrated_aggregator(
     rounds: int | None = None,
     clip_factor: float = 1.0,
 ) -> CenteredVotes:
-    """Returns centered votes whose noise is fitted by the exact accountant; they are in rounds unless `rounds` is 1."""
+    """Returns centered votes whose noise is fitted by the exact accountant; they are in rounds unless `rounds` is 1.
+
+    Args:
+        epsilon: the epsilon of the release.
+        num_teachers: the number of teachers.
+        rounds: the number of rounds; None for 20.
+        clip_factor: multiplies the usual length at which a vote is clipped.
+    """
     aggregator = CenteredVotes(noise_multiplier=1.0, rounds=rounds, clip_factor=clip_factor)
     return aggregator.calibrated(
         target_epsilon=epsilon,
@@ -247,7 +257,8 @@ def test_a_release_with_all_rounds_committed_is_read_back(recorded: RecordedRele
 def test_weights_are_the_mean_of_both_students(recorded: RecordedRelease) -> None:
     """The published weights are the mean of the weights after the last round and those of the moment student.
 
-    The weights of both students differ. The constants of labels are not compared: they are matched to the prevalence.
+    The moment student learns from the noisy covariances of features and labels of all rounds. The weights of both
+    students differ. The constants of labels are not compared: they are matched to the prevalence.
     """
     weights = {}
     for share_of_moment_student in (0.0, 0.5, 1.0):
@@ -285,8 +296,8 @@ def test_missing_rounds_are_drawn_after_stored_parts(
 def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
     """At the same noise, rounds use 4 public directions (principal components of public rows) where one matrix uses 3.
 
-    Noise may be half of the labels' variance in rounds, and a quarter in one matrix. So rounds afford sqrt(2) times as
-    many directions.
+    The noise may be half of the labels' variance in rounds, and a quarter in one matrix. The noise grows with the
+    square of the number of directions, so rounds afford sqrt(2) times as many.
     """
     source_of_votes = kernel_votes(
         teacher_of_record=np.arange(NUM_RECORDS) % num_teachers, num_teachers=num_teachers
@@ -299,7 +310,10 @@ def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
 
 
 def test_labels_of_public_rows_have_their_directions_at_any_noise() -> None:
-    """Votes in rounds use one direction at a large noise, and six if they start from the labels of public rows."""
+    """Votes in rounds use one public direction at a large noise, and six if they start from the labels of public rows.
+
+    A direction is a principal component of public rows.
+    """
     noisy = CenteredVotes(noise_multiplier=1e3)
     start = LabeledRows(LABELS[PUBLIC][:100])
     widths = []

@@ -152,8 +152,8 @@ def votes_around_public_answers(clip: float | None = None) -> CenteredVotes:
     """Returns an aggregator whose center is `public_answers()`, with little noise, 0.01 times the sensitivity.
 
     Args:
-        clip: the largest l2 length of an expert's answers minus the public ones; None to compute it from the public
-            ones.
+        clip: the largest l2 length of an expert's answers minus the public ones; None for the square root of the
+            sum of p (1 - p) over the public answers p.
     """
     return CenteredVotes(noise_multiplier=0.01, clip=clip).around(public_answers())
 

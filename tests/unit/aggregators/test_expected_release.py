@@ -85,7 +85,7 @@ def test_all_later_queries_of_a_session_are_checked_however_few_they_are() -> No
 def test_expectation_is_repeatable_and_leaves_numpys_generator_alone(name: str) -> None:
     """Two expectations of one release are equal and leave NumPy's global generator as it was.
 
-    After an expectation for other votes, the first of both takes less than 0.3 seconds of CPU time.
+    The first of the two takes less than 0.3 seconds of CPU time, after an expectation for other votes.
     """
     aggregator = shipped_aggregator(name=name)
     expected_release(aggregator, SHAPE)
@@ -130,7 +130,7 @@ def made_up_votes_and_summary(aggregator: Any, agreement: float = 1.0) -> tuple[
 
 @pytest.mark.parametrize(("norm", "vote_clip"), [("l1", 4), ("l2", 3)])
 def test_expectation_of_clipped_votes_needs_only_counts(norm: str, vote_clip: int) -> None:
-    """The summary of clipped made-up votes equals their counts, so an expectation needs no vote of a single teacher."""
+    """Clipping leaves the sum of made-up votes at their counts, so an expectation needs no vote of a single teacher."""
     made_up_votes, summary = made_up_votes_and_summary(
         aggregator=ClippedVotes(noise_std=60.0, vote_clip=vote_clip, norm=norm)
     )

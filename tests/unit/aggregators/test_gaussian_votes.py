@@ -151,7 +151,7 @@ def test_price_grows_with_the_number_of_movable_votes(
     ],
 )
 def test_impossible_votes_are_refused(votes: Any, refusal: Refusal) -> None:
-    """Votes that are not blocks of two teachers and one shape are refused."""
+    """Votes are refused unless their blocks have one shape and, together, the two teachers that are declared."""
     with refusal:
         L1_CLIPPED_VOTES.summarize(VoteBlocks(votes, num_teachers=2))
 

@@ -1,4 +1,4 @@
-"""The prevalence: its accuracy, its bounds, and what is refused before anything is drawn."""
+"""The prevalence, the share of records with each label: its accuracy, its bounds, and refusals before a draw."""
 
 from collections.abc import Callable
 from functools import partial

@@ -517,7 +517,10 @@ def test_draws_follow_the_exact_distribution(mechanism: str, adjacency: Adjacenc
     ],
 )
 def test_each_mechanism_costs_its_own_event(mechanism: str, k: int, event_of_query: Event) -> None:
-    """A query costs bounded range, pure DP, or nothing if all four labels are released."""
+    """A query costs bounded range by the joint mechanism and pure DP by permute-and-flip.
+
+    If all four labels are released, as by peeling here, a query costs nothing.
+    """
     aggregator = FixedTopK(k=k, epsilon=1.0, mechanism=mechanism)
     event = aggregator.event_for(num_queries=6, num_labels=4, num_teachers=10)
     assert event == SelfComposedEvent(event_of_query, count=6)

@@ -270,8 +270,8 @@ def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
 def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
     """The event of a session composes all calls if they are few, and otherwise as many as the number of hits requires.
 
-    The event is the same for 500 and for 10^9 calls, with a failure probability below the session's delta. With the
-    boundary wrapper, the event for 9 to 138 calls has one pure-DP event as its only leaf.
+    The event is the same for 500 and for 10^9 calls, with a failure probability below the session's delta. For the
+    target `tight_boundary`, the events of 9 to 138 calls have one pure-DP event as their only leaf.
     """
 
     def event_of_calls(num_calls: int) -> Any:
@@ -377,9 +377,10 @@ def test_the_first_queries_are_not_checked_and_no_prior_is_a_hit() -> None:
 
 
 def test_prior_rule_sees_only_earlier_rounds() -> None:
-    """A prior that is a function is called once for each round, with as many answers as earlier rounds have.
+    """A prior that is a function is called once for each round, with the labels and answered flags of earlier rounds.
 
-    It also gets the number of queries in the round.
+    Both arrays have a row for each query of the earlier rounds. The function also gets the number of queries in the
+    round.
     """
     calls = []
 
@@ -515,10 +516,10 @@ def outcome_frequencies(
 
 @pytest.mark.parametrize("noise_factor", [1.0, 1.5])
 def test_checked_query_follows_its_exact_distribution(noise_factor: float) -> None:
-    """A query is no hit with the tabulated probability; otherwise stable top-k answers it.
+    """A query is first checked against its prior: with the tabulated probability the prior holds, and there is no hit.
 
-    The frequencies of the outcomes are within 5 standard deviations of this distribution. Negative control: they are
-    not within 5 of the distribution for 1.5 times the noise.
+    Otherwise stable top-k answers the query. The frequencies of the outcomes are within 5 standard deviations of this
+    distribution. Negative control: they are not within 5 of the distribution for 1.5 times the noise.
     """
     counts_of_query = [22, 20, 18, 3]
     num_queries = 20_000

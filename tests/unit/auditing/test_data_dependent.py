@@ -129,8 +129,10 @@ def test_the_price_is_returned_where_no_bound_on_q_applies() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("std", [2.0, 30.0])
 def test_bound_equals_the_formula_of_the_proof(std: float) -> None:
-    """The Renyi curve of GNMax at random q equals the formula of the proof in 60 digits, with its
-    condition on dm/dq at every Renyi order.
+    """The Renyi curve of GNMax at random q equals the formula of the proof in 60 digits, at every Renyi order.
+
+    The formula has a sharper case under conditions on derivatives, which the reference checks. The release is not the
+    likeliest label with probability q.
     """
     rng = np.random.default_rng(1)
     log_q = -rng.uniform(low=0.3, high=60, size=40)

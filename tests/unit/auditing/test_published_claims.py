@@ -106,7 +106,7 @@ def test_the_papers_claim_and_its_true_price() -> None:
 def test_data_dependent_and_expected_claims_are_below_the_bound_and_marked_private() -> None:
     """The published epsilons of GNMax and ConfidentGNMax, which depend on the votes, are below the audit's price.
 
-    The words of both claims say that they are private.
+    The words of both claims say that these epsilons are themselves private.
     """
     gnmax, confident = findings_of(
         votes=IMPORTED_CLASS_VOTES,
@@ -279,11 +279,10 @@ def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
 
 @pytest.mark.slow
 def test_given_only_leaves_out_releases_with_assumed_parameters() -> None:
-    """With `given_only`, the findings are those whose parameters are all known, or the audited aggregator alone.
+    """With `given_only`, an audit prices only releases whose parameters are all known, or the audited aggregator alone.
 
-    Clipped votes are left out only if their noise std or clip is not known, whatever their threshold. If no parameter
-    is known, Gaussian votes with an assumed noise std are the only finding. Without `given_only`, each finding names
-    the parameters that were assumed.
+    The threshold of clipped votes may still be assumed. If no parameter is known, Gaussian votes with an assumed noise
+    std are the only finding. Without `given_only`, each finding names the parameters that were assumed.
     """
 
     def assumed_parameters(

@@ -104,7 +104,7 @@ def test_every_student_predicts_the_same_after_it_is_read(tmp_path: Path, studen
 def test_tables_arrays_and_frames_give_the_same(release_folder: Path) -> None:
     """A model predicts the same from a dict, a DataFrame in any order, an Arrow table, an array and a CSV file.
 
-    A CSV file in another encoding, with decimal commas, is read if both are passed.
+    A CSV file in another encoding, with decimal commas, is read if its encoding and decimal sign are passed.
     """
     pandas = pytest.importorskip("pandas")
     bundle = pate.load(release_folder)
@@ -243,7 +243,7 @@ def test_a_bundle_shows_its_labels_and_stated_price(release_folder: Path) -> Non
 
 
 def test_a_notebook_shows_the_same_escaped_and_without_assets(release_folder: Path) -> None:
-    """The HTML of a bundle shows labels and price as escaped text, and has neither scripts nor links.
+    """The HTML of a bundle shows labels and price as escaped text, as its repr does, and has no scripts and links.
 
     For a bundle with seeded noise and an infinite epsilon, the HTML states both.
     """

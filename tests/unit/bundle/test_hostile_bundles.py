@@ -188,7 +188,7 @@ def changed_copies(json_value: Any) -> Iterator[Any]:
 
 
 def copies_with_larger_sizes(json_value: Any) -> Iterator[Any]:
-    """Yields copies of a JSON value in which each size of 8 is larger, the same in all places of a copy."""
+    """Yields copies of a JSON value in which each 8 that is a size is replaced by one larger number."""
     for size in (2**14, 2**13, 2**12, 2**11, 1000, 600):
         yield json.loads(
             re.sub(
@@ -210,7 +210,10 @@ def is_refused(release_folder: Path) -> bool:
 
 
 def count_refused_copies(kind: str, release_folder: Path) -> int:
-    """Writes a bundle of a kind, and returns how many changed copies of its JSON files are refused."""
+    """Writes a bundle, a published model, and returns how many changed copies of its JSON files are refused.
+
+    `kind` is the kind of bundle that `write_bundle_of_kind` writes.
+    """
     write_bundle_of_kind(kind=kind, release_folder=release_folder)
     valid_texts_of_files = {
         file_name: (release_folder / file_name).read_text()
@@ -290,7 +293,10 @@ print(num_refused, peak_mb() - base_mb)
 def test_a_forged_bundle_is_refused_in_one_line_with_little_memory(
     kind: str, tmp_path: Path
 ) -> None:
-    """Over 120 changed copies of a bundle's JSON are refused, each in one line, and take less than 200 MB of memory."""
+    """Over 120 changed copies of a bundle's JSON are refused, each in one line; bundles of the other copies predict.
+
+    Loading all of them takes less than 200 MB of memory.
+    """
     command = [sys.executable, "-c", PROBE, kind, str(tmp_path)]
     process = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert process.returncode == 0, process.stderr[-3000:]

@@ -111,7 +111,8 @@ def probabilities_of_graph(onnx_path: Path, inputs: np.ndarray) -> np.ndarray:
 def test_the_graph_predicts_the_same(tmp_path: Path, name: str, num_rows: int) -> None:
     """The ONNX graph of each student gives the probabilities of the loaded and of the trained model.
 
-    With more than one row, probabilities of the first label differ. A label that was never released has probability 0.
+    The student is trained on `num_rows` rows, and a ResNet-50 on at most 8. With more than one, probabilities of the
+    first label differ between queries. A label that was never released has probability 0.
     """
     if name == "resnet50" and find_spec("torchvision") is None:
         pytest.skip("torchvision is optional")
