@@ -34,7 +34,7 @@ def test_every_reader_can_read_the_page(browser: Any, page_file: PageFile, name:
 def test_names_are_text_whatever_is_in_them(browser: Any, page_file: PageFile, name: str) -> None:
     """A page shows names with HTML markup as text.
 
-    The page has no script, picture or bold element, and the browser has no complaint.
+    The page has no `script`, `img` or `b` element, and the browser has no complaint.
     """
     with opened(browser, path=page_file(name)) as (page, events):
         assert HOSTILE in page.title()

@@ -106,7 +106,12 @@ def digest_of_text(text: str) -> str:
 
 
 def snapshot_of_release(release: Path, folder: Path) -> Snapshot:
-    """Returns the record of `release/`: digests of texts and labels, fingerprints of trained numbers."""
+    """Returns the record of `release/`: digests of texts and labels, fingerprints of trained numbers.
+
+    Args:
+        release: the folder `release/` of a run.
+        folder: the folder of all runs, whose path is taken out of the texts before they are digested.
+    """
     record: Snapshot = {}
     for path in sorted(file for file in release.rglob("*") if file.is_file()):
         file_name = str(path.relative_to(release))

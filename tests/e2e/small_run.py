@@ -96,7 +96,7 @@ def charges_beside(run_folder: Path) -> list[dict[str, Any]]:
 
 
 def part_names_of_release(run_folder: Path) -> list[str]:
-    """Returns the names of the parts of a release that are stored in the ledger beside a run."""
+    """Returns the names of the drawn parts of a release, such as `prevalence`, that the ledger beside a run stores."""
     return [key.partition(":")[2] for key in Ledger.stored(ledger_beside(run_folder)).keys]
 
 
@@ -143,7 +143,7 @@ def run_until_released(plan: Plan, folder: Path) -> bytes:
 
 
 def watch_sums(patch: pytest.MonkeyPatch, max_sums: int | None = None) -> list[RoundQuestion]:
-    """Records the question of each sum of the teachers' answers from now on, in the list that it returns.
+    """Records from now on, in the list that it returns, the question that all teachers answer for each sum of a round.
 
     After `max_sums` sums it raises `KeyboardInterrupt` in place of the next one, as if the run was killed.
     """

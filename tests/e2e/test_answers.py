@@ -1,4 +1,7 @@
-"""`pate-release` releases the answers of experts, which are centered on the answers of a public model."""
+"""`pate-release` releases the answers of experts, language models with private examples in their prompts.
+
+The answers are centered on those of a public model, which sees no private example.
+"""
 
 import hashlib
 import json
@@ -29,7 +32,10 @@ class Killed(BaseException):
 
 @pytest.fixture(scope="module")
 def answers_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with the answers of 300 experts, who know the first label better than the public model."""
+    """Returns a folder with simulated answers, as log-odds, of 300 experts and of a public model.
+
+    An expert is a language model with private examples. Experts know the first label better than the public model.
+    """
     folder = tmp_path_factory.mktemp("answers")
     rng = np.random.default_rng(3)
     public_answers = rng.normal(loc=-1, size=(NUM_QUERIES, NUM_LABELS))
@@ -107,7 +113,7 @@ def test_a_seeded_release_is_that_of_the_aggregator_alone(
 
 
 def test_a_seeded_release_is_the_recorded_one(answers_folder: Path) -> None:
-    """With seed 5, labels, first scores and noise are those recorded when answers of experts were first released."""
+    """With seed 5, a release of experts' answers has the recorded labels, scores of the first query and noise."""
     public = PublicAnswers.read(answers_folder / "public.npz")
     answers = ExpertAnswers(paths=[answers_folder / "answers.npz"], public=public)
     aggregator = CenteredVotes(noise_multiplier=1.0).around(public.probabilities)
@@ -125,7 +131,8 @@ def test_a_release_killed_at_each_file_is_drawn_and_charged_once(
 ) -> None:
     """A release that is killed before or after it writes any of its files has one charge when it is called again.
 
-    The noise has no seed, yet a `release.npz` that was there before the second call does not change.
+    The noise has no seed, yet a `release.npz` that was there before the second call does not change. With `is_replaced`
+    the kill comes after the file is put in its place.
     """
     public = PublicAnswers.read(answers_folder / "public.npz")
     replace_file = os.replace

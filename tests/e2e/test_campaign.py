@@ -66,7 +66,7 @@ def test_a_few_tries_find_no_breach(campaign_name: str) -> None:
 def test_every_public_name_is_called() -> None:
     """The list of public names to call at random contains four well-known ones.
 
-    Each call that is made from the list is a call of its own name.
+    The call that `call_of` makes for each name in the list begins with this name.
     """
     calls = public_calls()
     for public_name in (
@@ -136,7 +136,13 @@ def test_what_is_wrong_with_a_finished_run_is_found(
         committed_digests: dict[str, str] = digests,
         published: bytes | None = None,
     ) -> set[str]:
-        """Returns the sorts of findings in a copy of the run that `change_run` has changed."""
+        """Returns the sorts of findings in a copy of the run that `change_run` has changed.
+
+        Args:
+            change_run: changes the copy, given its folder.
+            committed_digests: the digests of the parts that were drawn.
+            published: the release that was published before; None if there was none.
+        """
         copy = tmp_path / "copy"
         shutil.copytree(folder, copy)
         relocate_ledger(copy)

@@ -50,7 +50,7 @@ CENTERED_VOTES = CenteredVotes(noise_multiplier=1.0)
 
 
 def centered_plan() -> Plan:
-    """Returns the small plan with centered votes, in which a kernel teacher stands for each private group."""
+    """Returns the small plan with centered votes and a kernel teacher for each private group."""
     return replace(
         small_plan(),
         teacher=KernelTeacher(),
@@ -64,7 +64,7 @@ def centered_plan() -> Plan:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    """Returns folder and report of the centered plan's run in one round."""
+    """Returns folder and report of the centered plan's run in one round, that is, with one matrix of votes."""
     folder = tmp_path_factory.mktemp("centered") / "run"
     return folder, train(
         replace(centered_plan(), aggregator=replace(CENTERED_VOTES, rounds=1)), output_dir=folder
@@ -73,7 +73,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
 @pytest.fixture(scope="module")
 def in_rounds(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    """Returns folder and report of the centered plan's run in twenty rounds."""
+    """Returns folder and report of the centered plan's run in twenty rounds.
+
+    In each round all teachers vote on what the student so far gets wrong.
+    """
     folder = tmp_path_factory.mktemp("rounds") / "run"
     return folder, train(centered_plan(), output_dir=folder)
 
@@ -123,7 +126,7 @@ def test_a_release_does_not_depend_on_where_features_lie(
 ) -> None:
     """Release and student have the same bytes with features in memory, in a scratch file, or made anew in each round.
 
-    No scratch file remains.
+    In each of twenty rounds the teachers vote on the errors of the student so far. No scratch file remains.
     """
     monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", 0)
     train(replace(centered_plan(), scratch=scratch), output_dir=tmp_path / "run")
@@ -187,7 +190,8 @@ def test_a_killed_run_with_public_labels_goes_on_from_the_same_start(
 def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
     """At equal epsilon, sixty linear teachers give a better student in two rounds than in one.
 
-    The mean average precision is higher by at least 0.02.
+    In the second round the teachers vote on what the student so far gets wrong. The mean average precision is higher by
+    at least 0.02.
     """
     reports = {}
     for rounds in (1, 2):
@@ -435,9 +439,10 @@ def test_many_records_have_baselines_of_a_sample(
 def test_the_setting_asks_for_baselines_of_all_records_or_of_none(
     all_records: bool, is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`all_records=true` computes both baselines from all records, however many there are.
+    """`all_records=true` computes two baselines from all records, however many there are.
 
-    With `all_records=false` neither is computed, and the report has the reason.
+    The two are the student of the majority vote and the model of all records. With `all_records=false` neither is
+    computed, and the report has the reason.
     """
     monkeypatch.setattr("pate.run.record_sample.MAX_ROWS", 700)
     report = train(replace(centered_plan(), all_records=all_records), output_dir=tmp_path / "run")

@@ -92,9 +92,10 @@ def test_accountants_side_by_side() -> None:
 def test_a_table_is_written_and_used_and_its_place_stays_unpublished(
     tmp_path: Path,
 ) -> None:
-    """`pate-account` writes the table of a threshold test to a file, and prices the same if it reads that file.
+    """`pate-account` writes the table of a stability test to a file, and states the same price if it reads that file.
 
-    A run with the table publishes the file's digest, but neither its path nor the seed. A changed table is refused.
+    The table has the probability that the test passes for each gap. A run with the table publishes the file's digest,
+    but neither its path nor the seed. A changed table is refused.
     """
     path = tmp_path / "private-place" / "table.json"
     release = tmp_path / "private-place" / "run" / "release"
@@ -168,7 +169,10 @@ def test_a_mistake_gives_one_line_and_exit_code_2(settings: list[str], line: str
 
 
 def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
-    """A run ends with one line that names the output folder if it cannot make it, and with exit code 2 or 1."""
+    """A run that cannot make its output folder ends with one line that names the folder.
+
+    The exit code is 2 if a file is in the way, and 1 if the system refuses to make the folder.
+    """
     (tmp_path / "file").write_text("")
     for folder, status in ((tmp_path / "file" / "run", 2), (Path("/proc/run"), 1)):
         done = call("train", arguments=[*QUICK, f"output_dir={folder}"])

@@ -29,7 +29,7 @@ ASKED = [
 ALONE = ["aggregators=[]", "target_delta=1e-5", "num_workers=1", "seeds=1"]
 
 
-def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) -> None:
+def test_a_killed_comparison_continues_with_the_runs_it_has(tmp_path: Path) -> None:
     """A comparison that is killed after its first runs keeps their files when it is called again, and writes all rows.
 
     The page and the picture are written, too.

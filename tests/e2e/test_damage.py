@@ -259,7 +259,7 @@ def test_a_changed_lost_or_foreign_file_is_named(folder: Path) -> None:
     before = contents(folder)
 
     def require_named(damaged_path: Path, refusal_words: str) -> None:
-        """Fails unless the run is refused, names the damaged file, and leaves the folder as it is."""
+        """Fails unless the run is refused with these words, names the damaged file, and leaves the folder as it is."""
         contents_before = contents(folder)
         with refusal_of(name="manifest", value=damaged_path, rule_words=refusal_words):
             train(small_plan(), output_dir=folder)

@@ -47,7 +47,10 @@ def own_ledger(folder: Path) -> Ledger:
 
 
 def turn_into_earlier_run(run_folder: Path) -> Path:
-    """Changes the folder of a run into that of an earlier version, and removes the ledger next to it."""
+    """Changes the folder of a run into that of an earlier version, and returns the same folder.
+
+    The ledger next to the folder is removed; charge and parts of the run move into a ledger in the folder.
+    """
     run = RunFolder(path=run_folder)
     account = Ledger.stored(ledger_beside(run_folder), data=DIGEST)
     own_account = own_ledger(run_folder)
@@ -181,7 +184,7 @@ def test_copies_with_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> Non
 
 
 def test_a_cap_counts_the_charges_of_an_earlier_ledger(tmp_path: Path) -> None:
-    """A cap of 0.1 on the total epsilon is refused if the charges in the run's own ledger exceed it.
+    """A run with a cap of 0.1 on the total epsilon is refused if the charges in its own ledger exceed the cap.
 
     No other ledger is made.
     """

@@ -1,4 +1,7 @@
-"""Runs in which each record votes in rounds publish the same bytes with every engine, the way teachers are computed."""
+"""Runs in which each record votes in rounds publish the same bytes with every engine.
+
+An engine computes the teachers, for example in threads or in processes.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path

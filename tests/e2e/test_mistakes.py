@@ -160,7 +160,8 @@ def test_refusals_in_a_sweep_are_printed_together_by_job(
 ) -> None:
     """A sweep of four jobs, of which two are refused, prints the price of the other two.
 
-    At the end it prints a line for each refused job, with its number and setting, and the name of the first once more.
+    At the end it prints a line for each refused job, with its number and setting, and the first refusal once more
+    without a number.
     """
     monkeypatch.chdir(tmp_path)
     outcome = call(

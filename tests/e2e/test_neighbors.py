@@ -182,7 +182,8 @@ def test_no_published_file_holds_the_mask_of_private_records(
     """No published file holds the mask of known private labels, in any of several forms.
 
     A second run, in which 30 other labels are missing, publishes the same settings, and the same price apart from noisy
-    shares of known labels.
+    shares of known labels. Only the student and `files_of_votes`, the published files that depend on the votes, may
+    differ.
     """
     folders = [
         _published_folder(

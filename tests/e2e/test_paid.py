@@ -84,7 +84,7 @@ def plan_of(run_name: str) -> Plan:
 
 @pytest.fixture(scope="module", params=RUNS)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Trains one of the `RUNS`; returns its name, folder and epsilon."""
+    """Makes one of the `RUNS` from beginning to end; returns its name, folder and epsilon."""
     folder = tmp_path_factory.mktemp("run") / "out"
     return (
         request.param,
@@ -102,7 +102,7 @@ def copy_without_report(folder: Path, copy_folder: Path) -> Path:
 
 
 def copy_with_ledger(folder: Path, copy_folder: Path) -> Path:
-    """Copies a finished run without its report, together with its ledger."""
+    """Copies a finished run without its report, together with its ledger; returns the copy's folder."""
     copy_without_report(folder, copy_folder)
     shutil.copy(ledger_beside(run_folder=folder), ledger_beside(run_folder=copy_folder))
     place = LedgerPlace.read(RunFolder(path=copy_folder))
@@ -114,7 +114,7 @@ def copy_with_ledger(folder: Path, copy_folder: Path) -> Path:
 
 
 def account_in_ledger_of(folder: Path) -> Ledger:
-    """Returns the account of the small data set in the ledger of a run."""
+    """Returns the account, that is, all charges, of the small data set in the ledger of a run."""
     return Ledger.stored(ledger_beside(run_folder=folder), data=DIGEST)
 
 
@@ -240,7 +240,7 @@ def test_noise_has_no_secret_on_disk_and_is_drawn_afresh(
 def test_no_result_is_shown_before_it_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A session that is killed before its second round is committed has shown only the first round."""
+    """A session of 50 queries a round shows only the first round if it is killed before the second is committed."""
     folder = tmp_path / "run"
     monitor = SilentMonitor()
     with monkeypatch.context() as patch, pytest.raises(Killed):
@@ -253,10 +253,10 @@ def test_no_result_is_shown_before_it_is_committed(
 def test_a_round_is_released_around_one_sum_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that is killed between rounds and its copy, continued with two ledgers, draw different noise.
+    """A run that is killed between rounds, and its copy, draw different noise if they continue with two ledgers.
 
-    Only the two parts that were committed before the copy are equal. The same noise around two different sums would
-    disclose their difference.
+    A round releases a sum of votes with noise. Only the two parts that were committed before the copy are equal. The
+    same noise around two different sums would disclose their difference.
     """
     folder = tmp_path / "here" / "run"
     copy = tmp_path / "there" / "run"
@@ -352,7 +352,7 @@ def test_a_redrawn_release_costs_two_draws(
     """A run that lost its release and has `redraw=true` draws another one, for the price of two draws.
 
     The ledger has two charges. If it is replaced with the ledger of one charge, the run is refused. The first draw has
-    paid for all queries, so the curve of epsilon begins at no less than its price.
+    paid for all queries, so the curve of epsilon begins at no less than the price of one draw.
     """
     run_name, finished_folder, epsilon = run
     folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
@@ -431,7 +431,7 @@ def opened_for_damage(folder: Path) -> Iterator[sqlite3.Connection]:
 
 
 def damage_by_sql(statement: str) -> Damage:
-    """Returns a function that executes an SQL statement in the database of a ledger without triggers."""
+    """Returns a function that executes an SQL statement in the database of a ledger without its triggers."""
 
     def damage(folder: Path, run_name: str) -> None:
         with opened_for_damage(folder) as db:
@@ -441,7 +441,7 @@ def damage_by_sql(statement: str) -> Damage:
 
 
 def set_back_by_one_line(folder: Path, run_name: str) -> None:
-    """Removes the last line of a run's ledger, and sets the head back to the line before."""
+    """Removes the last line of a run's ledger, and sets back the head, the stored number and digest of that line."""
     with opened_for_damage(folder) as db:
         ((num_lines,),) = db.execute("SELECT max(number) FROM line").fetchall()
         db.execute("DELETE FROM line WHERE number = ?", (num_lines,))
@@ -452,7 +452,7 @@ def set_back_by_one_line(folder: Path, run_name: str) -> None:
 
 
 def set_back_to_no_line(folder: Path, run_name: str) -> None:
-    """Removes all lines of a run's ledger, and sets the head back to its state before the first one."""
+    """Removes all lines of a run's ledger, and sets back the head, the stored number and digest of the last line."""
     with opened_for_damage(folder) as db:
         ((settings,),) = db.execute("SELECT settings FROM head").fetchall()
         first_digest = hashlib.sha256(json.dumps(["", settings]).encode()).hexdigest()
@@ -575,7 +575,7 @@ def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path)
 
 
 class Unpaid(GaussianVotes):
-    """An aggregator that draws its release without the record it is given, so that the ledger gets no charge."""
+    """An aggregator that draws its release without the given record, which charges the ledger before the first draw."""
 
     def release(
         self, votes: VoteSource, rng: np.random.Generator, record: ReleaseRecord
@@ -598,7 +598,7 @@ def test_an_aggregator_that_bypasses_its_record_releases_nothing(
 ) -> None:
     """A run refuses an aggregator that draws without the given record, or with less noise than its event states.
 
-    No release is written.
+    The record charges the ledger before the first draw. No release is written.
     """
     folder = tmp_path / "run"
     with refused_parameter("aggregator", value=aggregator_class.__name__):

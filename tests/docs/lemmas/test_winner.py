@@ -334,7 +334,7 @@ def test_bends_are_bounded() -> None:
     root_of_2 = math.sqrt(2)
 
     def derivative_of_first_prob(first_mean: float, second_mean: float) -> float:
-        """Returns the derivative of the first count's win probability if its mean rises and the second falls at speed 1."""
+        """Returns the derivative of the first count's win probability as both means move along (1, -1)."""
         change_against_rest = density(first_mean) * ndtr(-second_mean)
         change_against_second = density((first_mean - second_mean) / root_of_2) * ndtr(
             (first_mean + second_mean) / root_of_2
@@ -342,7 +342,7 @@ def test_bends_are_bounded() -> None:
         return float(change_against_rest + root_of_2 * change_against_second)
 
     def derivative_of_rest_prob(first_mean: float, second_mean: float) -> float:
-        """Returns the derivative of the others' win probability if the first mean rises and the second falls at speed 1."""
+        """Returns the derivative of the others' win probability as the first and second mean move along (1, -1)."""
         return float(
             -density(first_mean) * ndtr(-second_mean) + ndtr(-first_mean) * density(second_mean)
         )
