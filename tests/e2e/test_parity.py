@@ -1,4 +1,7 @@
-"""With equal seeds, `pate-train`, `pate-compare` and `PATEClassifier` give the same release and student."""
+"""With equal seeds, `pate-train` and `pate-compare` give the same release and student.
+
+`PATEClassifier` gives the same release.
+"""
 
 import warnings
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A run that renews a student starts from the release of an earlier cohort, whose people are others."""
+"""A run that renews a student starts from the release of an earlier cohort, which consists of other people."""
 
 import json
 import shutil
@@ -144,7 +144,7 @@ def test_the_second_release_tells_more_than_the_first(renewed: Renewed) -> None:
 
 @pytest.mark.slow
 def test_what_is_published_states_where_the_student_started(renewed: Renewed) -> None:
-    """Card, `privacy.json` and dossier of the second run have the digest of the first release's manifest.
+    """The second run's privacy card, `privacy.json` and dossier have the digest of the first release's manifest.
 
     `privacy.json` also has the price of the first release. The path of the first run is in no published file.
     """

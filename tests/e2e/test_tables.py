@@ -338,7 +338,7 @@ def test_a_teacher_of_scikit_learn_is_given_the_columns(
 ) -> None:
     """With `frames=true`, a scikit-learn pipeline as teacher gets the columns of the table by name.
 
-    The student is better than the prior.
+    The student has a higher accuracy than the baseline `prior`, which predicts from the frequencies of labels.
     """
     (tmp_path / "conf" / "teacher").mkdir(parents=True)
     (tmp_path / "conf" / "teacher" / "mixed.yaml").write_text(MIXED_TEACHER_YAML)

@@ -199,7 +199,10 @@ def _stable_topk_eps_tight(inputs: Inputs) -> float:
 
 
 def _rnm_gauss_tie_renyi(inputs: Inputs) -> float:
-    """Returns the Renyi divergence of the largest of tied noisy gaps from that of gaps which moved by one."""
+    """Returns the Renyi divergence of a bit on tied noisy gaps from the same bit on gaps that moved by one.
+
+    The bit tells whether the largest noisy gap is one of the `n_up` gaps that move up. The other gaps move down.
+    """
     num_up = inputs["n_up"]
     sigma = inputs["sigma"]
     order = inputs["alpha"]
@@ -325,7 +328,7 @@ def _gnmax_data_dependent_rdp(inputs: Inputs) -> float:
 
 
 def _optimal_stability_table_logit(inputs: Inputs) -> list[float]:
-    """Returns the logits of the optimal table of a stability test."""
+    """Returns the logits of the pass probabilities in the optimal table of a stability test."""
     table = optimal_stability_table(
         order=inputs["alpha"],
         rdp_budget=inputs["rdp_budget"],

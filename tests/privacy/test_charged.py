@@ -102,7 +102,7 @@ def wrap_in_boundary(laws: FloatArray) -> FloatArray:
 
 
 def prob_of_unstable_set(wrapped_laws: FloatArray, gaps_of_pairs: GapPairs) -> float:
-    """Returns the largest probability, over all pairs, that a set is released that the neighbor cannot release.
+    """Returns the largest probability, over all pairs, that the released set is one that the neighbor cannot release.
 
     Args:
         wrapped_laws: the distributions of wrapped calls on the first histograms, `[N, n + 2]`.

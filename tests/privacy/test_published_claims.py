@@ -238,7 +238,7 @@ def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
 
 
 def test_limited_domain_for_add_remove_under_replace_one() -> None:
-    """The claim of Durfee & Rogers 2019 holds under add-remove, and fails under replace-one.
+    """The claim of Durfee & Rogers 2019 for limited-domain top-k holds under add-remove, and fails under replace-one.
 
     Under replace-one the exact delta at epsilon 2 is 233 times the claimed one, for (4, 0) and (3, 1).
     """

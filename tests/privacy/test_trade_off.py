@@ -300,8 +300,8 @@ def test_failures_bound_the_curve_of_a_release_that_fails() -> None:
 def test_mixture_of_gaussian_and_ranges_is_no_better_than_its_parts() -> None:
     """The mu of a Gaussian release beside bounded ranges lies above that of the Gaussian alone.
 
-    This mu is at most 2% above the root of the sum of the squares of both mu. The curve of all these releases is at
-    most that of an exact pair.
+    It is at most 2% above the root of the sum of two squares: of the Gaussian's mu and of the mu of the ranges. The
+    curve of all these releases is at most that of an exact pair.
     """
     ranges = pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.2), count=50)
     both = pa.ExactAccountant().compose(pa.GaussianEvent(noise_multiplier=1.0)).compose(ranges)
