@@ -20,7 +20,10 @@ def data() -> Dataset:
 
 @pytest.mark.slow
 def test_an_expert_is_the_prior_after_one_newton_step(data: Dataset) -> None:
-    """The answers of an expert with three examples are those of one Newton step with the whole Hessian inverted."""
+    """The answers of an expert with three private examples are those of one Newton step from the public model, the prior.
+
+    The reference inverts the whole Hessian of each label.
+    """
     prior = LogisticPrior(data.public.inputs[:60], data.public.labels[:60])
     queries = with_constant(data.public.inputs[60:70])
     private_examples = data.private.inputs[:6].reshape(2, 3, -1)

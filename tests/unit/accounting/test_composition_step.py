@@ -98,10 +98,10 @@ def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
 
 @pytest.mark.slow
 def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
-    """One composition step for a box of pairs (one noisy bit) is at least the value of every pair in the box.
+    """One composition step for a box of pairs (one noisy bit) gives at least the delta with every pair in the box.
 
-    The step exceeds the best pair's value by at most 0.1% plus 1e-6. The first call of the step splits
-    boxes, and four later calls reuse them.
+    The step exceeds the best pair's delta by at most 0.1% plus 1e-6. The first call of the step splits boxes, and four
+    later calls reuse them.
     """
     root = dominating_pairs(OneBitEvent(logits=tuple(np.linspace(-3, 3, 40).tolist()), reach=2))
     assert isinstance(root, Box)

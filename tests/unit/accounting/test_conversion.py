@@ -111,8 +111,8 @@ def composed_mean_shift(multiplier: float, count: int = 1) -> Any:
 def test_gaussian_epsilon_and_delta_are_close_upper_bounds(multiplier: float) -> None:
     """The epsilon and delta of a Gaussian are at least the exact values in 100 digits and exceed them only slightly.
 
-    The terms of the textbook formula cancel in double precision. At a multiplier of 1e13, this formula gives a delta
-    below 1e-120 already at less than half of the exact epsilon.
+    The terms of the textbook formula cancel in double precision. At a multiplier of 1e13, this formula gives a negative
+    delta already at 45% of the epsilon that is exact for a delta of 1e-120.
     """
     mu = 1 / multiplier
     for delta in DELTAS:

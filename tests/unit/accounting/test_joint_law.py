@@ -111,7 +111,8 @@ def test_get_delta_searches_far_from_the_renyi_order() -> None:
 def test_denormal_passing_probabilities_cost_the_sum_of_parts(lowest: float) -> None:
     """If passing probabilities grow by e^50 from gap to gap, the joint divergence is the sum of both divergences.
 
-    These are the Renyi divergences of the selection and of the test, compared at two Renyi orders.
+    The log odds of passing begin at `lowest`. The sum is that of the Renyi divergences of the selection and of the
+    test, compared at two Renyi orders.
     """
     logits = tuple(lowest + 50.0 * gap for gap in range(7))
     test = pa.OneBitEvent(logits=logits, reach=2)

@@ -364,7 +364,10 @@ def test_the_price_by_play_is_below_the_price_by_accesses(
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 0.3])
 def test_best_play_deltas_are_rounded_up(epsilon: float, share: float) -> None:
-    """`best_play_delta` for 5 accesses and 2 hits is at least the same recursion in 40 digits, and barely larger."""
+    """`best_play_delta` for 5 accesses and 2 hits is at least the same recursion in 40 digits, and barely larger.
+
+    The smallest probability of a hit is `share` / (e^epsilon + 1).
+    """
     target = QTarget(epsilon=epsilon, hit_prob=share / (math.exp(epsilon) + 1))
     for target_epsilon in (0.0, 0.4 * epsilon, epsilon, 2.5 * epsilon):
         exact = exact_play_delta(
