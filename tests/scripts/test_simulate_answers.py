@@ -20,7 +20,7 @@ def data() -> Dataset:
 
 @pytest.mark.slow
 def test_an_expert_is_the_prior_after_one_newton_step(data: Dataset) -> None:
-    """The answers of an expert with three private examples are those of one Newton step from the public model, the prior.
+    """The answers of an expert with three private examples are those of one Newton step from the public prior.
 
     The reference inverts the whole Hessian of each label.
     """
