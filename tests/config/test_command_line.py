@@ -171,7 +171,7 @@ def test_way_keeps_the_choices_of_the_user(composed: Composed) -> None:
     """
 
     def chosen_groups(arguments: Arguments, command: str = "train") -> dict[str, Any]:
-        """Returns the chosen file of each configuration group that a way may choose."""
+        """Returns the chosen file of each configuration group that a way, the parts for a kind of data, may choose."""
         config = compose(command, list(arguments), return_hydra_config=True)
         return {group: config.hydra.runtime.choices.get(group) for group in WAY_FOR_PICTURES}
 

@@ -48,7 +48,7 @@ def test_a_word_of_a_paper_names_the_setting_of_the_chosen_aggregator(
 @pytest.mark.slow
 @pytest.mark.parametrize("plus", ["", "+"])
 def test_refusal_of_a_papers_word_ends_with_the_hint(plus: str) -> None:
-    """pate-train refuses `aggregator.sigma1=5` and `T=5`, and ends the line with a hint that names the setting."""
+    """pate-train refuses `aggregator.sigma1=5` and `T=5`, also after a +, in a line whose end names the setting."""
     for word, setting in (
         ("aggregator.sigma1", "aggregator.selection_scale"),
         ("T", "teacher.num_teachers"),

@@ -190,7 +190,7 @@ def test_each_member_is_explained_by_a_first_sentence(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", names_in_config_group(group="experiment"))
 def test_experiment_composes(name: str, composed: Composed) -> None:
-    """Each experiment composes, with a number of teachers or with a kernel teacher for each private group."""
+    """Each experiment composes, with a number of teachers or a kernel teacher for each group of private records."""
     teacher = composed(arguments=[f"experiment={name}"]).teacher
     every_group = teacher["_target_"].endswith("KernelTeacher") and teacher.num_teachers is None
     assert every_group or teacher.num_teachers > 0

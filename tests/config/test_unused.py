@@ -242,7 +242,7 @@ def test_student_fields_reported_as_unused_change_nothing(
 def test_engine_settings_are_reported_for_teachers_without_engine() -> None:
     """Settings of an engine are reported as unused for convex teachers, and not for linear and MLP teachers.
 
-    For unstacked CNNs only `engine.chunk_size` is unused.
+    For CNNs with `stacked=False` only `engine.chunk_size` is unused.
     """
     settings = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
     centered_votes = CenteredVotes(noise_multiplier=1.0)

@@ -1,4 +1,7 @@
-"""Tests that every call of target charging passes. A new call joins `CALLS`, or `test_list_is_complete` fails."""
+"""Tests that every call of target charging passes; in a session such a mechanism is charged only for its hits.
+
+A new call joins `CALLS`, or `test_list_is_complete` fails.
+"""
 
 import dataclasses
 import math

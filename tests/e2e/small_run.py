@@ -80,7 +80,7 @@ def ledger_beside(run_folder: Path) -> Path:
 
 
 def charges_beside(run_folder: Path) -> list[dict[str, Any]]:
-    """Returns event, epsilon, draw and noise of each charge in the ledger beside a run."""
+    """Returns event, epsilon, draw number and name of the noise's seed of each charge in the ledger beside a run."""
     if not ledger_beside(run_folder).exists():
         return []
     entries = Ledger.stored(ledger_beside(run_folder)).entries

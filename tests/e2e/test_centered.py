@@ -50,7 +50,7 @@ CENTERED_VOTES = CenteredVotes(noise_multiplier=1.0)
 
 
 def centered_plan() -> Plan:
-    """Returns the small plan with centered votes and a kernel teacher for each private group."""
+    """Returns the small plan with centered votes and a kernel teacher for each group of private records."""
     return replace(
         small_plan(),
         teacher=KernelTeacher(),
@@ -387,10 +387,10 @@ def test_an_impossible_plan_is_refused_before_a_charge(
 
 
 def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path: Path) -> None:
-    """A run on records with two kinds of owners protects one owner of either kind, if the records are weighted.
+    """A run on records that have a patient and a doctor as owners protects one owner of either kind by weights.
 
-    Records of different owners are linked in chains here, so that all of them form one group. Teachers that do not read
-    weights are refused.
+    The weights of an owner's records sum to at most 1. Records of different owners are linked in chains here, so that
+    all of them form one group. Teachers that do not read weights are refused.
     """
     dataset = small_dataset()
     rows = np.arange(len(dataset.private))
@@ -420,9 +420,10 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
 def test_many_records_have_baselines_of_a_sample(
     in_rounds: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If there are too many records, two baselines learn from a random sample of groups, and the report says so.
+    """If there are too many private records, two baselines learn from a random sample of groups of them.
 
-    The two are the student of the majority vote and the model of all records. The release has the same bytes.
+    The two are the student of the majority vote and the model of all records. The report says so, and the release has
+    the same bytes.
     """
     monkeypatch.setattr("pate.run.record_sample.MAX_ROWS", 700)
     report = train(replace(centered_plan(), all_records=None), output_dir=tmp_path / "run")

@@ -65,7 +65,8 @@ def test_the_recursion_is_the_optimum_of_a_linear_program(
 ) -> None:
     """Guesses refute a price if and only if no law that the price allows makes so many right guesses likely enough.
 
-    Likely enough is a probability of 1 minus the confidence. A linear program searches for the law.
+    The attack guesses which of two variants each of some canaries, planted records, has. Likely enough is a probability
+    of 1 minus the confidence. A linear program searches for the law.
     """
     verdicts = set()
     for num_correct in range(num_guesses + 1):

@@ -1,4 +1,4 @@
-"""Privacy filters and totals, by docs/proofs/filters.md, against the exact delta of the best adaptive adversary."""
+"""Privacy filters and totals of accountants, by docs/proofs/filters.md, against the best adaptive adversary's delta."""
 
 import itertools
 import math

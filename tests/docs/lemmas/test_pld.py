@@ -120,7 +120,10 @@ def test_the_profile_of_a_maximum_covers_alternating_moves() -> None:
 
 
 def test_bits_within_reach_both_ways_round() -> None:
-    """The profile of a noisy bit is the largest hockey stick of two logits at most 2 places apart, both ways round."""
+    """A noisy bit's profile is the largest hockey stick of two logits at most 2 places apart, both ways round.
+
+    Places are those in the list of logits.
+    """
     logits = (-4.0, -1.0, 0.5, 0.7, 6.0)
     laws = [np.array([expit(logit), expit(-logit)]) for logit in logits]
     sticks_of_pairs = [

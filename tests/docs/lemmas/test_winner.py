@@ -193,7 +193,7 @@ def mixture(pairs: list[Pair], shares: Array) -> Pair:
 def lead_over_points(pair: Pair, points: RaisedPoints, shares: Array, bound_shift: float) -> float:
     """Returns the smallest height of a pair's test curve (P over Q) above the points that the proof allows for a law.
 
-    They lie up to the slack from the interpolated points, and below the tangents that bound all curves.
+    Allowed points lie up to the slack from the interpolated points, and below the tangents that bound all curves.
 
     Args:
         pair: the pair, which has to dominate the law.
