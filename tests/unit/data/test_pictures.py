@@ -53,7 +53,7 @@ def test_pictures_over_8_bits_are_scaled_by_white(tmp_path: Path, name: str) -> 
 
 @pytest.mark.parametrize("name", [name for name in DEEP if name != "32.tif"])
 def test_white_of_one_picture_is_inferred_from_fewest_bits(tmp_path: Path, name: str) -> None:
-    """Without a level of white, white is the largest level of the fewest bits that hold the levels of a picture.
+    """Without a level of white, white is 2^b - 1, where b is the fewest bits that hold the levels of the picture.
 
     For a picture of floats from 0 to 1, white is 1.
     """
@@ -190,7 +190,7 @@ def test_transparent_pixels_are_white(tmp_path: Path, mode: str) -> None:
 
 
 def test_half_transparent_pixels_are_blended_with_white() -> None:
-    """A pixel of opacity 0.2 is one fifth of its color and four fifths of white."""
+    """A pixel of opacity 0.2 is read as one fifth of its color and four fifths of white."""
     pixel = np.array([[[0, 100, 255, 51]]], np.uint8)  # a fifth of it shows
     half_transparent_picture = Image.fromarray(pixel, "RGBA")
     assert np.asarray(
@@ -231,7 +231,7 @@ def folder_of(folder: Path, make_levels: Callable[[int], np.ndarray]) -> ImageFo
 
 
 def test_folder_of_pictures_over_8_bits_needs_white(tmp_path: Path) -> None:
-    """A folder of pictures of 16 bits is refused without `white`; with it, inputs and preprocessing have this white."""
+    """A folder of pictures of 16 bits needs `white`, by which inputs are divided and which the preprocessing keeps."""
     pytest.importorskip("pyarrow")
     reader = folder_of(
         folder=tmp_path, make_levels=lambda place: (RAMP // (1 + place)).astype(np.uint16) * 257
@@ -289,7 +289,7 @@ def test_integer_arrays_other_than_bytes_are_refused(tmp_path: Path) -> None:
 
 
 def test_celeba_photograph_over_8_bits_is_refused_by_name(tmp_path: Path) -> None:
-    """A photograph of 16 bits is refused in a copy of CelebA by the path of its file."""
+    """A photograph of 16 bits in a copy of CelebA is refused, and the error has the path of its file."""
     path = tmp_path / "1.png"
     Image.fromarray(RAMP.astype(np.uint16) * 257).save(path)
     with refused_parameter("image", value=str(path), rule_words="a readable image of 8"):

@@ -178,7 +178,7 @@ def test_linear_model_is_better_on_features_than_on_pixels() -> None:
 def test_k_means_finds_axes_and_filters_have_mean_zero() -> None:
     """For points near three axes, each axis has a cluster whose direction is nearly parallel to it.
 
-    The absolute value of their cosine exceeds 0.99. Filters have mean 0. Blank pictures are refused.
+    The cosine of direction and axis exceeds 0.99 in absolute value. Filters have mean 0. Blank pictures are refused.
     """
     rng = np.random.default_rng(0)
     axes = np.eye(6, dtype=np.float32)[:3]

@@ -126,7 +126,8 @@ def test_losses_that_weigh_nothing_are_left_out_and_no_others(
     """Of the sequences of labels of 300 random counts, only those with likely losses are kept.
 
     The large losses that are left out have between e^-85 and e^-61 of the weight of all sequences, by exact counts, so
-    no loss is left out without need. With `drops_small_losses` the same holds for small losses, else all are kept.
+    no loss is left out without need. With `drops_small_losses` the same holds for small losses, else none of these
+    is left out.
     """
     falling_counts = -np.sort(-np.random.default_rng(2).integers(low=0, high=2_000, size=300))
     classes = JointClasses.likely(falling_counts=falling_counts[None], k=k, loss_weight=loss_weight)

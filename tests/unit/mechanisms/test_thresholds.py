@@ -222,8 +222,8 @@ def test_draws_follow_the_distribution_of_two_queries() -> None:
     """The draws for two queries follow the exact distribution of both answers.
 
     Each of two items may count in one published sum (one hit). Both items have bit 1 in both queries, so the second sum
-    is 0 if the first was published, and 2 otherwise. A
-    distribution in which the items keep their hits, so that both sums are 2, is rejected by the same test.
+    is 0 if the first was published, and 2 otherwise. A distribution in which the items keep their hits, so that both
+    sums are 2, is rejected by the same test.
     """
     mechanism = sparse_vector(epsilon=1.0, item_hits=1)
     query_item_bits = np.ones((2, 2), dtype=bool)
@@ -253,7 +253,7 @@ def test_draws_follow_the_distribution_of_two_queries() -> None:
 
 
 def test_an_exchange_pays_for_both_items() -> None:
-    """Under replace-one, a session has the hits of the old and of the new item, twice those under add-remove."""
+    """Under replace-one, a session pays for the hits of an old and a new item, twice as many as under add-remove."""
     for adjacency, target_hits in ((Adjacency.ADD_REMOVE, 2), (Adjacency.REPLACE_ONE, 4)):
         mechanism = sparse_vector(epsilon=0.5, adjacency=adjacency)
         assert mechanism.target_hits == target_hits

@@ -181,9 +181,9 @@ def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypa
 @pytest.mark.slow
 @pytest.mark.parametrize(("nonlinear", "kind"), [(False, "logistic"), (True, "mlp")])
 def test_the_ceiling_is_the_best_on_held_out_private_groups(nonlinear: bool, kind: str) -> None:
-    """The model of all records, which is chosen on held-out groups, is an MLP for nonlinear labels.
+    """The model of all records, which is chosen on held-out groups, is of the `kind` that fits the labels.
 
-    For linear labels it is a logistic student.
+    For nonlinear labels the model is an MLP, and for linear ones a logistic student.
     """
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(1500, 6)).astype(np.float32)

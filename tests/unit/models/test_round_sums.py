@@ -284,7 +284,7 @@ def test_an_engine_of_one_process_without_gpu_sums_in_threads(engine: Engine) ->
 
 
 def gpu_sums_on_processor(round_records: RoundRecords) -> GpuSums:
-    """Returns sums by the code for a GPU, with tensors on the CPU."""
+    """Returns an object that sums votes by the code for a GPU, with tensors on the CPU."""
     return GpuSums(round_records, device=torch.device("cpu"))
 
 

@@ -85,7 +85,7 @@ def test_a_teacher_depends_on_its_own_shard_alone(teacher, shards, queries):
 
 
 def test_shards_that_do_not_match_are_refused(teacher, shards):
-    """No shards, too few seeds, and shards of different widths or labels are refused."""
+    """An empty list of shards, too few seeds, and shards of different widths or numbers of labels are refused."""
     first_shard = shards[0]
     seeds_of_two_teachers = [1, 2]
     with refused_parameter("len(shards)", value=0):

@@ -333,7 +333,7 @@ def test_impossible_budgets_are_refused(
 
 
 def test_smallest_achievable_delta_is_2_to_the_minus_53_for_each_label() -> None:
-    """For 600 queries of 40 labels, draws can keep a delta of 24,000 * 2^-53 = 2.67e-12, and no smaller one."""
+    """For 600 queries of 40 labels, the smallest delta that draws can keep is 24,000 * 2^-53 = 2.67e-12."""
     smallest = 24_000 * 2.0**-53
     assert (
         require_achievable_delta(target_delta=smallest, num_queries=600, num_labels=40) == smallest
@@ -369,7 +369,7 @@ def test_smallest_achievable_delta_is_2_to_the_minus_53_for_each_label() -> None
 def test_plan_refuses_impossible_budgets(
     make_plan: Callable[[], PricedRelease], refusal: Refusal
 ) -> None:
-    """A plan is refused if its budget pays for no query, or if draws cannot keep its delta."""
+    """A plan is refused if its budget pays for no query, or if its delta is too small for the precision of draws."""
     with refusal:
         make_plan()
 

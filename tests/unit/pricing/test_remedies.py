@@ -136,7 +136,7 @@ def doubts_about(
 
 
 def doubts_about_plan(plan: Plan) -> tuple[str, ...]:
-    """Returns the doubts about a plan for a known number of groups; raises `InvalidValue` if it is refused."""
+    """Returns the doubts about a plan for 20,000 private groups; raises `InvalidValue` if the plan is refused."""
     return doubts_about(
         aggregator=plan.aggregator, shape=plan.shape, plan_budget=plan.budget, num_groups=NUM_GROUPS
     )
@@ -655,9 +655,10 @@ class TestSuggestion:
         "aggregator", [GaussianVotes(noise_std=1.0), PEELING], ids=["votes", "peeling"]
     )
     def test_suggestion_is_useful_and_of_moderate_size(self, aggregator: Aggregator) -> None:
-        """The suggestion has between 100 and 3,000 teachers, and answers with at least 90% of right labels.
+        """The suggestion has between 100 and 3,000 teachers, and a success of at least 90%.
 
-        A student would learn as much from fewer queries that are answered without noise, the `clear_queries`.
+        The success is the probability that a query is answered, times the share of right labels. A student would
+        learn as much from fewer queries that are answered without noise, the `clear_queries`.
         """
         suggestion = suggest(
             aggregator, shape=SHAPE, budget=budget(epsilon=4.0), num_private=62_115

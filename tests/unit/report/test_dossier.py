@@ -391,7 +391,7 @@ def test_publisher_stands_on_the_page_and_in_the_registry(tmp_path: Path) -> Non
 
 
 def test_attack_among_teachers_is_free(tmp_path: Path) -> None:
-    """An attack on made-up votes of teachers is shown without a statement, and the page says why it costs nothing."""
+    """An attack on made-up votes of teachers needs no statement of the publisher, and the page says why it is free."""
     release_folder = write_release(
         folder=tmp_path / "release", statement=replace(STATEMENT, mechanism="GNMax")
     )
@@ -403,7 +403,7 @@ def test_attack_among_teachers_is_free(tmp_path: Path) -> None:
 
 
 def test_attack_among_records_needs_a_statement(tmp_path: Path) -> None:
-    """An attack that may have read private records is refused, unless the publisher states that they were public."""
+    """An attack on records, which may be private, is refused unless the publisher states that they were public."""
     release_folder = write_release(folder=tmp_path / "release")
     attack_file = write_attack(folder=tmp_path)
     with refused_parameter("rehearsed_on", value=None):

@@ -269,7 +269,7 @@ KNOWN = np.random.default_rng(5).random((60, 4)) < [0.5, 0.2, 1.0, 0.0]
 
 
 def test_unknown_labels_are_left_out_of_every_metric() -> None:
-    """The metrics of each label are computed from the samples for which it is known, and state their number."""
+    """The metrics of each label are computed from the samples for which it is known, whose number is stated."""
     rng = np.random.default_rng(3)
     true_labels = (rng.random(KNOWN.shape) < 0.4) & KNOWN
     scores = rng.random(KNOWN.shape).round(1)

@@ -104,7 +104,7 @@ def test_only_the_students_curve_lacks_the_tag_of_no_epsilon(tmp_path: Path) -> 
 def test_the_report_is_text_and_a_line_of_the_tab_hparams(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A report is written as scalars of its scores, texts, and settings of the run in the tab HParams."""
+    """The scores of a report are written as scalars, its facts as texts, and its settings into the tab HParams."""
     terms_of_run = {"aggregator": "stable_top_k_table", "target_epsilon": 8.0, "seed": None}
     heading = Heading(
         aggregator_name="stable_top_k_table", given={"seed": "1"}, compared=terms_of_run

@@ -59,7 +59,10 @@ def repeated_private_records(dataset: Dataset, num_copies: int) -> Split:
 
 
 def test_losses_of_steps_are_averaged_over_each_epoch() -> None:
-    """The losses of four steps in two epochs are averaged by epoch. At most as many losses as epochs do not change."""
+    """The losses of four steps in two epochs are averaged by epoch.
+
+    If there are no more losses than epochs, all losses stay as they are.
+    """
     np.testing.assert_allclose(
         mean_by_epoch(np.array([4.0, 2.0, 1.0, 3.0], np.float32), num_epochs=2), [3.0, 2.0]
     )

@@ -85,7 +85,7 @@ def test_texts_have_the_variance_of_all_other_columns(table: Table) -> None:
 
 
 def test_unknown_words_of_private_texts_are_counted(table: Table) -> None:
-    """A remark states the share of unknown words in the 90 private texts: those that too few public texts have."""
+    """A remark states which share of the words in the 90 private texts is unknown: too few public texts have them."""
     notes = table.load().notes
     (line,) = (note for note in notes if note.startswith("data.private.note"))
     assert "of the first 90 texts" in line

@@ -125,7 +125,7 @@ def test_altered_file_is_refused(
 def test_many_texts_are_processed_in_other_processes(
     fitted: TfidfVectors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Vectors of 9,000 texts that are computed in blocks by other processes are the same, and progress is reported."""
+    """Other processes compute the vectors of 9,000 texts in blocks as this process does, and progress is reported."""
     texts = some_texts(num_texts=9000, seed=4)
     expected = fitted.vectors(texts)
     monkeypatch.setattr(vectors_module, "_MANY_CHARACTERS", 1)

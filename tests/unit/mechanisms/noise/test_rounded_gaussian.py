@@ -82,7 +82,7 @@ def test_the_largest_word_gives_the_number_0() -> None:
 def test_further_bits_decide_a_comparison(next_word: int, is_below: bool) -> None:
     """The next 64 bits of a random number decide its comparison with a limit that has the same first 64 bits.
 
-    The limit is a quarter of a step above the first bits.
+    The limit is 2^-66 above these bits, a quarter of the unit of the last of them.
     """
     edge = int(rounded_gaussian._EXP_TABLE[2])
     uniform = LazyUniform(first_word=edge, rng=np.random.default_rng(0), reserved_words=[next_word])
@@ -98,7 +98,8 @@ def test_further_bits_decide_a_comparison(next_word: int, is_below: bool) -> Non
 def test_a_large_std_needs_further_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """At std 2^44 the first 64 bits fix the noise, before it is rounded to a whole number, only to 2^-20.
 
-    Of 200 candidates just below a half, where rounding jumps, over 50 are undecided and draw further bits.
+    Of 200 candidates just below a whole number plus 1/2, where rounding jumps, over 50 are undecided and draw further
+    bits.
     """
     recorded_words = record_exact_candidates(monkeypatch)
     uniform_words = draw_words(np.random.default_rng(0), shape=(3, 200))

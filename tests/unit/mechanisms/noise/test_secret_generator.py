@@ -181,7 +181,8 @@ def test_an_object_with_a_stream_is_neither_copied_nor_pickled(
 def test_generators_of_one_bit_generator_share_its_stream() -> None:
     """A shallow copy and a second generator of one bit generator go on with its stream and never repeat it.
 
-    The bit generator and its key refuse to be copied. Its state cannot be set, and the error does not show it.
+    The bit generator and its key refuse to be copied. The state of a bit generator cannot be set, and the error does
+    not show this state.
     """
     rng = cipher_generator(KEY)
     shallow_copy = (
@@ -243,8 +244,8 @@ def test_forked_processes_draw_other_numbers_each(
 ) -> None:
     """A generator draws different numbers in two forks, in a fork of a fork, and in the parent.
 
-    So does its child in a fork and in the parent. The children that are spawned in these processes also draw different
-    numbers.
+    A child of the generator draws other numbers, in a fork and in the parent. So do the children that are spawned
+    in these processes.
     """
     rng = make_generator()
     rng.integers(2**32, size=3, dtype=np.uint32)

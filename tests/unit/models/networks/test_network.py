@@ -37,7 +37,7 @@ def train_alone(images, labels, recipe=RECIPE, seed=0, norm_kind="group"):
 
 
 def train_side_by_side(labeled_image_sets, recipe, seeds, norm_kind="group"):
-    """Trains one network for each pair of images and labels, side by side."""
+    """Trains one network for each pair of images and labels, side by side; returns their tensors and their losses."""
     targets = [labels.astype(np.float32) for _, labels in labeled_image_sets]
     rngs = [np.random.default_rng(seed) for seed in seeds]
     images = [images for images, _ in labeled_image_sets]
