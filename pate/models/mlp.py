@@ -384,7 +384,9 @@ class MLPStudent(ThresholdedStudent):
             else torch.from_numpy(known_label_mask.astype(np.float32))
         )
         inputs_of_members = torch.from_numpy(input_rows).expand((num_members, -1, -1))
-        initial_parameters = self._draw_initial(inputs_of_members, label_bits=label_bits, rng=rng)
+        initial_parameters = self._draw_initial(
+            inputs_of_members, label_bits=label_bits, known_label_mask=known_label_tensor, rng=rng
+        )
         weights_and_biases = [tensor.requires_grad_() for tensor in initial_parameters]
         optimizer = torch.optim.AdamW(
             weights_and_biases, lr=self.learning_rate, weight_decay=self.weight_decay
@@ -420,15 +422,21 @@ class MLPStudent(ThresholdedStudent):
         return best_epoch
 
     def _draw_initial(
-        self, inputs: torch.Tensor, *, label_bits: torch.Tensor, rng: np.random.Generator
+        self,
+        inputs: torch.Tensor,
+        *,
+        label_bits: torch.Tensor,
+        known_label_mask: torch.Tensor | None,
+        rng: np.random.Generator,
     ) -> list[torch.Tensor]:
         """Draws the initial parameters of all members, in the order of `_Epoch.parameters`.
 
-        The outputs begin near the log-odds of each label's share among the rows.
+        The outputs begin near the log-odds of each label's share among the rows that know the label.
 
         Args:
             inputs: the inputs of each member, `[num_members, num_rows, num_features]`.
             label_bits: the released labels, 0 or 1, `[num_rows, num_labels]`.
+            known_label_mask: 1 for each known label, `[num_rows, num_labels]`; None if all are known.
             rng: the generator that draws.
         """
         num_members, _, num_features = inputs.shape
@@ -437,10 +445,14 @@ class MLPStudent(ThresholdedStudent):
         output_spread = 0.1 / math.sqrt(self.hidden)
         hidden_draws = rng.standard_normal((num_members, num_features, self.hidden), np.float32)
         output_draws = rng.standard_normal((num_members, self.hidden, num_labels), np.float32)
-        label_log_odds = ((label_bits.sum(dim=0) + 0.5) / (len(label_bits) + 1)).logit()
+        if known_label_mask is None:
+            label_shares = (label_bits.sum(dim=0) + 0.5) / (len(label_bits) + 1)
+        else:
+            num_known_present = (label_bits * known_label_mask).sum(dim=0)
+            label_shares = (num_known_present + 0.5) / (known_label_mask.sum(dim=0) + 1)
         return [
             torch.from_numpy(hidden_draws * hidden_spread),
             torch.zeros((num_members, 1, self.hidden)),
             torch.from_numpy(output_draws * output_spread),
-            label_log_odds.repeat((num_members, 1, 1)),
+            label_shares.logit().repeat((num_members, 1, 1)),
         ]

@@ -115,12 +115,25 @@ def test_a_student_never_predicts_a_label_that_no_row_knows() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("student", [MLPStudent(epochs=5)])
-def test_students_of_true_labels_may_have_gaps(student: Student) -> None:
-    """A network that is trained on labels with gaps gives a prediction for each label of each row."""
-    training_set = TrainingSet(inputs=INPUTS, labels=LABELS & KNOWN, known=KNOWN)
-    model = student.learn(training_set, pool=INPUTS[:0], seed=0)
-    assert model.predict(INPUTS).shape == LABELS.shape
+def test_an_mlp_student_reads_no_label_that_is_unknown() -> None:
+    """The probabilities of an MLP student do not depend on the values of unknown labels, but on those of known labels.
+
+    Before the first step, the mean probability of a label is near its share among the rows that know the label.
+    """
+    first_probabilities, other_unknown, other_known = (
+        MLPStudent(epochs=5)
+        .learn(TrainingSet(inputs=INPUTS, labels=labels, known=KNOWN), pool=INPUTS[:0], seed=0)
+        .predict_proba(INPUTS)
+        for labels in (LABELS & KNOWN, LABELS | ~KNOWN, ~LABELS)
+    )
+    np.testing.assert_array_equal(other_unknown, first_probabilities)
+    assert not np.allclose(other_known, first_probabilities, atol=0.1)
+    untrained_model = MLPStudent(epochs=1, learning_rate=1e-9).learn(
+        TrainingSet(inputs=INPUTS, labels=LABELS & KNOWN, known=KNOWN), pool=INPUTS[:0], seed=0
+    )
+    known_shares = (LABELS & KNOWN).sum(axis=0) / KNOWN.sum(axis=0)
+    mean_probabilities = untrained_model.predict_proba(INPUTS).mean(axis=0)
+    np.testing.assert_allclose(mean_probabilities, known_shares, atol=0.02)
 
 
 @pytest.mark.slow
