@@ -13,6 +13,7 @@ import pytest
 
 from pate.data import HuggingFace, Table, TableSchema
 from pate.data.texts.tfidf import TfidfVectors
+from pate.data.texts.vectors import TextVectors
 from pate.features import Text
 from tests.refusals import ANY, refused_parameter
 from tests.unit.data.texts.syllables import SECRET, some_texts
@@ -137,17 +138,32 @@ def test_texts_beside_a_schema_need_a_schema_written_anew(
 
 @pytest.mark.slow
 def test_cached_vectors_are_reused_and_damaged_ones_recomputed(
-    table: Table, tmp_path: Path
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Inputs are the same without a cache of vectors, with one, and with damaged blocks in it."""
+    """Inputs are the same without a cache of vectors, with one, and with damaged blocks in it.
+
+    A second load computes no vector. A load with damaged blocks computes them again.
+    """
     fit_texts = partial(Text().fit_texts, tmp_path / "cache")
     inputs = table.load().private.inputs
     np.testing.assert_array_equal(table.with_text(fit_texts).load().private.inputs, inputs)
     blocks = sorted((tmp_path / "cache").rglob("*.f32"))
     assert len(blocks) >= 3  # one for each split at least
+    computed_texts: list[str] = []
+    compute_vectors = TextVectors._scaled
+
+    def record_and_compute(self: TextVectors, texts: list[str]) -> np.ndarray:
+        computed_texts.extend(texts)
+        return compute_vectors(self, texts)
+
+    monkeypatch.setattr(TextVectors, "_scaled", record_and_compute)
+    np.testing.assert_array_equal(table.with_text(fit_texts).load().private.inputs, inputs)
+    assert set(computed_texts) <= {"a text"}  # which checks a file of vectors
+    whole_contents = [path.read_bytes() for path in blocks]
     for path in blocks:
         path.write_bytes(path.read_bytes()[:-4] + b"\0\0\0\0")
     np.testing.assert_array_equal(table.with_text(fit_texts).load().private.inputs, inputs)
+    assert [path.read_bytes() for path in blocks] == whole_contents
 
 
 @pytest.mark.slow
