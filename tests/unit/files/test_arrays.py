@@ -119,11 +119,13 @@ def test_endless_json_and_broken_text_are_refused_in_one_line(tmp_path: Path) ->
     """JSON that is too deep, too long or cut, and text that is not UTF-8, are refused in one line."""
     for text in ("[" * 100_000, "9" * 5_000, '{"a": '):
         (tmp_path / "run.json").write_text(text)
-        with refused_parameter("file", value=ANY, rule_words="JSON ", kind=DamagedFile):
+        with refused_parameter("file", value=ANY, rule_words="JSON ", kind=DamagedFile) as refusal:
             read_json(tmp_path / "run.json", remedy="none")
+        assert "\n" not in str(refusal.value)
     (tmp_path / "data.sha256").write_bytes(b"abc\xff")
-    with refused_parameter("file", value=ANY, rule_words="restore", kind=DamagedFile):
+    with refused_parameter("file", value=ANY, rule_words="restore", kind=DamagedFile) as refusal:
         read_text(tmp_path / "data.sha256", remedy="restore")
+    assert "\n" not in str(refusal.value)
 
 
 def test_arrays_larger_than_their_file_are_refused(

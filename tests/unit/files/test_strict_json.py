@@ -102,5 +102,6 @@ def test_json_without_end_is_one_line_wherever_it_is_read(text: str, tmp_path: P
         lambda: CertifiedTable.load(file),
         lambda: session.load(file),
     ):
-        with pytest.raises(InvalidValue, match=r"expected"):
+        with pytest.raises(InvalidValue, match=r"expected") as caught:
             read()
+        assert "\n" not in str(caught.value)

@@ -161,5 +161,6 @@ WRONG: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("field", "value"), WRONG)
 def test_impossible_parameters_are_refused_on_one_line(field: str, value: Any) -> None:
     """A gap selection whose parameter `field` has an impossible `value` is refused by the parameter's name."""
-    with refused_parameter(field, value=ANY):
+    with refused_parameter(field, value=ANY) as refusal:
         dataclasses.replace(SELECTION, **{field: value})
+    assert "\n" not in str(refusal.value)

@@ -408,5 +408,6 @@ def test_file_that_is_no_table_is_refused_in_one_line(tmp_path: Path) -> None:
     damaged = ["", "[]", "{}", "3", '{"format": "pate stability table", "order": 2}']
     for text in contradictions + damaged:
         path.write_text(text)
-        with refused_parameter("table", value=ANY, rule_words="the JSON of"):
+        with refused_parameter("table", value=ANY, rule_words="the JSON of") as refusal:
             CertifiedTable.load(path)
+        assert "\n" not in str(refusal.value)

@@ -35,10 +35,11 @@ def test_torchvision_for_cuda_is_imported_without_cuda():
 
 
 def test_a_missing_torchvision_is_refused_in_one_line(monkeypatch):
-    """Without torchvision, its models and a ResNet student are refused with the package to install."""
+    """Without torchvision, its models and a ResNet student are refused in one line with the package to install."""
     monkeypatch.setitem(sys.modules, "torchvision", None)
-    with refused_parameter("teacher=resnet50", rule_words="package torchvision"):
+    with refused_parameter("teacher=resnet50", rule_words="package torchvision") as refusal:
         torchvision_models()
+    assert "\n" not in str(refusal.value)
     with refused_parameter("teacher=resnet50", rule_words="package torchvision"):
         ResNet50Student()  # not once it has labels to learn from, which were paid for
 
