@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.event_tree import leaves
 from pate.accounting.events import LeafEvent
 from pate.accounting.trade_off import gaussian_trade_off
@@ -16,86 +16,91 @@ from pate.validation import InvalidValue
 from tests.refusals import refused_parameter
 
 ACCOUNTANTS = (
-    pa.RdpAccountant,
-    pa.ExactAccountant,
-    pa.PldAccountant,
-    pa.PureDpAccountant,
-    pa.JointLawAccountant,
-    pa.AutoAccountant,
+    accounting.RdpAccountant,
+    accounting.ExactAccountant,
+    accounting.PldAccountant,
+    accounting.PureDpAccountant,
+    accounting.JointLawAccountant,
+    accounting.AutoAccountant,
 )
-BIT = pa.OneBitEvent(logits=(-6.0, -4.0, -1.0, 0.0, 2.0, 5.0), reach=1)
-SELECT_THEN_TEST = pa.SelectThenTestEvent(
-    events=(pa.BoundedRangeEvent(epsilon=0.4), pa.ApproximateEvent(BIT, failure_prob=1e-7)),
+BIT = accounting.OneBitEvent(logits=(-6.0, -4.0, -1.0, 0.0, 2.0, 5.0), reach=1)
+SELECT_THEN_TEST = accounting.SelectThenTestEvent(
+    events=(
+        accounting.BoundedRangeEvent(epsilon=0.4),
+        accounting.ApproximateEvent(BIT, failure_prob=1e-7),
+    ),
     num_candidates=6,
 )
-SAMPLED_OF_ADD_REMOVE = pa.SampledGaussianEvent(
-    noise_multiplier=20.0, sampling_prob=0.3, adjacency=pa.Adjacency.ADD_REMOVE
+SAMPLED_OF_ADD_REMOVE = accounting.SampledGaussianEvent(
+    noise_multiplier=20.0, sampling_prob=0.3, adjacency=accounting.Adjacency.ADD_REMOVE
 )
-EVENTS: tuple[pa.Event, ...] = (
-    pa.GaussianEvent(noise_multiplier=5.0),
-    pa.ScoresEvent(noise_multiplier=5.0),
-    pa.BoundedRangeEvent(epsilon=0.4),
-    pa.PureDpEvent(epsilon=0.3),
+EVENTS: tuple[accounting.Event, ...] = (
+    accounting.GaussianEvent(noise_multiplier=5.0),
+    accounting.ScoresEvent(noise_multiplier=5.0),
+    accounting.BoundedRangeEvent(epsilon=0.4),
+    accounting.PureDpEvent(epsilon=0.3),
     BIT,
-    pa.ApproximateEvent(BIT, failure_prob=1e-7),
-    pa.SelfComposedEvent(
-        pa.ComposedEvent(
+    accounting.ApproximateEvent(BIT, failure_prob=1e-7),
+    accounting.SelfComposedEvent(
+        accounting.ComposedEvent(
             (
-                pa.BoundedRangeEvent(epsilon=0.1),
-                pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=20.0), failure_prob=1e-8),
+                accounting.BoundedRangeEvent(epsilon=0.1),
+                accounting.ApproximateEvent(
+                    accounting.GaussianEvent(noise_multiplier=20.0), failure_prob=1e-8
+                ),
             )
         ),
         count=3,
     ),
-    pa.NoisyMaxGaussianEvent(noise_multiplier=20.0, num_candidates=3),
-    pa.OpposedMaximaEvent(noise_multiplier=20.0, num_candidates=2),
-    pa.WinnerEvent(noise_multiplier=20.0, num_moving=1),
-    pa.WinnerEvent(noise_multiplier=8.0, num_moving=2),
-    pa.ZCdpEvent(rho=0.01),
-    pa.SessionEvent(
+    accounting.NoisyMaxGaussianEvent(noise_multiplier=20.0, num_candidates=3),
+    accounting.OpposedMaximaEvent(noise_multiplier=20.0, num_candidates=2),
+    accounting.WinnerEvent(noise_multiplier=20.0, num_moving=1),
+    accounting.WinnerEvent(noise_multiplier=8.0, num_moving=2),
+    accounting.ZCdpEvent(rho=0.01),
+    accounting.SessionEvent(
         epsilon=0.3,
         hit_prob=0.4,
         target_hits=2,
         num_calls=9,
-        accesses=pa.SelfComposedEvent(pa.PureDpEvent(epsilon=0.3), count=9),
+        accesses=accounting.SelfComposedEvent(accounting.PureDpEvent(epsilon=0.3), count=9),
     ),
-    pa.BoundarySessionEvent(
+    accounting.BoundarySessionEvent(
         epsilon=0.3,
         hit_prob=0.27,
         target_hits=2,
         num_calls=9,
-        accesses=pa.SelfComposedEvent(pa.PureDpEvent(epsilon=0.3), count=9),
+        accesses=accounting.SelfComposedEvent(accounting.PureDpEvent(epsilon=0.3), count=9),
         call_epsilon=0.2,
         bounded_range=False,
     ),
     SELECT_THEN_TEST,
-    pa.SmoothSensitivityEvent(noise_multiplier=20.0, beta=1e-3),
-    pa.SampledGaussianEvent(noise_multiplier=20.0, sampling_prob=0.3),
+    accounting.SmoothSensitivityEvent(noise_multiplier=20.0, beta=1e-3),
+    accounting.SampledGaussianEvent(noise_multiplier=20.0, sampling_prob=0.3),
     SAMPLED_OF_ADD_REMOVE,
-    pa.TuningEvent(
-        base=pa.GaussianEvent(noise_multiplier=20.0),
-        score=pa.GaussianEvent(noise_multiplier=20.0),
-        distribution=pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1),
+    accounting.TuningEvent(
+        base=accounting.GaussianEvent(noise_multiplier=20.0),
+        score=accounting.GaussianEvent(noise_multiplier=20.0),
+        distribution=accounting.TruncatedNegativeBinomial(eta=0.0, gamma=0.1),
     ),
-    pa.TuningEvent(
-        base=pa.BoundedRangeEvent(epsilon=0.4),
-        score=pa.NoOpEvent(),
-        distribution=pa.Poisson(mean=3.0),
+    accounting.TuningEvent(
+        base=accounting.BoundedRangeEvent(epsilon=0.4),
+        score=accounting.NoOpEvent(),
+        distribution=accounting.Poisson(mean=3.0),
     ),
 )
 # Kinds of events that an accountant has no price for, and refuses.
-REFUSED_EVENTS: dict[type[pa.Accountant], tuple[type[LeafEvent], ...]] = {
-    pa.ExactAccountant: (pa.ZCdpEvent, pa.SmoothSensitivityEvent),
-    pa.PureDpAccountant: (
-        pa.GaussianEvent,
-        pa.ScoresEvent,
-        pa.NoisyMaxGaussianEvent,
-        pa.OpposedMaximaEvent,
-        pa.WinnerEvent,
-        pa.ZCdpEvent,
-        pa.SmoothSensitivityEvent,
-        pa.SampledGaussianEvent,
-        pa.TuningEvent,
+REFUSED_EVENTS: dict[type[accounting.Accountant], tuple[type[LeafEvent], ...]] = {
+    accounting.ExactAccountant: (accounting.ZCdpEvent, accounting.SmoothSensitivityEvent),
+    accounting.PureDpAccountant: (
+        accounting.GaussianEvent,
+        accounting.ScoresEvent,
+        accounting.NoisyMaxGaussianEvent,
+        accounting.OpposedMaximaEvent,
+        accounting.WinnerEvent,
+        accounting.ZCdpEvent,
+        accounting.SmoothSensitivityEvent,
+        accounting.SampledGaussianEvent,
+        accounting.TuningEvent,
     ),
 }
 DELTA = 1e-5
@@ -103,10 +108,10 @@ DELTA = 1e-5
 every_accountant = pytest.mark.parametrize(
     "accountant", ACCOUNTANTS, ids=[kind.name for kind in ACCOUNTANTS]
 )
-AccountantKind = type[pa.Accountant]
+AccountantKind = type[accounting.Accountant]
 
 
-def refuses(accountant: AccountantKind, event: pa.Event) -> bool:
+def refuses(accountant: AccountantKind, event: accounting.Event) -> bool:
     """Returns whether an accountant has no price for some part of an event."""
     return any(isinstance(leaf, REFUSED_EVENTS.get(accountant, ())) for leaf, _ in leaves(event))
 
@@ -119,14 +124,18 @@ PRICED = [
 ]
 # Events and accountants whose price takes a tenth of a second or more.
 SLOW_EVENTS = (
-    pa.WinnerEvent(noise_multiplier=8.0, num_moving=2),
+    accounting.WinnerEvent(noise_multiplier=8.0, num_moving=2),
     SELECT_THEN_TEST,
     SAMPLED_OF_ADD_REMOVE,
 )
-SLOW_ACCOUNTANTS = (pa.ExactAccountant, pa.JointLawAccountant, pa.AutoAccountant)
+SLOW_ACCOUNTANTS = (
+    accounting.ExactAccountant,
+    accounting.JointLawAccountant,
+    accounting.AutoAccountant,
+)
 
 
-def price_parameters(accountant: AccountantKind, event: pa.Event) -> Any:
+def price_parameters(accountant: AccountantKind, event: accounting.Event) -> Any:
     """Returns an accountant and an event as parameters of a test, marked as slow where the price takes long."""
     is_slow = accountant in SLOW_ACCOUNTANTS and event in SLOW_EVENTS
     return pytest.param(
@@ -148,7 +157,9 @@ class UnknownEvent(LeafEvent):
     """An event that no accountant knows."""
 
 
-def account_of(accountant: AccountantKind, events: Sequence[pa.Event]) -> pa.Accountant:
+def account_of(
+    accountant: AccountantKind, events: Sequence[accounting.Event]
+) -> accounting.Accountant:
     """Returns an accountant of a kind that has composed the events."""
     account = accountant()
     for event in events:
@@ -158,9 +169,11 @@ def account_of(accountant: AccountantKind, events: Sequence[pa.Event]) -> pa.Acc
 
 def test_list_is_complete() -> None:
     """Every accountant that the package exports is tested here."""
-    kinds = {value for value in vars(pa).values() if isinstance(value, type)}
+    kinds = {value for value in vars(accounting).values() if isinstance(value, type)}
     exported = {
-        kind for kind in kinds if issubclass(kind, pa.Accountant) and not inspect.isabstract(kind)
+        kind
+        for kind in kinds
+        if issubclass(kind, accounting.Accountant) and not inspect.isabstract(kind)
     }
     assert set(ACCOUNTANTS) == exported
     assert len({accountant.name for accountant in ACCOUNTANTS}) == len(ACCOUNTANTS)
@@ -174,20 +187,22 @@ def test_nothing_costs_nothing(accountant: AccountantKind) -> None:
     """
     for events in (
         (),
-        (pa.NoOpEvent(),),
-        (pa.ComposedEvent(()),),
-        (pa.SelfComposedEvent(pa.PureDpEvent(epsilon=1.0), count=0),),
+        (accounting.NoOpEvent(),),
+        (accounting.ComposedEvent(()),),
+        (accounting.SelfComposedEvent(accounting.PureDpEvent(epsilon=1.0), count=0),),
     ):
         account = account_of(accountant, events=events)
         assert account.get_epsilon(target_delta=DELTA) == account.failure_prob == 0
         assert account.get_delta(target_epsilon=1.0) <= 1e-9
-    assert account.compose(pa.PureDpEvent(epsilon=1.0)) is account
-    assert account.compose(pa.PureDpEvent(epsilon=1.0), count=0) is account
+    assert account.compose(accounting.PureDpEvent(epsilon=1.0)) is account
+    assert account.compose(accounting.PureDpEvent(epsilon=1.0), count=0) is account
 
 
 @every_price
 @pytest.mark.slow
-def test_trade_off_curve_agrees_with_its_price(accountant: AccountantKind, event: pa.Event) -> None:
+def test_trade_off_curve_agrees_with_its_price(
+    accountant: AccountantKind, event: accounting.Event
+) -> None:
     """A trade-off curve lies above the lines of three epsilons and their deltas, and above the curve of `gdp_mu`.
 
     The largest distance of the curve from a blind guess is at most the advantage.
@@ -215,20 +230,20 @@ def test_trade_off_curve_agrees_with_its_price(accountant: AccountantKind, event
 def test_no_noise_costs_infinity(accountant: AccountantKind) -> None:
     """An event without noise, composed with a private one, has infinite epsilon and delta 1."""
     for event in (
-        pa.GaussianEvent(noise_multiplier=0.0),
-        pa.PureDpEvent(epsilon=math.inf),
-        pa.BoundedRangeEvent(epsilon=math.inf),
-        pa.NonPrivateEvent(),
+        accounting.GaussianEvent(noise_multiplier=0.0),
+        accounting.PureDpEvent(epsilon=math.inf),
+        accounting.BoundedRangeEvent(epsilon=math.inf),
+        accounting.NonPrivateEvent(),
     ):
         if not refuses(accountant, event):
-            account = account_of(accountant, events=[pa.PureDpEvent(epsilon=0.3), event])
+            account = account_of(accountant, events=[accounting.PureDpEvent(epsilon=0.3), event])
             assert account.get_epsilon(target_delta=DELTA) == math.inf
             assert account.get_delta(target_epsilon=10.0) == 1
 
 
 @every_price
 def test_a_price_is_positive_finite_and_adds_up(
-    accountant: AccountantKind, event: pa.Event
+    accountant: AccountantKind, event: accounting.Event
 ) -> None:
     """The epsilon of an event is positive and finite, and that of the same event twice is larger.
 
@@ -243,16 +258,20 @@ def test_a_price_is_positive_finite_and_adds_up(
 
 
 @every_price
-def test_ways_to_compose_the_same_agree(accountant: AccountantKind, event: pa.Event) -> None:
+def test_ways_to_compose_the_same_agree(
+    accountant: AccountantKind, event: accounting.Event
+) -> None:
     """An event three times has one price, whether composed one by one, by a count, or as a composed event."""
     one_by_one = account_of(accountant, events=[event] * 3)
     expected_epsilon = one_by_one.get_epsilon(target_delta=DELTA)
     for account in (
         accountant().compose(event, count=3),
         accountant().compose(event).compose(event, count=2),
-        accountant().compose(pa.SelfComposedEvent(event, count=3)),
+        accountant().compose(accounting.SelfComposedEvent(event, count=3)),
         accountant().compose(
-            pa.ComposedEvent((event, pa.SelfComposedEvent(event, count=2), pa.NoOpEvent()))
+            accounting.ComposedEvent(
+                (event, accounting.SelfComposedEvent(event, count=2), accounting.NoOpEvent())
+            )
         ),
     ):
         assert account.get_epsilon(target_delta=DELTA) == pytest.approx(expected_epsilon, rel=1e-9)
@@ -261,13 +280,13 @@ def test_ways_to_compose_the_same_agree(accountant: AccountantKind, event: pa.Ev
 
 @every_price
 def test_epsilon_falls_as_delta_grows_and_the_other_way_round(
-    accountant: AccountantKind, event: pa.Event
+    accountant: AccountantKind, event: accounting.Event
 ) -> None:
     """The epsilon of a composed event does not rise as delta grows, and the delta does not rise as epsilon grows.
 
     The same epsilon is returned if it is asked for again.
     """
-    account = account_of(accountant, events=[pa.SelfComposedEvent(event, count=2)])
+    account = account_of(accountant, events=[accounting.SelfComposedEvent(event, count=2)])
     epsilons = [account.get_epsilon(target_delta=delta) for delta in (1e-5, 1e-3, 0.1)]
     assert epsilons == sorted(epsilons, reverse=True)
     deltas = [account.get_delta(target_epsilon=epsilon) for epsilon in (0.0, 0.1, 1.0)]
@@ -279,10 +298,10 @@ def test_epsilon_falls_as_delta_grows_and_the_other_way_round(
 
 @every_price
 def test_epsilon_and_delta_are_two_readings_of_one_curve(
-    accountant: AccountantKind, event: pa.Event
+    accountant: AccountantKind, event: accounting.Event
 ) -> None:
     """The delta at the epsilon for a target delta is that target delta, within 2%, if this epsilon is above 0."""
-    account = account_of(accountant, events=[pa.SelfComposedEvent(event, count=2)])
+    account = account_of(accountant, events=[accounting.SelfComposedEvent(event, count=2)])
     for delta in (1e-5, 1e-3):
         epsilon = account.get_epsilon(target_delta=delta)
         if epsilon > 0:
@@ -294,18 +313,20 @@ def test_epsilon_and_delta_are_two_readings_of_one_curve(
     [
         kind
         for kind in ACCOUNTANTS
-        if not refuses(kind, event=pa.GaussianEvent(noise_multiplier=1.0))
+        if not refuses(kind, event=accounting.GaussianEvent(noise_multiplier=1.0))
     ],
 )
 def test_figures_are_upper_bounds_for_gaussians(accountant: AccountantKind) -> None:
     """Epsilon and delta of composed Gaussians are at least those of the exact profile (Balle & Wang 2018)."""
     for multiplier, count in ((1.0, 1), (10.0, 40), (60.0, 600), (0.5, 2)):
-        account = accountant().compose(pa.GaussianEvent(noise_multiplier=multiplier), count=count)
+        account = accountant().compose(
+            accounting.GaussianEvent(noise_multiplier=multiplier), count=count
+        )
         mu = math.sqrt(count) / multiplier
-        exact_epsilon = pa.gaussian_epsilon(mu=mu, target_delta=1e-6)
+        exact_epsilon = accounting.gaussian_epsilon(mu=mu, target_delta=1e-6)
         assert account.get_epsilon(target_delta=1e-6) >= exact_epsilon * (1 - 1e-9)
         for epsilon in (0.5, 2.0, 5.0):
-            exact_delta = pa.gaussian_delta(mu=mu, epsilon=epsilon)
+            exact_delta = accounting.gaussian_delta(mu=mu, epsilon=epsilon)
             assert account.get_delta(target_epsilon=epsilon) >= exact_delta * (1 - 1e-9)
 
 
@@ -313,7 +334,7 @@ def test_figures_are_upper_bounds_for_gaussians(accountant: AccountantKind) -> N
 def test_figures_are_upper_bounds_for_randomized_response(accountant: AccountantKind) -> None:
     """The delta of composed pure-DP events is at least the exact one of repeated randomized response."""
     for epsilon, count in ((0.5, 1), (0.2, 10), (1.0, 4)):
-        account = accountant().compose(pa.PureDpEvent(epsilon), count=count)
+        account = accountant().compose(accounting.PureDpEvent(epsilon), count=count)
         for target_epsilon in (0.1, 0.7, 1.5):
             exact_delta = delta_of_randomized_response(
                 epsilon=epsilon, num_answers=count, target_epsilon=target_epsilon
@@ -344,25 +365,25 @@ def delta_of_randomized_response(epsilon: float, num_answers: int, target_epsilo
 
 
 EXTREME_EVENTS = (
-    pa.ZCdpEvent(rho=5e-324),
-    pa.ZCdpEvent(rho=1e-200),
-    pa.BoundedRangeEvent(epsilon=5e-324),
-    pa.BoundedRangeEvent(epsilon=1e308),
-    pa.PureDpEvent(epsilon=1e308),
-    pa.GaussianEvent(noise_multiplier=1e308),
-    pa.NoisyMaxGaussianEvent(noise_multiplier=1e308, num_candidates=3),
-    pa.WinnerEvent(noise_multiplier=1e308, num_moving=2),
-    pa.WinnerEvent(noise_multiplier=1e-3, num_moving=2),
-    pa.NoisyMaxGaussianEvent(noise_multiplier=3.0, num_candidates=2**40),
-    pa.NoisyMaxGaussianEvent(noise_multiplier=1e154, num_candidates=2**62),
-    pa.SmoothSensitivityEvent(noise_multiplier=1.0, beta=800.0),
-    pa.OneBitEvent(logits=(-1e308, 1e308), reach=1),
-    pa.OneBitEvent(logits=(0.0, 5e-324), reach=1),
-    pa.GaussianEvent(noise_multiplier=1e-200),
-    pa.PureDpEvent(epsilon=1e-300),
-    pa.BoundedRangeEvent(epsilon=1e-12),
-    pa.OneBitEvent(logits=(-math.inf, 0.0, math.inf), reach=1),
-    pa.OneBitEvent(logits=(3.0,), reach=5),
+    accounting.ZCdpEvent(rho=5e-324),
+    accounting.ZCdpEvent(rho=1e-200),
+    accounting.BoundedRangeEvent(epsilon=5e-324),
+    accounting.BoundedRangeEvent(epsilon=1e308),
+    accounting.PureDpEvent(epsilon=1e308),
+    accounting.GaussianEvent(noise_multiplier=1e308),
+    accounting.NoisyMaxGaussianEvent(noise_multiplier=1e308, num_candidates=3),
+    accounting.WinnerEvent(noise_multiplier=1e308, num_moving=2),
+    accounting.WinnerEvent(noise_multiplier=1e-3, num_moving=2),
+    accounting.NoisyMaxGaussianEvent(noise_multiplier=3.0, num_candidates=2**40),
+    accounting.NoisyMaxGaussianEvent(noise_multiplier=1e154, num_candidates=2**62),
+    accounting.SmoothSensitivityEvent(noise_multiplier=1.0, beta=800.0),
+    accounting.OneBitEvent(logits=(-1e308, 1e308), reach=1),
+    accounting.OneBitEvent(logits=(0.0, 5e-324), reach=1),
+    accounting.GaussianEvent(noise_multiplier=1e-200),
+    accounting.PureDpEvent(epsilon=1e-300),
+    accounting.BoundedRangeEvent(epsilon=1e-12),
+    accounting.OneBitEvent(logits=(-math.inf, 0.0, math.inf), reach=1),
+    accounting.OneBitEvent(logits=(3.0,), reach=5),
 )
 
 
@@ -370,7 +391,7 @@ EXTREME_EVENTS = (
 @every_accountant
 @pytest.mark.parametrize("event", EXTREME_EVENTS, ids=repr)
 def test_the_smallest_and_the_largest_numbers_have_prices(
-    accountant: AccountantKind, event: pa.Event
+    accountant: AccountantKind, event: accounting.Event
 ) -> None:
     """An event with extreme parameters has a price without error or NaN.
 
@@ -393,12 +414,15 @@ def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Accountant
 
     A refusal does not change its epsilon.
     """
-    account = account_of(accountant, events=[pa.PureDpEvent(epsilon=0.3)])
+    account = account_of(accountant, events=[accounting.PureDpEvent(epsilon=0.3)])
     before = account.get_epsilon(target_delta=DELTA)
     for event in (
         UnknownEvent(),
-        pa.ComposedEvent(
-            (pa.ApproximateEvent(pa.PureDpEvent(epsilon=1.0), failure_prob=1e-6), UnknownEvent())
+        accounting.ComposedEvent(
+            (
+                accounting.ApproximateEvent(accounting.PureDpEvent(epsilon=1.0), failure_prob=1e-6),
+                UnknownEvent(),
+            )
         ),
     ):
         with refused_parameter("event", value="UnknownEvent"):
@@ -409,7 +433,9 @@ def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Accountant
         if refuses(accountant, event):
             kinds = "|".join(kind.__name__ for kind in REFUSED_EVENTS[accountant])
             with pytest.raises(InvalidValue, match=rf"event=({kinds}): expected an event"):
-                account.compose(pa.ComposedEvent((pa.PureDpEvent(epsilon=1.0), event)))
+                account.compose(
+                    accounting.ComposedEvent((accounting.PureDpEvent(epsilon=1.0), event))
+                )
     assert account.get_epsilon(target_delta=DELTA) == before
     assert account.failure_prob == 0
 
@@ -420,8 +446,10 @@ def test_failure_probabilities_are_taken_from_delta(accountant: AccountantKind) 
 
     At a given epsilon its delta is larger by 4e-6. An epsilon is refused if the failures use up delta.
     """
-    plain = account_of(accountant, events=[pa.PureDpEvent(epsilon=0.3)])
-    failing_event = pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=4e-6)
+    plain = account_of(accountant, events=[accounting.PureDpEvent(epsilon=0.3)])
+    failing_event = accounting.ApproximateEvent(
+        accounting.PureDpEvent(epsilon=0.3), failure_prob=4e-6
+    )
     failing = account_of(accountant, events=[failing_event])
     assert failing.failure_prob == 4e-6
     assert failing.get_epsilon(target_delta=1e-5) == pytest.approx(
@@ -432,7 +460,8 @@ def test_failure_probabilities_are_taken_from_delta(accountant: AccountantKind) 
         plain.get_delta(target_epsilon=0.5) + 4e-6, rel=1e-6
     )
     account = accountant().compose(
-        pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=2e-6), count=10
+        accounting.ApproximateEvent(accounting.PureDpEvent(epsilon=0.3), failure_prob=2e-6),
+        count=10,
     )
     for delta in (1e-5, 1e-6):
         with pytest.raises(
@@ -448,14 +477,15 @@ def test_impossible_figures_are_refused_and_add_nothing(accountant: AccountantKi
 
     A refusal does not change its price.
     """
-    event = pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=1e-6)
+    event = accounting.ApproximateEvent(accounting.PureDpEvent(epsilon=0.3), failure_prob=1e-6)
     account = account_of(accountant, events=[event])
     before = account.get_epsilon(target_delta=DELTA)
     figures: list[Any] = [-1, 1.5, True]
     for count in figures:
         with refused_parameter("count", value=count, rule_words="a whole number >= 0"):
             account.compose(
-                pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=0.5), count=count
+                accounting.ApproximateEvent(accounting.PureDpEvent(epsilon=0.3), failure_prob=0.5),
+                count=count,
             )
     assert account.get_epsilon(target_delta=DELTA) == before
     assert account.failure_prob == 1e-6

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-import pate.accounting as pa
+from pate import accounting
 from pate.aggregators import (
     Aggregator,
     ClippedVotes,
@@ -37,7 +37,7 @@ from tests.privacy.divergences import assert_covered, largest_renyi, price_curve
 from tests.privacy.rival_distributions import confident_votes_distribution
 from tests.refusals import refused_parameter
 
-REPLACE = pa.Adjacency.REPLACE_ONE
+REPLACE = accounting.Adjacency.REPLACE_ONE
 STABLE_TOP_K = StableTopK(selection_scale=40.0, test_std=60.0)
 GAUSSIAN_VOTES = GaussianVotes(noise_std=50.0)
 
@@ -47,7 +47,7 @@ def fault_found() -> AbstractContextManager[object]:
     return pytest.raises(AssertionError, match=r"^fault: |of its price")
 
 
-def check_bits(event: pa.Event, first_probs: FloatArray, second_probs: FloatArray) -> None:
+def check_bits(event: accounting.Event, first_probs: FloatArray, second_probs: FloatArray) -> None:
     """Fails if the event's price is below the Renyi divergence of independent bits on two neighbors.
 
     Both directions are compared.
@@ -63,7 +63,7 @@ def check_bits(event: pa.Event, first_probs: FloatArray, second_probs: FloatArra
     check_laws(event, first_law=first_law, second_law=second_law)
 
 
-def check_laws(event: pa.Event, *, first_law: FloatArray, second_law: FloatArray) -> None:
+def check_laws(event: accounting.Event, *, first_law: FloatArray, second_law: FloatArray) -> None:
     """Fails if the event's price is below the Renyi divergence of two distributions, in either direction.
 
     Args:
@@ -219,7 +219,7 @@ def test_3_a_record_that_changes_can_trade_tau_votes_for_tau_others() -> None:
         check_bits(price, first_probs=bit_probs, second_probs=traded_bit_probs)
     with fault_found():
         check_bits(
-            event=pa.GaussianEvent(noise_multiplier=20.0 / 2**0.5),
+            event=accounting.GaussianEvent(noise_multiplier=20.0 / 2**0.5),
             first_probs=bit_probs,
             second_probs=traded_bit_probs,
         )
@@ -250,7 +250,7 @@ def test_5_every_label_is_charged() -> None:
     check_bits(price, first_probs=bit_probs, second_probs=moved_bit_probs)
     with fault_found():
         check_bits(
-            event=pa.GaussianEvent(noise_multiplier=5.0 / 2**0.5),
+            event=accounting.GaussianEvent(noise_multiplier=5.0 / 2**0.5),
             first_probs=bit_probs,
             second_probs=moved_bit_probs,
         )
@@ -259,7 +259,7 @@ def test_5_every_label_is_charged() -> None:
 # 4. A conjunction of noisy counts charged as one
 
 
-def conjunction_ratio(num_counts: int, price: pa.Event) -> float:
+def conjunction_ratio(num_counts: int, price: accounting.Event) -> float:
     """Returns the largest ratio of the exact Renyi divergence of a bit, which needs several noisy counts, to a price.
 
     The bit is 1 if `num_counts` equal counts, each with its own noise of std 50, all exceed 0. On the neighbor, all
@@ -276,7 +276,7 @@ def conjunction_ratio(num_counts: int, price: pa.Event) -> float:
 
 def test_4_a_conjunction_of_noisy_counts_costs_more_than_one() -> None:
     """A bit that is 1 if 5 or 20 noisy counts all exceed 0 costs over 1.8 or 4.3 times one noisy count."""
-    price_of_one = pa.GaussianEvent(noise_multiplier=50.0)
+    price_of_one = accounting.GaussianEvent(noise_multiplier=50.0)
     assert conjunction_ratio(num_counts=5, price=price_of_one) > 1.8
     assert conjunction_ratio(num_counts=20, price=price_of_one) > 4.3
 
@@ -315,8 +315,8 @@ def test_6_no_noise_costs_infinity() -> None:
     The faulty variant writes a divergence of 0 if there is no noise, and so gives epsilon 0.
     """
     check_no_noise(
-        pa.RdpAccountant()
-        .compose(pa.GaussianEvent(noise_multiplier=0.0))
+        accounting.RdpAccountant()
+        .compose(accounting.GaussianEvent(noise_multiplier=0.0))
         .get_epsilon(target_delta=1e-6)
     )
     orders = np.arange(2.0, 60.0)
@@ -387,7 +387,7 @@ def check_price_is_blind(price_of: Callable[[IntArray], float]) -> None:
 def charged_epsilon(aggregator: Aggregator, counts: IntArray) -> float:
     """Returns the epsilon that an aggregator charges for a release of votes, by Renyi divergences at delta 1e-5."""
     release = aggregator.aggregate(counts, num_teachers=40, rng=np.random.default_rng(0))
-    return pa.RdpAccountant().compose(release.event).get_epsilon(target_delta=1e-5)
+    return accounting.RdpAccountant().compose(release.event).get_epsilon(target_delta=1e-5)
 
 
 def test_8_an_expected_cost_is_no_price() -> None:
@@ -425,7 +425,7 @@ def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
         check_price_is_blind(price_of=theorem_6_epsilon)
     cost = gnmax_cost(np.array([[40, 0, 0]]), noise_std=8.0, num_teachers=40, orders=[2.0, 8.0])
     with refused_parameter("event", value="DataDependentCost"):
-        pa.RdpAccountant().compose(cost)
+        accounting.RdpAccountant().compose(cost)
 
 
 # 9. Screening for nothing: the price of the answer alone
@@ -451,7 +451,7 @@ def test_9_screening_and_answer_are_charged_together() -> None:
     check_laws(price, first_law=first_law, second_law=second_law)
     with fault_found():
         check_laws(
-            event=pa.GaussianEvent(noise_multiplier=50.0 / 2**0.5),
+            event=accounting.GaussianEvent(noise_multiplier=50.0 / 2**0.5),
             first_law=first_law,
             second_law=second_law,
         )
@@ -554,7 +554,7 @@ def test_13_a_price_that_is_no_number_is_refused() -> None:
         return DataDependentCost(orders=np.array([2.0, 3.0]), rdp=rdp)
 
     def make_zcdp_events(rdp: FloatArray) -> object:
-        return [pa.ZCdpEvent(rho=float(rho)) for rho in rdp]
+        return [accounting.ZCdpEvent(rho=float(rho)) for rho in rdp]
 
     def replace_bad_divergences_by_zeros(rdp: FloatArray) -> object:
         return np.maximum(np.nan_to_num(rdp), 0.0)
@@ -564,7 +564,7 @@ def test_13_a_price_that_is_no_number_is_refused() -> None:
     with fault_found():
         check_bad_divergences_are_refused(read_rdp=replace_bad_divergences_by_zeros)
     with refused_parameter("logits", value="0.0, nan"):
-        pa.OneBitEvent(logits=(0.0, math.nan), reach=1)
+        accounting.OneBitEvent(logits=(0.0, math.nan), reach=1)
 
 
 def queries_until_spent(
@@ -623,7 +623,7 @@ def test_13_no_price_is_nan_or_negative(case: Case) -> None:
         event = case.aggregator.scaled(noise_factor).event_for(
             num_queries=600, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
         )
-        accountant = pa.RdpAccountant().compose(event)
+        accountant = accounting.RdpAccountant().compose(event)
         assert (accountant.rdp >= 0).all()
         assert accountant.get_epsilon(target_delta=1e-3) >= 0
 
@@ -632,7 +632,7 @@ def test_13_no_price_is_nan_or_negative(case: Case) -> None:
 
 
 def check_two_adjacencies(
-    price_under: Callable[[pa.Adjacency], pa.Event], min_price_ratio: float
+    price_under: Callable[[accounting.Adjacency], accounting.Event], min_price_ratio: float
 ) -> None:
     """Checks that the price under replace-one is at least `min_price_ratio` times that under add-remove.
 
@@ -641,7 +641,7 @@ def check_two_adjacencies(
         min_price_ratio: the smallest ratio of both prices, at each Renyi order.
     """
     price_of_replacing = price_curve(price_under(REPLACE))
-    price_of_removing = price_curve(price_under(pa.Adjacency.ADD_REMOVE))
+    price_of_removing = price_curve(price_under(accounting.Adjacency.ADD_REMOVE))
     assert (price_of_replacing >= min_price_ratio * price_of_removing * (1 - 1e-9)).all(), (
         "fault: a record costs what a teacher costs"
     )
@@ -667,13 +667,13 @@ def test_14_replace_one_costs_more_where_votes_are_traded(
     variant charges the same for both.
     """
 
-    def price_under(adjacency: pa.Adjacency) -> pa.Event:
+    def price_under(adjacency: accounting.Adjacency) -> accounting.Event:
         return replace(aggregator, adjacency=adjacency).event_for(
             num_queries=9, num_labels=40, num_teachers=800
         )
 
-    def one_price(_adjacency: pa.Adjacency) -> pa.Event:
-        return pa.GaussianEvent(noise_multiplier=50.0)
+    def one_price(_adjacency: accounting.Adjacency) -> accounting.Event:
+        return accounting.GaussianEvent(noise_multiplier=50.0)
 
     check_two_adjacencies(price_under=price_under, min_price_ratio=min_price_ratio)
     with fault_found():
@@ -683,7 +683,7 @@ def test_14_replace_one_costs_more_where_votes_are_traded(
 def test_14_plain_votes_cost_the_same_under_both_adjacencies() -> None:
     """Gaussian votes have the same Renyi price under both adjacencies, as the count of each label moves by 1."""
     assert renyi_at_8(GAUSSIAN_VOTES) == renyi_at_8(
-        replace(GAUSSIAN_VOTES, adjacency=pa.Adjacency.ADD_REMOVE)
+        replace(GAUSSIAN_VOTES, adjacency=accounting.Adjacency.ADD_REMOVE)
     )
 
 
@@ -705,7 +705,7 @@ def permute_and_flip(utilities: FloatArray, epsilon: float) -> FloatArray:
     return distribution
 
 
-def check_permute_and_flip(event: pa.Event) -> None:
+def check_permute_and_flip(event: accounting.Event) -> None:
     """Fails if the event's price is below the Renyi divergence of permute-and-flip between two candidates.
 
     Epsilon is 0.5. Each candidate has a count from 0 to 4. All neighbors under replace-one are compared: each of the
@@ -733,4 +733,4 @@ def test_15_permute_and_flip_has_no_bounded_range() -> None:
     """
     check_permute_and_flip(PermuteAndFlipTopK(k=1, epsilon=0.5).event)
     with fault_found():
-        check_permute_and_flip(event=pa.ZCdpEvent(rho=0.5**2 / 8))
+        check_permute_and_flip(event=accounting.ZCdpEvent(rho=0.5**2 / 8))

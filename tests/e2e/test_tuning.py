@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.event_tree import nodes
 from pate.aggregators import CenteredVotes
 from pate.models import LinearStudent
@@ -34,7 +34,7 @@ from tests.refusals import ANY, refused_parameter
 
 EPSILON = 20.0
 SCORE_EPSILON = 8.0
-DISTRIBUTION = pa.TruncatedNegativeBinomial(eta=1.0, gamma=0.25)
+DISTRIBUTION = accounting.TruncatedNegativeBinomial(eta=1.0, gamma=0.25)
 SEED_OF_THREE_RUNS = 13
 CLIP_FACTORS = (0.5, 1.0, 2.0)
 
@@ -48,7 +48,7 @@ def competing_plans(seed: int | None = None) -> list[Plan]:
             num_teachers=None,
             aggregator=CenteredVotes(noise_multiplier=1.0, clip_factor=clip_factor, rounds=2),
             student=LinearStudent(penalties=(1.0,)),
-            accountant=pa.AutoAccountant,
+            accountant=accounting.AutoAccountant,
             target_epsilon=EPSILON,
             score_epsilon=SCORE_EPSILON,
             seed=seed,
@@ -82,7 +82,7 @@ def charges(folder: Path) -> list[Any]:
     """Returns the charges in the ledger beside a folder."""
     if not ledger_beside(folder).exists():
         return []
-    return list(pa.SharedLedger.stored(ledger_beside(folder)).entries)
+    return list(accounting.SharedLedger.stored(ledger_beside(folder)).entries)
 
 
 @pytest.fixture(scope="module")
@@ -100,11 +100,13 @@ def test_tuning_is_charged_once_for_each_kind_of_people(
     folder, report, _ = run
     of_release, of_scores = charges(folder)
     assert of_release.data != of_scores.data
-    [event] = [node for node, _ in nodes(of_release.event) if isinstance(node, pa.TuningEvent)]
+    [event] = [
+        node for node, _ in nodes(of_release.event) if isinstance(node, accounting.TuningEvent)
+    ]
     assert event.distribution == DISTRIBUTION
-    assert event.score == pa.NoOpEvent()
-    assert isinstance(of_scores.event, pa.TuningEvent)
-    assert of_scores.event.base == pa.NoOpEvent()
+    assert event.score == accounting.NoOpEvent()
+    assert isinstance(of_scores.event, accounting.TuningEvent)
+    assert of_scores.event.base == accounting.NoOpEvent()
     assert of_release.epsilon == pytest.approx(EPSILON, rel=1e-3) and of_release.epsilon <= EPSILON
     assert of_scores.epsilon == pytest.approx(SCORE_EPSILON, rel=1e-3)
     assert report.privacy.epsilon == of_release.epsilon
@@ -256,7 +258,7 @@ def test_plans_for_other_people_are_refused(tmp_path: Path) -> None:
     first, second, _ = competing_plans()
     dataset = first.load_dataset()
     other_test = replace(dataset, test=dataset.test.take(slice(0, len(dataset.test) - 1)))
-    other_unit = replace(dataset, group_unit=pa.PrivacyUnit(words="one patient"))
+    other_unit = replace(dataset, group_unit=accounting.PrivacyUnit(words="one patient"))
     for other_dataset in (other_test, other_unit):
         assert other_dataset.private_digest() == dataset.private_digest()
         other_plan = replace(second, load_dataset=partial(deepcopy, other_dataset))
@@ -289,14 +291,14 @@ def test_prices_that_differ_need_a_common_bound() -> None:
 
     Events that are not Gaussian must be equal.
     """
-    pure = pa.PureDpEvent(epsilon=0.1)
+    pure = accounting.PureDpEvent(epsilon=0.1)
     assert dominating_event([pure, pure]) == pure
-    several = pa.SelfComposedEvent(pa.GaussianEvent(noise_multiplier=4.0), count=16)
-    bound = dominating_event([pa.GaussianEvent(noise_multiplier=2.0), several])
-    assert isinstance(bound, pa.GaussianEvent)
+    several = accounting.SelfComposedEvent(accounting.GaussianEvent(noise_multiplier=4.0), count=16)
+    bound = dominating_event([accounting.GaussianEvent(noise_multiplier=2.0), several])
+    assert isinstance(bound, accounting.GaussianEvent)
     assert bound.noise_multiplier == pytest.approx(1.0) and bound.noise_multiplier <= 1
     with refused_parameter("tune", value="true"):
-        dominating_event([pure, pa.PureDpEvent(epsilon=0.2)])
+        dominating_event([pure, accounting.PureDpEvent(epsilon=0.2)])
 
 
 WORDS = (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logit, ndtr
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.conversion import zcdp_to_epsilon_classic
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.rdp import rdp_curve_of
@@ -46,7 +46,7 @@ Inputs = dict[str, Any]
 PATH = Path(__file__).with_name("golden.json")
 
 _NOISES = {"gumbel": "gumbel", "gauss": "gaussian", "laplace": "laplace", "expo": "exponential"}
-_ADJACENCIES = {1: pa.Adjacency.ADD_REMOVE, 2: pa.Adjacency.REPLACE_ONE}
+_ADJACENCIES = {1: accounting.Adjacency.ADD_REMOVE, 2: accounting.Adjacency.REPLACE_ONE}
 
 
 def entries() -> list[dict[str, Any]]:
@@ -133,12 +133,12 @@ def _ptr_laplace_pass_prob(inputs: Inputs) -> float:
         test_std=noise_std,
         failure_prob=failure,
         num_teachers=inputs["gap"],
-        adjacency=pa.Adjacency.ADD_REMOVE,
+        adjacency=accounting.Adjacency.ADD_REMOVE,
     )
     return float(test.pass_probabilities(np.array(inputs["gap"])))
 
 
-def _price_at(event: pa.Event, order: float) -> float:
+def _price_at(event: accounting.Event, order: float) -> float:
     """Returns the Renyi divergence of an event at one Renyi order."""
     return float(rdp_curve_of(event)(np.array([order]))[0])
 
@@ -178,15 +178,17 @@ def _stable_topk_eps_zcdp(inputs: Inputs) -> float:
     adjacency = _ADJACENCIES[inputs["sens"]]
     selection_rho = (adjacency.gap_range / inputs["gumbel_beta"]) ** 2 / 8
     test_rho = adjacency.gap_sensitivity**2 / (2 * inputs["sigma2"] ** 2)
-    steps = pa.ComposedEvent(
+    steps = accounting.ComposedEvent(
         (
-            pa.ZCdpEvent(rho=selection_rho),
-            pa.ApproximateEvent(event=pa.ZCdpEvent(rho=test_rho), failure_prob=inputs["delta_t"]),
+            accounting.ZCdpEvent(rho=selection_rho),
+            accounting.ApproximateEvent(
+                event=accounting.ZCdpEvent(rho=test_rho), failure_prob=inputs["delta_t"]
+            ),
         )
     )
     return (
-        pa.RdpAccountant()
-        .compose(pa.SelfComposedEvent(event=steps, count=inputs["T"]))
+        accounting.RdpAccountant()
+        .compose(accounting.SelfComposedEvent(event=steps, count=inputs["T"]))
         .get_epsilon(target_delta=inputs["delta"])
     )
 
@@ -195,7 +197,7 @@ def _stable_topk_eps_tight(inputs: Inputs) -> float:
     """Returns the Renyi epsilon of stable top-k for the entry's number of queries."""
     aggregator = _stable_topk(inputs, failure_prob=inputs["delta_t"], sensitivity_key="sens")
     event = aggregator.event_for(num_queries=inputs["T"], num_labels=40, num_teachers=800)
-    return pa.RdpAccountant().compose(event).get_epsilon(target_delta=inputs["delta"])
+    return accounting.RdpAccountant().compose(event).get_epsilon(target_delta=inputs["delta"])
 
 
 def _rnm_gauss_tie_renyi(inputs: Inputs) -> float:
@@ -231,7 +233,7 @@ def _peel_ordered_probs_gumbel(inputs: Inputs) -> dict[str, float]:
     mechanism = PeelingTopK(
         k=inputs["k"],
         epsilon=_epsilon_of_selections(k=inputs["k"], noise_scale=inputs["scale"]),
-        adjacency=pa.Adjacency.ADD_REMOVE,
+        adjacency=accounting.Adjacency.ADD_REMOVE,
     )
     return _top_k_distribution(mechanism, inputs)
 
@@ -241,7 +243,7 @@ def _peel_ordered_probs_exponential(inputs: Inputs) -> dict[str, float]:
     mechanism = PermuteAndFlipTopK(
         k=inputs["k"],
         epsilon=_epsilon_of_selections(k=inputs["k"], noise_scale=inputs["scale"]),
-        adjacency=pa.Adjacency.ADD_REMOVE,
+        adjacency=accounting.Adjacency.ADD_REMOVE,
     )
     return _top_k_distribution(mechanism, inputs)
 
@@ -252,7 +254,7 @@ def _oneshot_set_probs(inputs: Inputs) -> dict[str, float]:
         noise=_NOISES[inputs["noise"]],
         k=inputs["k"],
         epsilon=_epsilon_of_selections(k=inputs["k"], noise_scale=inputs["scale"]),
-        adjacency=pa.Adjacency.ADD_REMOVE,
+        adjacency=accounting.Adjacency.ADD_REMOVE,
     )
     sets: dict[str, float] = {}
     for outcome, probability in mechanism.distribution(np.array(inputs["hist"])).items():
@@ -305,7 +307,7 @@ def _canonical_subset_probs(inputs: Inputs) -> dict[str, float]:
         epsilon=inputs["weight"],
         gamma=inputs["gamma"],
         noise=_NOISES[inputs["noise"]],
-        adjacency=pa.Adjacency.ADD_REMOVE,
+        adjacency=accounting.Adjacency.ADD_REMOVE,
     )
     return _top_k_distribution(mechanism, inputs)
 
@@ -352,7 +354,7 @@ def _tct_exact_q_pair(inputs: Inputs) -> float:
 def _em_data_dependent_rdp(inputs: Inputs) -> dict[str, float]:
     """Returns the data-dependent cost of a gap selection in both directions."""
     log_odds = logit(np.array([inputs["p_top"]]))
-    event = pa.BoundedRangeEvent(epsilon=inputs["eps_range"])
+    event = accounting.BoundedRangeEvent(epsilon=inputs["eps_range"])
     forward, backward = gap_selection_rdp(log_odds, event=event, orders=inputs["alpha"])
     return {"P_to_Pprime": float(forward[0, 0]), "Pprime_to_P": float(backward[0, 0])}
 
@@ -367,7 +369,7 @@ def _limited_domain_probs(inputs: Inputs) -> dict[str, float]:
         domain_size=inputs["kbar"],
         epsilon=inputs["k"] * inputs["eps"],
         failure_prob=inputs["delta"],
-        adjacency=pa.Adjacency.ADD_REMOVE,
+        adjacency=accounting.Adjacency.ADD_REMOVE,
     )
     distribution = mechanism.distribution(np.array(inputs["hist"]))
     return {
@@ -380,15 +382,15 @@ EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     "zcdp_to_dp_simple": lambda inputs: zcdp_to_epsilon_classic(
         inputs["rho"], target_delta=inputs["delta"]
     ),
-    "gaussian_exact_eps": lambda inputs: pa.gaussian_epsilon(
+    "gaussian_exact_eps": lambda inputs: accounting.gaussian_epsilon(
         inputs["mu"], target_delta=inputs["delta"]
     ),
-    "rdp_to_dp_cks_linear_rdp": lambda inputs: pa.zcdp_to_epsilon(
+    "rdp_to_dp_cks_linear_rdp": lambda inputs: accounting.zcdp_to_epsilon(
         inputs["rho"], target_delta=inputs["delta"]
     ),
     "gap_select_probs": _gap_select_probs,
     "rdp_bounded_range": lambda inputs: _price_at(
-        pa.BoundedRangeEvent(epsilon=inputs["eps"]), order=inputs["alpha"]
+        accounting.BoundedRangeEvent(epsilon=inputs["eps"]), order=inputs["alpha"]
     ),
     "ptr_gauss_pass_prob": _ptr_gauss_pass_prob,
     "ptr_laplace_pass_prob_paper_alg5": _ptr_laplace_pass_prob,

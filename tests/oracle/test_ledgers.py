@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.event_json import EVENT_KINDS, event_from_json, event_to_json
 from tests.refusals import ANY, refused_parameter
 
@@ -34,20 +34,22 @@ LATER_KINDS = {
 ACCOUNTANTS = {
     kind.name: kind
     for kind in (
-        pa.RdpAccountant,
-        pa.ExactAccountant,
-        pa.PldAccountant,
-        pa.PureDpAccountant,
+        accounting.RdpAccountant,
+        accounting.ExactAccountant,
+        accounting.PldAccountant,
+        accounting.PureDpAccountant,
     )
 }
 
 
 def charged_ledger(
-    ledger_name: str, path: Path | None = None, accountant: type[pa.Accountant] = pa.RdpAccountant
-) -> pa.Ledger:
+    ledger_name: str,
+    path: Path | None = None,
+    accountant: type[accounting.Accountant] = accounting.RdpAccountant,
+) -> accounting.Ledger:
     """Returns a ledger with all events of a stored file, and with the settings in the first line of that file."""
     header = json.loads((LEDGERS_FOLDER / f"{ledger_name}.jsonl").read_text().splitlines()[0])
-    ledger = pa.Ledger(
+    ledger = accounting.Ledger(
         path,
         accountant=accountant,
         adjacency=header["adjacency"],
@@ -106,7 +108,7 @@ def test_charges_of_stored_ledgers_are_read_back(ledger_name: str, tmp_path: Pat
     """
     path = tmp_path / "ledger.db"
     charged_ledger(ledger_name, path=path)
-    ledger = pa.Ledger.stored(path)
+    ledger = accounting.Ledger.stored(path)
     for entry, charge in zip(ledger.entries, charges(ledger_name), strict=True):
         assert event_to_json(entry.event) == charge["event"]
         assert (entry.key, entry.description) == (charge["key"], charge["description"])

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.run_counts import RunCount
 from tests.refusals import refused_parameter
 
@@ -35,7 +35,7 @@ def test_means_and_generating_functions_are_sums_over_all_numbers(eta: float, ga
     Both are at least the exact sums, up to the rounding of floats, and at most 1e-10 larger.
     """
     probs = probabilities(eta, gamma)
-    distribution = pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
+    distribution = accounting.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
     with mpmath.workdps(40):
         mean = float(sum(k * prob for k, prob in enumerate(probs, start=1)))
         assert float(sum(probs)) == pytest.approx(1, abs=1e-15)
@@ -56,15 +56,17 @@ def test_means_and_generating_functions_are_sums_over_all_numbers(eta: float, ga
 @pytest.mark.parametrize("eta", [0.0, 1.0, -0.5])
 def test_a_distribution_of_a_mean_has_that_mean(mean: float, eta: float) -> None:
     """A truncated negative binomial from `of_mean` has the given mean."""
-    assert pa.TruncatedNegativeBinomial.of_mean(mean, eta=eta).mean == pytest.approx(mean, rel=1e-8)
+    assert accounting.TruncatedNegativeBinomial.of_mean(mean, eta=eta).mean == pytest.approx(
+        mean, rel=1e-8
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "distribution",
     [
-        *(pa.TruncatedNegativeBinomial(eta, gamma) for eta, gamma in SHAPES[:4]),
-        pa.Poisson(mean=3.0),
+        *(accounting.TruncatedNegativeBinomial(eta, gamma) for eta, gamma in SHAPES[:4]),
+        accounting.Poisson(mean=3.0),
     ],
     ids=str,
 )
@@ -73,7 +75,7 @@ def test_drawn_numbers_have_their_distribution(distribution: RunCount) -> None:
     rng = np.random.default_rng(7)
     run_counts = np.array([distribution.draw(rng) for _ in range(20_000)])
     match distribution:
-        case pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma):
+        case accounting.TruncatedNegativeBinomial(eta=eta, gamma=gamma):
             probs = [0.0, *map(float, probabilities(eta, gamma, number=8))]
         case _:
             probs = [math.exp(-3) * 3**k / math.factorial(k) for k in range(8)]
@@ -86,28 +88,30 @@ def test_drawn_numbers_have_their_distribution(distribution: RunCount) -> None:
 
 
 BASES = (
-    pa.GaussianEvent(noise_multiplier=3.0),
-    pa.PureDpEvent(epsilon=0.2),
-    pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.1), count=20),
+    accounting.GaussianEvent(noise_multiplier=3.0),
+    accounting.PureDpEvent(epsilon=0.2),
+    accounting.SelfComposedEvent(accounting.BoundedRangeEvent(epsilon=0.1), count=20),
 )
 
 
 @pytest.mark.parametrize("base", BASES, ids=lambda base: type(base).__name__)
 @pytest.mark.parametrize(("eta", "gamma"), SHAPES)
-def test_curve_is_at_most_theorem_2_as_printed(base: pa.Event, eta: float, gamma: float) -> None:
+def test_curve_is_at_most_theorem_2_as_printed(
+    base: accounting.Event, eta: float, gamma: float
+) -> None:
     """The Renyi curve of a tuning is at most that of Papernot & Steinke's Theorem 2, with the best second order.
 
     The curve is at least that of a single run.
     """
-    distribution = pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
-    event = pa.TuningEvent(base, score=pa.NoOpEvent(), distribution=distribution)
-    curve = pa.RdpAccountant(orders=ORDERS).compose(event).rdp
-    accountant_of_one_run = pa.RdpAccountant().compose(base)
+    distribution = accounting.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
+    event = accounting.TuningEvent(base, score=accounting.NoOpEvent(), distribution=distribution)
+    curve = accounting.RdpAccountant(orders=ORDERS).compose(event).rdp
+    accountant_of_one_run = accounting.RdpAccountant().compose(base)
     smallest_second_term = np.min(
         (1 - 1 / accountant_of_one_run.orders) * accountant_of_one_run.rdp
         + math.log(1 / gamma) / accountant_of_one_run.orders,
     )
-    one_run = pa.RdpAccountant(orders=ORDERS).compose(base).rdp
+    one_run = accounting.RdpAccountant(orders=ORDERS).compose(base).rdp
     printed = (
         one_run + (1 + eta) * smallest_second_term + math.log(distribution.mean) / (ORDERS - 1)
     )
@@ -125,16 +129,16 @@ def test_curve_of_poisson_is_theorem_6_as_printed(
     The theorem is taken at the largest epsilon that it allows at a Renyi order, plus a term for the chance of no run.
     The curve is at least that of a single run.
     """
-    event = pa.TuningEvent(
-        base=pa.GaussianEvent(noise_multiplier=noise_multiplier),
-        score=pa.NoOpEvent(),
-        distribution=pa.Poisson(mean=mean_num_runs),
+    event = accounting.TuningEvent(
+        base=accounting.GaussianEvent(noise_multiplier=noise_multiplier),
+        score=accounting.NoOpEvent(),
+        distribution=accounting.Poisson(mean=mean_num_runs),
     )
-    curve = pa.RdpAccountant(orders=ORDERS).compose(event).rdp
+    curve = accounting.RdpAccountant(orders=ORDERS).compose(event).rdp
     one_run = ORDERS / (2 * noise_multiplier**2)
     deltas = np.array(
         [
-            pa.gaussian_delta(1 / noise_multiplier, epsilon=math.log(order / (order - 1)))
+            accounting.gaussian_delta(1 / noise_multiplier, epsilon=math.log(order / (order - 1)))
             for order in ORDERS
         ]
     )
@@ -147,43 +151,46 @@ def test_curve_of_poisson_is_theorem_6_as_printed(
 @pytest.mark.parametrize("eta", [0.0, 1.0, 4.0])
 def test_pure_dp_costs_two_and_eta_times_as_much(eta: float) -> None:
     """The best of epsilon-DP runs costs at most (2 + eta) epsilon (Corollary 4), also of over 70,000 expected runs."""
-    distribution = pa.TruncatedNegativeBinomial(eta=eta, gamma=1e-6)
-    event = pa.TuningEvent(
-        base=pa.PureDpEvent(epsilon=0.1), score=pa.NoOpEvent(), distribution=distribution
+    distribution = accounting.TruncatedNegativeBinomial(eta=eta, gamma=1e-6)
+    event = accounting.TuningEvent(
+        base=accounting.PureDpEvent(epsilon=0.1),
+        score=accounting.NoOpEvent(),
+        distribution=distribution,
     )
-    epsilon = pa.AutoAccountant().compose(event).get_epsilon(target_delta=1e-12)
+    epsilon = accounting.AutoAccountant().compose(event).get_epsilon(target_delta=1e-12)
     assert epsilon <= (2 + eta) * 0.1 * (1 + 1e-3)
 
 
 @pytest.mark.parametrize(
-    ("base", "epsilon"), [(pa.NoOpEvent(), 0.0), (pa.NonPrivateEvent(), math.inf)]
+    ("base", "epsilon"), [(accounting.NoOpEvent(), 0.0), (accounting.NonPrivateEvent(), math.inf)]
 )
 @pytest.mark.parametrize(
-    "distribution", [pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1), pa.Poisson(mean=3.0)]
+    "distribution",
+    [accounting.TruncatedNegativeBinomial(eta=0.0, gamma=0.1), accounting.Poisson(mean=3.0)],
 )
 def test_nothing_costs_nothing_and_no_noise_costs_infinity(
-    base: pa.Event, epsilon: float, distribution: RunCount
+    base: accounting.Event, epsilon: float, distribution: RunCount
 ) -> None:
     """A tuning of runs that release nothing is free, and one of runs without noise costs infinity."""
-    event = pa.TuningEvent(base, score=pa.NoOpEvent(), distribution=distribution)
-    assert pa.AutoAccountant().compose(event).get_epsilon(target_delta=1e-6) == epsilon
+    event = accounting.TuningEvent(base, score=accounting.NoOpEvent(), distribution=distribution)
+    assert accounting.AutoAccountant().compose(event).get_epsilon(target_delta=1e-6) == epsilon
 
 
 def test_a_second_release_beside_a_tuned_one_adds_its_price() -> None:
     """A tuned release and a plain one cost more than the tuned one, and less than two tuned ones."""
-    tuned = pa.TuningEvent(
-        base=pa.GaussianEvent(noise_multiplier=5.0),
-        score=pa.NoOpEvent(),
-        distribution=pa.Poisson(mean=3.0),
+    tuned = accounting.TuningEvent(
+        base=accounting.GaussianEvent(noise_multiplier=5.0),
+        score=accounting.NoOpEvent(),
+        distribution=accounting.Poisson(mean=3.0),
     )
-    alone = pa.AutoAccountant().compose(tuned).get_epsilon(target_delta=1e-6)
+    alone = accounting.AutoAccountant().compose(tuned).get_epsilon(target_delta=1e-6)
     both = (
-        pa.AutoAccountant()
+        accounting.AutoAccountant()
         .compose(tuned)
-        .compose(pa.GaussianEvent(noise_multiplier=5.0))
+        .compose(accounting.GaussianEvent(noise_multiplier=5.0))
         .get_epsilon(target_delta=1e-6)
     )
-    twice = pa.AutoAccountant().compose(tuned, count=2).get_epsilon(target_delta=1e-6)
+    twice = accounting.AutoAccountant().compose(tuned, count=2).get_epsilon(target_delta=1e-6)
     assert alone < both < twice
 
 
@@ -192,12 +199,12 @@ def test_failures_are_moved_out_of_the_runs() -> None:
 
     The failure probability outside is multiplied by the mean number of runs.
     """
-    base = pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.1), failure_prob=1e-6)
-    distribution = pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
+    base = accounting.ApproximateEvent(accounting.PureDpEvent(epsilon=0.1), failure_prob=1e-6)
+    distribution = accounting.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
     with refused_parameter("base.failure_prob", value=1e-6):
-        pa.TuningEvent(base, score=pa.NoOpEvent(), distribution=distribution)
-    event = pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
-    assert isinstance(event, pa.ApproximateEvent)
+        accounting.TuningEvent(base, score=accounting.NoOpEvent(), distribution=distribution)
+    event = accounting.tuning_event(base, score=accounting.NoOpEvent(), distribution=distribution)
+    assert isinstance(event, accounting.ApproximateEvent)
     assert event.failure_prob == pytest.approx(1e-6 * distribution.mean, rel=1e-4)
 
 
@@ -214,4 +221,4 @@ def test_failures_are_moved_out_of_the_runs() -> None:
 def test_impossible_distributions_are_refused(eta: float, gamma: float, name: str) -> None:
     """A truncated negative binomial refuses an eta or a gamma out of range, and names it."""
     with refused_parameter(name, value={"eta": eta, "gamma": gamma}[name]):
-        pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
+        accounting.TruncatedNegativeBinomial(eta=eta, gamma=gamma)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.stats import norm
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.privacy_profile import privacy_profile
 from pate.aggregators.prevalence import Prevalence
 from pate.array_types import BoolArray, FloatArray, IntArray
@@ -81,8 +81,8 @@ def test_no_pair_in_the_plane_has_a_larger_divergence_than_the_worst_pair(
     """
     epsilons = np.linspace(-2, 3, 11)
 
-    def priced_deltas(noise_multiplier: float, adjacency: pa.Adjacency) -> FloatArray:
-        event = pa.SampledGaussianEvent(
+    def priced_deltas(noise_multiplier: float, adjacency: accounting.Adjacency) -> FloatArray:
+        event = accounting.SampledGaussianEvent(
             noise_multiplier=noise_multiplier, sampling_prob=sampling_prob, adjacency=adjacency
         )
         return privacy_profile(event, epsilons)
@@ -100,12 +100,12 @@ def test_no_pair_in_the_plane_has_a_larger_divergence_than_the_worst_pair(
     )
     largest_deltas = deltas.max(axis=0)
     multiplier = 1 / (2 * longest_mean)
-    priced_release = priced_deltas(multiplier, adjacency=pa.Adjacency.REPLACE_ONE)
-    priced_too_close = priced_deltas(multiplier / 0.98, adjacency=pa.Adjacency.REPLACE_ONE)
+    priced_release = priced_deltas(multiplier, adjacency=accounting.Adjacency.REPLACE_ONE)
+    priced_too_close = priced_deltas(multiplier / 0.98, adjacency=accounting.Adjacency.REPLACE_ONE)
     assert (largest_deltas <= priced_release + 5e-5).all()
     assert (largest_deltas > priced_too_close + 5e-5).any()
     has_zero_mean = [not (first.any() and second.any()) for first, second in MEANS_IN_THE_PLANE]
-    priced_removal = priced_deltas(1 / longest_mean, adjacency=pa.Adjacency.ADD_REMOVE)
+    priced_removal = priced_deltas(1 / longest_mean, adjacency=accounting.Adjacency.ADD_REMOVE)
     assert (deltas[has_zero_mean].max(axis=0) <= priced_removal + 5e-5).all()
     # a replaced unit pays more than a removed one, at the same clip
     assert (largest_deltas > priced_removal + 5e-5).any()
@@ -142,7 +142,12 @@ def epsilon_of_releases(
     return high
 
 
-ACCOUNTANTS = (pa.AutoAccountant, pa.ExactAccountant, pa.PldAccountant, pa.RdpAccountant)
+ACCOUNTANTS = (
+    accounting.AutoAccountant,
+    accounting.ExactAccountant,
+    accounting.PldAccountant,
+    accounting.RdpAccountant,
+)
 EPSILONS_OF_THE_WORST_PAIR = [(0.6, 4.40), (1.0, 2.34), (1.5, 1.49), (2.0, 1.09), (4.0, 0.52)]
 """Noise multipliers, and the epsilon of the worst pair at delta 1e-6.
 
@@ -171,8 +176,10 @@ def test_sixty_sampled_steps_cost_as_much_as_the_worst_pair(
         first_density, second_density, num_releases=60, target_delta=1e-6
     )
     assert exact_epsilon == pytest.approx(expected_epsilon, rel=0.012)
-    event = pa.SelfComposedEvent(
-        pa.SampledGaussianEvent(noise_multiplier=noise_multiplier, sampling_prob=sampling_prob),
+    event = accounting.SelfComposedEvent(
+        accounting.SampledGaussianEvent(
+            noise_multiplier=noise_multiplier, sampling_prob=sampling_prob
+        ),
         count=60,
     )
     epsilons = {
@@ -201,11 +208,11 @@ def test_add_remove_price_equals_that_of_dp_accounting(
     same multiplier stands for two means that each move by half as much, and the epsilon is smaller.
     """
     dp_accounting_pld = pytest.importorskip("dp_accounting.pld.pld_privacy_accountant")
-    event = pa.SelfComposedEvent(
-        pa.SampledGaussianEvent(
+    event = accounting.SelfComposedEvent(
+        accounting.SampledGaussianEvent(
             noise_multiplier=noise_multiplier,
             sampling_prob=sampling_prob,
-            adjacency=pa.Adjacency.ADD_REMOVE,
+            adjacency=accounting.Adjacency.ADD_REMOVE,
         ),
         count=num_steps,
     )
@@ -217,12 +224,14 @@ def test_add_remove_price_equals_that_of_dp_accounting(
     }
     assert all(0.9985 * expected < epsilon < 1.16 * expected for epsilon in epsilons.values())
     assert epsilons["exact"] < 1.002 * expected
-    replace_one_event = pa.SelfComposedEvent(
-        pa.SampledGaussianEvent(noise_multiplier=noise_multiplier, sampling_prob=sampling_prob),
+    replace_one_event = accounting.SelfComposedEvent(
+        accounting.SampledGaussianEvent(
+            noise_multiplier=noise_multiplier, sampling_prob=sampling_prob
+        ),
         count=num_steps,
     )
     replace_one_epsilon = (
-        pa.AutoAccountant().compose(replace_one_event).get_epsilon(target_delta=1e-6)
+        accounting.AutoAccountant().compose(replace_one_event).get_epsilon(target_delta=1e-6)
     )
     assert replace_one_epsilon < epsilons["auto"]
 
@@ -234,24 +243,24 @@ def test_sampled_steps_cost_the_same_in_any_order_of_composition() -> None:
     The exact accountant's epsilon is below the Renyi accountant's. Composition in blocks agrees with composition step
     by step within 0.5%.
     """
-    sampled_event = pa.SampledGaussianEvent(
-        noise_multiplier=2.0, sampling_prob=0.1, adjacency=pa.Adjacency.ADD_REMOVE
+    sampled_event = accounting.SampledGaussianEvent(
+        noise_multiplier=2.0, sampling_prob=0.1, adjacency=accounting.Adjacency.ADD_REMOVE
     )
     unsampled_events = (
-        pa.GaussianEvent(noise_multiplier=8.0),
-        pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.2), count=9),
+        accounting.GaussianEvent(noise_multiplier=8.0),
+        accounting.SelfComposedEvent(accounting.BoundedRangeEvent(epsilon=0.2), count=9),
     )
-    sampled_first = pa.ComposedEvent(
-        (pa.SelfComposedEvent(event=sampled_event, count=20), *unsampled_events)
+    sampled_first = accounting.ComposedEvent(
+        (accounting.SelfComposedEvent(event=sampled_event, count=20), *unsampled_events)
     )
-    sampled_last = pa.ComposedEvent(
-        (*unsampled_events, pa.SelfComposedEvent(event=sampled_event, count=20))
+    sampled_last = accounting.ComposedEvent(
+        (*unsampled_events, accounting.SelfComposedEvent(event=sampled_event, count=20))
     )
-    sampled_first_and_last = pa.ComposedEvent(
+    sampled_first_and_last = accounting.ComposedEvent(
         (
-            pa.SelfComposedEvent(event=sampled_event, count=7),
+            accounting.SelfComposedEvent(event=sampled_event, count=7),
             *unsampled_events,
-            pa.SelfComposedEvent(event=sampled_event, count=13),
+            accounting.SelfComposedEvent(event=sampled_event, count=13),
         )
     )
     for accountant in ACCOUNTANTS:
@@ -264,43 +273,45 @@ def test_sampled_steps_cost_the_same_in_any_order_of_composition() -> None:
         assert epsilons_of_sequences[0] > sampled_steps.get_epsilon(target_delta=1e-5)
     exact, renyi = (
         accountant().compose(sampled_first).get_epsilon(target_delta=1e-5)
-        for accountant in (pa.ExactAccountant, pa.RdpAccountant)
+        for accountant in (accounting.ExactAccountant, accounting.RdpAccountant)
     )
     assert 0.85 * renyi < exact < renyi
-    long_event = pa.ComposedEvent(
+    long_event = accounting.ComposedEvent(
         (
-            pa.SelfComposedEvent(event=sampled_event, count=20),
-            pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.05), count=400),
+            accounting.SelfComposedEvent(event=sampled_event, count=20),
+            accounting.SelfComposedEvent(accounting.BoundedRangeEvent(epsilon=0.05), count=400),
         )
     )
     epsilon_in_blocks, epsilon_one_by_one = (
-        pa.ExactAccountant(in_blocks=blocks).compose(long_event).get_epsilon(target_delta=1e-5)
+        accounting.ExactAccountant(in_blocks=blocks)
+        .compose(long_event)
+        .get_epsilon(target_delta=1e-5)
         for blocks in (True, False)
     )
     assert epsilon_in_blocks == pytest.approx(epsilon_one_by_one, rel=5e-3)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("adjacency", pa.Adjacency)
+@pytest.mark.parametrize("adjacency", accounting.Adjacency)
 @pytest.mark.parametrize(
     ("noise_multiplier", "sampling_prob"),
     [(1.0, 0.066), (0.05, 0.1), (0.028, 0.01), (20.0, 0.3), (1.0, 0.01), (0.9, 0.999)],
 )
 def test_one_sampled_step_has_the_delta_of_its_privacy_profile(
-    noise_multiplier: float, sampling_prob: float, adjacency: pa.Adjacency
+    noise_multiplier: float, sampling_prob: float, adjacency: accounting.Adjacency
 ) -> None:
     """The exact accountant's delta of one sampled step is at least the event's privacy profile, and at most 0.2% more.
 
     One of the events has an epsilon of over 200 at delta 1e-9.
     """
-    event = pa.SampledGaussianEvent(
+    event = accounting.SampledGaussianEvent(
         noise_multiplier=noise_multiplier
-        if adjacency is pa.Adjacency.REPLACE_ONE
+        if adjacency is accounting.Adjacency.REPLACE_ONE
         else 2 * noise_multiplier,
         sampling_prob=sampling_prob,
         adjacency=adjacency,
     )
-    spent = pa.ExactAccountant().compose(event)
+    spent = accounting.ExactAccountant().compose(event)
     for epsilon in np.linspace(0, spent.get_epsilon(target_delta=1e-9), 7).tolist():
         exact = float(privacy_profile(event, epsilons=np.array([epsilon]))[0])
         assert exact <= spent.get_delta(target_epsilon=epsilon) <= exact * 1.002
@@ -308,25 +319,25 @@ def test_one_sampled_step_has_the_delta_of_its_privacy_profile(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
-@pytest.mark.parametrize("adjacency", pa.Adjacency)
+@pytest.mark.parametrize("adjacency", accounting.Adjacency)
 def test_sampling_every_record_costs_as_much_as_a_gaussian_event(
-    adjacency: pa.Adjacency, accountant: type[pa.Accountant]
+    adjacency: accounting.Adjacency, accountant: type[accounting.Accountant]
 ) -> None:
     """With sampling probability 1, a sampled event costs the same as a Gaussian event of its multiplier.
 
     Of six sampling probabilities, a smaller one does not cost more.
     """
-    always_sampled = pa.SampledGaussianEvent(
+    always_sampled = accounting.SampledGaussianEvent(
         noise_multiplier=2.0, sampling_prob=1.0, adjacency=adjacency
     )
-    unsampled = pa.GaussianEvent(noise_multiplier=2.0)
+    unsampled = accounting.GaussianEvent(noise_multiplier=2.0)
     sampled_epsilon, unsampled_epsilon = (
         accountant().compose(event, count=9).get_epsilon(target_delta=1e-5)
         for event in (always_sampled, unsampled)
     )
     assert sampled_epsilon == pytest.approx(unsampled_epsilon, rel=2e-3)
     events = [
-        pa.SampledGaussianEvent(
+        accounting.SampledGaussianEvent(
             noise_multiplier=1.0, sampling_prob=sampling_prob, adjacency=adjacency
         )
         for sampling_prob in (1e-6, 1e-3, 0.1, 0.5, 0.9, 1.0)
@@ -497,7 +508,7 @@ def test_all_releases_of_a_training_add_up_to_its_price(
     prevalence = Prevalence(
         noise_multiplier=Multipliers.of_training(noise_multiplier=2.0).prevalence
     ).event
-    assert isinstance(event, pa.GaussianEvent)
+    assert isinstance(event, accounting.GaussianEvent)
     squared_mu = sum(multiplier**-2 for multiplier in (prevalence.noise_multiplier, *multipliers))
     assert squared_mu == pytest.approx(event.noise_multiplier**-2, rel=1e-9)
     assert squared_mu + multipliers[-1] ** -2 > 1.05 * event.noise_multiplier**-2

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.event_tree import count_leaves
 from pate.accounting.joint_law import joint_rdp
 from pate.accounting.rdp import rdp_curve
@@ -19,14 +19,16 @@ from tests.privacy.rival_distributions import stable_top_k_distribution
 
 ORDERS = (1.3, 2.0, 4.0, 12.0)
 SHAPES = [(3, 8), (4, 6), (5, 4)]
-adjacencies = pytest.mark.parametrize("adjacency", list(pa.Adjacency))
+adjacencies = pytest.mark.parametrize("adjacency", list(accounting.Adjacency))
 
 
-def event_of(aggregator: StableTopK, num_labels: int, num_teachers: int) -> pa.SelectThenTestEvent:
+def event_of(
+    aggregator: StableTopK, num_labels: int, num_teachers: int
+) -> accounting.SelectThenTestEvent:
     """Returns the selection with its test that one query of an aggregator costs."""
     whole = aggregator.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
-    assert isinstance(whole, pa.SelfComposedEvent)
-    assert isinstance(whole.event, pa.SelectThenTestEvent)
+    assert isinstance(whole, accounting.SelfComposedEvent)
+    assert isinstance(whole.event, accounting.SelectThenTestEvent)
     return whole.event
 
 
@@ -47,7 +49,7 @@ def largest_divergence(aggregator: StableTopK, num_labels: int, num_teachers: in
     return largest_renyi(first_laws, second_laws, renyi_orders=np.array(ORDERS))
 
 
-def aggregators(adjacency: pa.Adjacency) -> list[StableTopK]:
+def aggregators(adjacency: accounting.Adjacency) -> list[StableTopK]:
     """Returns four stable top-k aggregators with little or much noise in selection and test."""
     return [
         StableTopK(selection_scale=1.5, test_std=1.2, adjacency=adjacency, failure_prob=0.02),
@@ -68,7 +70,7 @@ def aggregators(adjacency: pa.Adjacency) -> list[StableTopK]:
 @adjacencies
 @pytest.mark.parametrize(("num_labels", "num_teachers"), SHAPES)
 def test_no_pair_of_histograms_costs_more_than_the_joint_price(
-    num_labels: int, num_teachers: int, adjacency: pa.Adjacency
+    num_labels: int, num_teachers: int, adjacency: accounting.Adjacency
 ) -> None:
     """The exact Renyi divergence of all neighbors is at most the joint price of selection and test, at each order.
 
@@ -87,7 +89,7 @@ def test_no_pair_of_histograms_costs_more_than_the_joint_price(
 
 @pytest.mark.slow
 @adjacencies
-def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
+def test_limits_that_do_not_hold_are_refuted(adjacency: accounting.Adjacency) -> None:
     """The joint price of a selection with its stability test holds on all neighbors of nine teachers.
 
     Negative controls: some pair exceeds the joint price if the test is priced for gaps up to 3 alone. Some pair exceeds
@@ -98,8 +100,9 @@ def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
     )
     divergences = largest_divergence(aggregator, num_labels=4, num_teachers=9)
     event = event_of(aggregator, num_labels=4, num_teachers=9)
-    test_of_fewer_votes = pa.ApproximateEvent(
-        pa.OneBitEvent(logits=event.bit.logits[:4], reach=event.bit.reach), failure_prob=0.02
+    test_of_fewer_votes = accounting.ApproximateEvent(
+        accounting.OneBitEvent(logits=event.bit.logits[:4], reach=event.bit.reach),
+        failure_prob=0.02,
     )
     event_of_fewer_votes = replace(event, events=(event.selection, test_of_fewer_votes))
     event_of_more_candidates = replace(event, num_candidates=30)
@@ -137,12 +140,16 @@ def test_price_is_close_to_the_divergence_of_one_large_pair() -> None:
 
 def test_a_selection_whose_test_passes_always_costs_what_a_selection_costs() -> None:
     """If every gap passes the test, the joint price is that of the selection alone, between 2% less and 6% more."""
-    certain = pa.ApproximateEvent(pa.OneBitEvent(logits=(36.0,) * 5001, reach=2), failure_prob=1e-9)
-    event = pa.SelectThenTestEvent(
-        events=(pa.BoundedRangeEvent(epsilon=0.2), certain), num_candidates=6
+    certain = accounting.ApproximateEvent(
+        accounting.OneBitEvent(logits=(36.0,) * 5001, reach=2), failure_prob=1e-9
+    )
+    event = accounting.SelectThenTestEvent(
+        events=(accounting.BoundedRangeEvent(epsilon=0.2), certain), num_candidates=6
     )
     alone = float(
-        rdp_curve(count_leaves(pa.BoundedRangeEvent(epsilon=0.2)), orders=np.array([3.0]))[0]
+        rdp_curve(count_leaves(accounting.BoundedRangeEvent(epsilon=0.2)), orders=np.array([3.0]))[
+            0
+        ]
     )
     assert alone * 0.98 <= joint_rdp(event, order=3.0) <= alone * 1.06
 
@@ -159,8 +166,8 @@ def test_the_accountant_is_never_above_the_renyi_accountant(delta: float) -> Non
         selection_scale=49.12, test="table", table_order=4.4827, table_budget=0.00371
     )
     event = aggregator.event_for(num_queries=200, num_labels=40, num_teachers=300)
-    joint_accountant = pa.JointLawAccountant().compose(event)
-    renyi_accountant = pa.RdpAccountant().compose(event)
+    joint_accountant = accounting.JointLawAccountant().compose(event)
+    renyi_accountant = accounting.RdpAccountant().compose(event)
     epsilon = joint_accountant.get_epsilon(target_delta=delta)
     assert epsilon < 0.9 * renyi_accountant.get_epsilon(target_delta=delta)
     assert joint_accountant.get_delta(target_epsilon=epsilon) == pytest.approx(delta, rel=0.05)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from scipy.stats import norm
 
-import pate.accounting as pa
+from pate import accounting
 from pate.aggregators import StableTopK
 from pate.array_types import IntArray
 from pate.mechanisms import GapSelection, LimitedDomainTopK, StabilityTest
@@ -25,8 +25,8 @@ from pate.testing import (
 )
 from tests.refusals import ANY, refused_parameter
 
-REPLACE_ONE = pa.Adjacency.REPLACE_ONE
-ADD_REMOVE_TEACHER = pa.Adjacency.ADD_REMOVE
+REPLACE_ONE = accounting.Adjacency.REPLACE_ONE
+ADD_REMOVE_TEACHER = accounting.Adjacency.ADD_REMOVE
 """The adjacency of the papers: one teacher is added or removed, which protects no single record."""
 Distribution = Mapping[object, float]
 
@@ -34,8 +34,8 @@ Distribution = Mapping[object, float]
 def selection_verdict(
     noise: str,
     noise_scale: float,
-    adjacency: pa.Adjacency,
-    event: pa.Event | Claim,
+    adjacency: accounting.Adjacency,
+    event: accounting.Event | Claim,
     *,
     num_labels: int = 4,
 ) -> Verdict:
@@ -62,8 +62,8 @@ def selection_verdict(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("adjacency", pa.Adjacency)
-def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: pa.Adjacency) -> None:
+@pytest.mark.parametrize("adjacency", accounting.Adjacency)
+def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: accounting.Adjacency) -> None:
     """Zhu & Wang 2022 price the noisy maximum of m gaps like one noisy gap, which is refuted.
 
     Their price at Renyi order a is a sens^2 / (2 std^2), without the term log(m) / (a - 1) of their Corollary 9. The
@@ -73,7 +73,7 @@ def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: pa.Adjacency) ->
         noise="gaussian",
         noise_scale=3.0,
         adjacency=adjacency,
-        event=pa.GaussianEvent(noise_multiplier=3.0 / adjacency.gap_sensitivity),
+        event=accounting.GaussianEvent(noise_multiplier=3.0 / adjacency.gap_sensitivity),
     )
     assert verdict.renyi.ratio > 1.5
     with pytest.raises(PriceRefuted, match=r"price refuted: .* of it; \(\d, \d, \d, \d\) -> \("):
@@ -113,7 +113,7 @@ def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(
         num_teachers=400,
         adjacency=ADD_REMOVE_TEACHER,
     )
-    claimed_event = pa.GaussianEvent(noise_multiplier=50.0 / sensitivity)
+    claimed_event = accounting.GaussianEvent(noise_multiplier=50.0 / sensitivity)
     verdict = verify_distributions(
         first=selection.probabilities(tied_counts),
         second=selection.probabilities(moved_counts),
@@ -155,12 +155,12 @@ def test_theorem_11_converts_to_less_than_a_gaussian_costs(
     verdict = verdict_on_noisy_count(noise_std, claim=Claim(deltas=((printed_epsilon, delta),)))
     assert verdict.worst.exact == pytest.approx(true_delta, rel=0.01)
     assert {verdict.worst.first, verdict.worst.second} == {(0,), (1,)}
-    our_epsilon = pa.zcdp_to_epsilon(rho, target_delta=delta)
+    our_epsilon = accounting.zcdp_to_epsilon(rho, target_delta=delta)
     assert verdict_on_noisy_count(noise_std, claim=Claim(deltas=((our_epsilon, delta),))).sound
 
 
 def verdict_on_best_label(
-    pass_prob_by_gap: ArrayLike, adjacency: pa.Adjacency, event: pa.Event | Claim
+    pass_prob_by_gap: ArrayLike, adjacency: accounting.Adjacency, event: accounting.Event | Claim
 ) -> Verdict:
     """Returns the verdict on a claim about a test that releases the best of three labels.
 
@@ -201,7 +201,9 @@ def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() 
     verdict = verdict_on_best_label(
         paper_test.pass_probs,
         adjacency=REPLACE_ONE,
-        event=pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=0.5), failure_prob=0.05),
+        event=accounting.ApproximateEvent(
+            accounting.GaussianEvent(noise_multiplier=0.5), failure_prob=0.05
+        ),
     )
     assert verdict.delta.at == 50.0
     assert verdict.delta.ratio == pytest.approx(5.19, abs=0.01)
@@ -246,7 +248,7 @@ def test_limited_domain_for_add_remove_under_replace_one() -> None:
         k=1, domain_size=1, epsilon=2.0, failure_prob=1e-3, adjacency=ADD_REMOVE_TEACHER
     )
 
-    def verdict_under(adjacency: pa.Adjacency) -> Verdict:
+    def verdict_under(adjacency: accounting.Adjacency) -> Verdict:
         return verify(
             mechanism.distribution,
             num_labels=2,
@@ -296,10 +298,10 @@ def test_smooth_sensitivity_noise_beyond_a_quarter(
 
 
 @pytest.mark.parametrize("noise", ["gumbel", "exponential", "laplace"])
-@pytest.mark.parametrize("adjacency", pa.Adjacency)
-def test_the_range_of_one_gap_is_not_enough(adjacency: pa.Adjacency, noise: str) -> None:
+@pytest.mark.parametrize("adjacency", accounting.Adjacency)
+def test_the_range_of_one_gap_is_not_enough(adjacency: accounting.Adjacency, noise: str) -> None:
     """A gap selection costs more than one noisy gap, whose range is the gap sensitivity: that price is refuted."""
-    event_type = pa.BoundedRangeEvent if noise == "gumbel" else pa.PureDpEvent
+    event_type = accounting.BoundedRangeEvent if noise == "gumbel" else accounting.PureDpEvent
     noise_scale = 1.0
     verdict = selection_verdict(
         noise,
@@ -363,12 +365,12 @@ def test_dropping_the_price_of_the_test_or_its_failure_is_refuted(dropped: str) 
     selection = STABLE_TOP_K.gap_selection(num_labels=3, num_teachers=6).event
     bit = STABLE_TOP_K.stability_test(num_teachers=6).event.event
     too_cheap = (
-        pa.ApproximateEvent(selection, failure_prob=0.05)
+        accounting.ApproximateEvent(selection, failure_prob=0.05)
         if dropped == "test"
-        else pa.ComposedEvent((selection, bit))
+        else accounting.ComposedEvent((selection, bit))
     )
 
-    def verdict_on(claimed_event: pa.Event) -> Verdict:
+    def verdict_on(claimed_event: accounting.Event) -> Verdict:
         return verify(
             partial(STABLE_TOP_K.distribution, num_teachers=6),
             adjacency=REPLACE_ONE,

@@ -12,7 +12,7 @@ import pytest
 from scipy.special import gammaln, log_ndtr, ndtri_exp
 from scipy.stats import norm
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.gaussian_pairs import SampledPair
 from pate.array_types import FloatArray
 
@@ -54,16 +54,19 @@ def randomized_responses(epsilon: float, count: int) -> tuple[FloatArray, FloatA
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("accountant", [pa.PureDpAccountant, pa.ExactAccountant, pa.AutoAccountant])
+@pytest.mark.parametrize(
+    "accountant",
+    [accounting.PureDpAccountant, accounting.ExactAccountant, accounting.AutoAccountant],
+)
 @pytest.mark.parametrize(("epsilon", "count"), [(0.2, 12), (1.0, 1), (2.0, 5)])
 def test_randomized_responses_have_their_exact_curve(
-    accountant: type[pa.Accountant], epsilon: float, count: int
+    accountant: type[accounting.Accountant], epsilon: float, count: int
 ) -> None:
     """The curve of pure DP is at most that of randomized responses, and closer than 1e-5 to it.
 
     Its advantage is at least theirs and as close to it. Its mu is at least theirs, and at most 5% larger.
     """
-    spent = accountant().compose(pa.PureDpEvent(epsilon), count=count)
+    spent = accountant().compose(accounting.PureDpEvent(epsilon), count=count)
     member_law, other_law = randomized_responses(epsilon, count)
     exact = exact_curve(member_law, other_law)
     curve = np.array([spent.trade_off(alpha) for alpha in FALSE_ALARM_PROBS])
@@ -80,7 +83,7 @@ def test_randomized_responses_have_their_exact_curve(
 
 def test_smaller_price_has_a_curve_above_the_exact_one() -> None:
     """Negative control: a price that is 10% too small has a curve above the exact one, and too small an advantage."""
-    spent = pa.AutoAccountant().compose(pa.PureDpEvent(epsilon=0.9 * 0.2), count=12)
+    spent = accounting.AutoAccountant().compose(accounting.PureDpEvent(epsilon=0.9 * 0.2), count=12)
     member_law, other_law = randomized_responses(epsilon=0.2, count=12)
     curve = np.array([spent.trade_off(alpha) for alpha in FALSE_ALARM_PROBS])
     assert (curve > exact_curve(member_law, other_law)).any()
@@ -89,7 +92,9 @@ def test_smaller_price_has_a_curve_above_the_exact_one() -> None:
 
 def test_mu_of_a_smaller_price_is_too_small() -> None:
     """Negative control: the mu of a Gaussian release with 10% more noise gives a curve above the true one."""
-    mu = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=1.1)).gdp_mu()
+    mu = (
+        accounting.AutoAccountant().compose(accounting.GaussianEvent(noise_multiplier=1.1)).gdp_mu()
+    )
     alpha = 0.01
     assert norm.cdf(norm.isf(alpha) - mu) > norm.cdf(norm.isf(alpha) - 1.0)
 
@@ -165,11 +170,11 @@ def test_mu_of_bits_is_attained_by_counts_far_from_the_threshold(reach: int, cou
     attained.
     """
     noise_std = 20.0
-    threshold_event = pa.ThresholdEvent(noise_std, lowest=-180.0, num_values=361)
-    event: pa.Event = threshold_event
+    threshold_event = accounting.ThresholdEvent(noise_std, lowest=-180.0, num_values=361)
+    event: accounting.Event = threshold_event
     if reach > 1:
-        event = pa.OneBitEvent(logits=tuple(threshold_event.log_odds.tolist()), reach=reach)
-    mu = pa.AutoAccountant().compose(event, count=count).gdp_mu()
+        event = accounting.OneBitEvent(logits=tuple(threshold_event.log_odds.tolist()), reach=reach)
+    mu = accounting.AutoAccountant().compose(event, count=count).gdp_mu()
     move = reach / noise_std
     attained = max(
         attained_mu(threshold_pair(distance, move=move), num_bits=count)
@@ -191,33 +196,36 @@ def test_mu_of_bounded_ranges_is_attained(epsilon: float, count: int) -> None:
 
     The Renyi accountant's mu is not smaller. Negative control: the mu of a range that is 10% smaller is refuted.
     """
-    event = pa.BoundedRangeEvent(epsilon)
+    event = accounting.BoundedRangeEvent(epsilon)
     losses_of_one = epsilon * np.linspace(0.02, 0.98, 49)
     attained = max(
         attained_mu(bit_pair(loss_of_one=loss, loss_of_zero=loss - epsilon), num_bits=count)
         for loss in losses_of_one.tolist()
     )
-    exact = pa.ExactAccountant().compose(event, count=count).gdp_mu()
-    by_renyi = pa.RdpAccountant().compose(event, count=count).gdp_mu()
+    exact = accounting.ExactAccountant().compose(event, count=count).gdp_mu()
+    by_renyi = accounting.RdpAccountant().compose(event, count=count).gdp_mu()
     assert attained * (1 - 1e-9) <= exact <= 1.03 * attained
     assert exact <= by_renyi <= 1.3 * attained
     # control: a range 10% smaller has a mu that a pair refutes
-    smaller_event = pa.BoundedRangeEvent(epsilon=0.9 * epsilon)
-    assert pa.ExactAccountant().compose(smaller_event, count=count).gdp_mu() < attained
+    smaller_event = accounting.BoundedRangeEvent(epsilon=0.9 * epsilon)
+    assert accounting.ExactAccountant().compose(smaller_event, count=count).gdp_mu() < attained
 
 
-@pytest.mark.parametrize("accountant", [pa.PureDpAccountant, pa.ExactAccountant, pa.AutoAccountant])
+@pytest.mark.parametrize(
+    "accountant",
+    [accounting.PureDpAccountant, accounting.ExactAccountant, accounting.AutoAccountant],
+)
 def test_profile_of_many_responses_is_exact_where_renyi_curves_bound_nothing(
-    accountant: type[pa.Accountant],
+    accountant: type[accounting.Accountant],
 ) -> None:
     """At epsilon 0, 600 randomized responses have the exact delta of a binomial, where the Renyi accountant gives 1."""
     epsilon = 0.2
-    event = pa.PureDpEvent(epsilon)
+    event = accounting.PureDpEvent(epsilon)
     member_law, other_law = randomized_responses(epsilon, count=600)
     spent = accountant().compose(event, count=600)
     delta = float(np.maximum(member_law - other_law, 0).sum())
     assert delta * (1 - 1e-12) <= spent.get_delta(target_epsilon=0.0) <= delta + 1e-8
-    assert pa.RdpAccountant().compose(event, count=600).get_delta(target_epsilon=0.0) == 1
+    assert accounting.RdpAccountant().compose(event, count=600).get_delta(target_epsilon=0.0) == 1
     log_truth = -math.log1p(math.exp(-epsilon))
     log_lie = -math.log1p(math.exp(epsilon))
     response_pair = BitPair(log_p=log_truth, log_not_p=log_lie, log_q=log_lie, log_not_q=log_truth)
@@ -228,20 +236,20 @@ def test_profile_of_many_responses_is_exact_where_renyi_curves_bound_nothing(
 @pytest.mark.parametrize(
     "event",
     [
-        pa.NonPrivateEvent(),
-        pa.GaussianEvent(noise_multiplier=0.0),
-        pa.PureDpEvent(epsilon=math.inf),
+        accounting.NonPrivateEvent(),
+        accounting.GaussianEvent(noise_multiplier=0.0),
+        accounting.PureDpEvent(epsilon=math.inf),
     ],
 )
-@pytest.mark.parametrize("accountant", [pa.ExactAccountant, pa.AutoAccountant])
+@pytest.mark.parametrize("accountant", [accounting.ExactAccountant, accounting.AutoAccountant])
 def test_release_without_noise_beside_others_has_delta_one(
-    accountant: type[pa.Accountant], event: pa.Event
+    accountant: type[accounting.Accountant], event: accounting.Event
 ) -> None:
     """600 releases of epsilon 0.2 each and one without any noise have delta 1 at the epsilons 0 and 30.
 
     A distribution of privacy losses would leave out the release without noise, so it must not be used here.
     """
-    spent = accountant().compose(pa.PureDpEvent(epsilon=0.2), count=600).compose(event)
+    spent = accountant().compose(accounting.PureDpEvent(epsilon=0.2), count=600).compose(event)
     assert spent.get_delta(target_epsilon=0.0) == spent.get_delta(target_epsilon=30.0) == 1
 
 
@@ -249,10 +257,10 @@ def test_release_without_noise_beside_others_has_delta_one(
 @pytest.mark.parametrize("sampling_prob", [0.1, 0.5, 0.9])
 def test_curve_of_asymmetric_pair_is_below_both_directions(sampling_prob: float) -> None:
     """The curve of a sampled Gaussian is the convex envelope of the curves of both directions, within 0.002."""
-    event = pa.SampledGaussianEvent(
-        noise_multiplier=0.8, sampling_prob=sampling_prob, adjacency=pa.Adjacency.ADD_REMOVE
+    event = accounting.SampledGaussianEvent(
+        noise_multiplier=0.8, sampling_prob=sampling_prob, adjacency=accounting.Adjacency.ADD_REMOVE
     )
-    spent = pa.ExactAccountant().compose(event)
+    spent = accounting.ExactAccountant().compose(event)
     mean_shift = 1 / 0.8
     pair = SampledPair(sampling_prob=sampling_prob, upper_mean=mean_shift, lower_mean=0.0)
     outcomes = np.linspace(-12.0, 12.0 + mean_shift, 40001)
@@ -287,8 +295,10 @@ def test_failures_bound_the_curve_of_a_release_that_fails() -> None:
     N(0, 1) on the other. So its true curve at alpha is 0.99 times the Gaussian curve at alpha / 0.99. The mu that the
     accountant returns for a release that may fail is infinite.
     """
-    failing = pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=1.0), failure_prob=0.01)
-    spent = pa.AutoAccountant().compose(failing)
+    failing = accounting.ApproximateEvent(
+        accounting.GaussianEvent(noise_multiplier=1.0), failure_prob=0.01
+    )
+    spent = accounting.AutoAccountant().compose(failing)
     for alpha in FALSE_ALARM_PROBS:
         # P = .99 N(1, 1) + .01 "failed", Q = .99 N(0, 1) + .01 "fine"
         threshold = norm.isf(min(alpha / 0.99, 1.0))
@@ -303,9 +313,13 @@ def test_mixture_of_gaussian_and_ranges_is_no_better_than_its_parts() -> None:
     It is at most 2% above the root of the sum of two squares: of the Gaussian's mu and of the mu of the ranges. The
     curve of all these releases is at most that of an exact pair.
     """
-    ranges = pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.2), count=50)
-    both = pa.ExactAccountant().compose(pa.GaussianEvent(noise_multiplier=1.0)).compose(ranges)
-    mu_of_ranges = pa.ExactAccountant().compose(ranges).gdp_mu()
+    ranges = accounting.SelfComposedEvent(accounting.BoundedRangeEvent(epsilon=0.2), count=50)
+    both = (
+        accounting.ExactAccountant()
+        .compose(accounting.GaussianEvent(noise_multiplier=1.0))
+        .compose(ranges)
+    )
+    mu_of_ranges = accounting.ExactAccountant().compose(ranges).gdp_mu()
     # a pair of losses 0.1 and -0.1 is one that a bounded range allows
     member_responses, other_responses = randomized_responses(epsilon=0.1, count=50)
     edges = np.linspace(-12, 14, 10001)

@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.run_counts import RunCount
 from pate.array_types import FloatArray
 from tests.privacy.divergences import ORDERS, largest_delta, largest_renyi
 
 EPSILONS = (0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 5.0)
 RUN_COUNT_DISTRIBUTIONS = (
-    pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1),
-    pa.TruncatedNegativeBinomial(eta=1.0, gamma=0.25),
-    pa.TruncatedNegativeBinomial(eta=-0.6, gamma=0.05),
-    pa.TruncatedNegativeBinomial(eta=3.0, gamma=0.5),
-    pa.Poisson(mean=0.3),
-    pa.Poisson(mean=3.0),
-    pa.Poisson(mean=12.0),
+    accounting.TruncatedNegativeBinomial(eta=0.0, gamma=0.1),
+    accounting.TruncatedNegativeBinomial(eta=1.0, gamma=0.25),
+    accounting.TruncatedNegativeBinomial(eta=-0.6, gamma=0.05),
+    accounting.TruncatedNegativeBinomial(eta=3.0, gamma=0.5),
+    accounting.Poisson(mean=0.3),
+    accounting.Poisson(mean=3.0),
+    accounting.Poisson(mean=12.0),
 )
 every_distribution = pytest.mark.parametrize("distribution", RUN_COUNT_DISTRIBUTIONS, ids=str)
 ProbOfNone = Callable[[FloatArray], FloatArray]
@@ -40,11 +40,11 @@ def make_prob_of_none_at_random_count(distribution: RunCount) -> ProbOfNone:
     def compute_prob_of_none(probs: FloatArray) -> FloatArray:
         lack_probs = 1 - probs
         match distribution:
-            case pa.Poisson(mean=mean):
+            case accounting.Poisson(mean=mean):
                 return np.asarray(np.exp(mean * (lack_probs - 1)))
-            case pa.TruncatedNegativeBinomial(eta=0.0, gamma=gamma):
+            case accounting.TruncatedNegativeBinomial(eta=0.0, gamma=gamma):
                 return np.asarray(np.log(1 - (1 - gamma) * lack_probs) / math.log(gamma))
-            case pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma):
+            case accounting.TruncatedNegativeBinomial(eta=eta, gamma=gamma):
                 return np.asarray(
                     ((1 - (1 - gamma) * lack_probs) ** -eta - 1) / (gamma**-eta - 1),
                 )
@@ -79,16 +79,18 @@ def law_of_best(candidate_laws: FloatArray, compute_prob_of_none: ProbOfNone) ->
     return np.concatenate([np.diff(prob_all_below, axis=-1), prob_of_zero_runs], axis=-1)
 
 
-def excess_over_price(first_laws: FloatArray, second_laws: FloatArray, event: pa.Event) -> float:
+def excess_over_price(
+    first_laws: FloatArray, second_laws: FloatArray, event: accounting.Event
+) -> float:
     """Returns the largest amount by which pairs of laws, in both directions, exceed the price of an event.
 
     Renyi divergences exceed it at an order, or hockey sticks at an epsilon. A result above 0 refutes the price.
     """
     first_of_both = np.concatenate([first_laws, second_laws])
     second_of_both = np.concatenate([second_laws, first_laws])
-    curve = pa.RdpAccountant(ORDERS).compose(event).rdp
+    curve = accounting.RdpAccountant(ORDERS).compose(event).rdp
     renyi_excess = largest_renyi(first_of_both, second_of_both, renyi_orders=ORDERS) - curve
-    spent = pa.AutoAccountant().compose(event)
+    spent = accounting.AutoAccountant().compose(event)
     delta_excess = [
         largest_delta(first_of_both, second_of_both, epsilon)
         - spent.get_delta(target_epsilon=epsilon)
@@ -129,10 +131,13 @@ def binned_gaussians(mean_shift: float) -> tuple[FloatArray, FloatArray]:
     )
 
 
-CANDIDATES: dict[str, tuple[pa.Event, tuple[FloatArray, FloatArray]]] = {
-    "pure": (pa.PureDpEvent(epsilon=0.5), randomized_response(epsilon=0.5)),
-    "gaussian": (pa.GaussianEvent(noise_multiplier=2.0), binned_gaussians(mean_shift=0.5)),
-    "little_noise": (pa.GaussianEvent(noise_multiplier=0.7), binned_gaussians(mean_shift=1 / 0.7)),
+CANDIDATES: dict[str, tuple[accounting.Event, tuple[FloatArray, FloatArray]]] = {
+    "pure": (accounting.PureDpEvent(epsilon=0.5), randomized_response(epsilon=0.5)),
+    "gaussian": (accounting.GaussianEvent(noise_multiplier=2.0), binned_gaussians(mean_shift=0.5)),
+    "little_noise": (
+        accounting.GaussianEvent(noise_multiplier=0.7),
+        binned_gaussians(mean_shift=1 / 0.7),
+    ),
 }
 
 
@@ -152,7 +157,7 @@ def test_best_of_candidates_in_any_order_is_within_its_price(
         for laws in (first, second)
     ]
     assert best_laws[0].sum(axis=-1) == pytest.approx(1)
-    event = pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
+    event = accounting.tuning_event(base, score=accounting.NoOpEvent(), distribution=distribution)
     assert (
         excess_over_price(first_laws=best_laws[0], second_laws=best_laws[1], event=event) <= 1e-12
     )
@@ -163,9 +168,9 @@ def test_best_of_candidates_in_any_order_is_within_its_price(
 @pytest.mark.parametrize(
     ("distribution", "num_runs"),
     [
-        (pa.TruncatedNegativeBinomial.of_mean(mean=6.0), 6),
-        (pa.Poisson(mean=6.0), 6),
-        (pa.TruncatedNegativeBinomial.of_mean(mean=6.0, eta=1.0), 6),
+        (accounting.TruncatedNegativeBinomial.of_mean(mean=6.0), 6),
+        (accounting.Poisson(mean=6.0), 6),
+        (accounting.TruncatedNegativeBinomial.of_mean(mean=6.0, eta=1.0), 6),
     ],
     ids=str,
 )
@@ -174,7 +179,7 @@ def test_a_fixed_number_of_runs_exceeds_the_price(
 ) -> None:
     """Negative control: the best of as many runs exceeds the price if their number is not random."""
     base, (first, second) = CANDIDATES[name]
-    event = pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
+    event = accounting.tuning_event(base, score=accounting.NoOpEvent(), distribution=distribution)
     best_of_random_number = [
         law_of_best(
             candidate_laws=laws,
@@ -206,15 +211,15 @@ def test_a_fixed_number_of_runs_exceeds_the_price(
 @pytest.mark.parametrize(
     ("distribution", "share"),
     [
-        (pa.TruncatedNegativeBinomial(eta=1.0, gamma=0.01), 0.75),
-        (pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.01), 0.75),
-        (pa.Poisson(mean=12.0), 0.7),
+        (accounting.TruncatedNegativeBinomial(eta=1.0, gamma=0.01), 0.75),
+        (accounting.TruncatedNegativeBinomial(eta=0.0, gamma=0.01), 0.75),
+        (accounting.Poisson(mean=12.0), 0.7),
     ],
     ids=str,
 )
 def test_price_is_close_to_the_worst_order(distribution: RunCount, share: float) -> None:
     """Negative control: the price is exceeded if a run is charged 75% (or 70%) of its epsilon."""
-    base = pa.PureDpEvent(epsilon=share * 0.5)
+    base = accounting.PureDpEvent(epsilon=share * 0.5)
     first, second = randomized_response(epsilon=0.5)
     best_laws = [
         law_of_best(
@@ -223,7 +228,7 @@ def test_price_is_close_to_the_worst_order(distribution: RunCount, share: float)
         )
         for laws in (first, second)
     ]
-    event = pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
+    event = accounting.tuning_event(base, score=accounting.NoOpEvent(), distribution=distribution)
     assert excess_over_price(first_laws=best_laws[0], second_laws=best_laws[1], event=event) > 1e-4
 
 
@@ -261,14 +266,14 @@ def law_of_candidate(records: tuple[int, ...]) -> FloatArray:
     return np.array([law[triple] for triple in sorted(law)])
 
 
-def laws_on_neighbors(adjacency: pa.Adjacency) -> tuple[FloatArray, FloatArray]:
+def laws_on_neighbors(adjacency: accounting.Adjacency) -> tuple[FloatArray, FloatArray]:
     """Returns the laws of one run on neighboring data sets of bits.
 
     Under replace-one all pairs of three bits are taken. Under add-remove a last bit is added to up to two others, as
     the order of bits does not change the law.
     """
     data_sets = list(product(range(2), repeat=NUM_RECORDS))
-    if adjacency is pa.Adjacency.REPLACE_ONE:
+    if adjacency is accounting.Adjacency.REPLACE_ONE:
         pairs = [
             (records, (*records[:changed], 1 - records[changed], *records[changed + 1 :]))
             for records in data_sets
@@ -284,14 +289,14 @@ def laws_on_neighbors(adjacency: pa.Adjacency) -> tuple[FloatArray, FloatArray]:
     return first, second
 
 
-every_adjacency = pytest.mark.parametrize("adjacency", list(pa.Adjacency))
+every_adjacency = pytest.mark.parametrize("adjacency", list(accounting.Adjacency))
 
 
 @pytest.mark.slow
 @every_adjacency
 @every_distribution
 def test_best_scored_run_on_all_neighbors_is_within_its_price(
-    adjacency: pa.Adjacency, distribution: RunCount
+    adjacency: accounting.Adjacency, distribution: RunCount
 ) -> None:
     """The best of K scored runs costs at most its price, on all neighbors of up to three records."""
     best_laws = [
@@ -301,9 +306,9 @@ def test_best_scored_run_on_all_neighbors_is_within_its_price(
         )
         for laws in laws_on_neighbors(adjacency)
     ]
-    event = pa.tuning_event(
-        base=pa.PureDpEvent(RELEASE_EPSILON),
-        score=pa.PureDpEvent(SCORE_EPSILON),
+    event = accounting.tuning_event(
+        base=accounting.PureDpEvent(RELEASE_EPSILON),
+        score=accounting.PureDpEvent(SCORE_EPSILON),
         distribution=distribution,
     )
     assert (
@@ -312,9 +317,9 @@ def test_best_scored_run_on_all_neighbors_is_within_its_price(
 
 
 @every_adjacency
-def test_a_price_without_the_score_is_too_low(adjacency: pa.Adjacency) -> None:
+def test_a_price_without_the_score_is_too_low(adjacency: accounting.Adjacency) -> None:
     """Negative control: the best of K runs exceeds its price if the scores, by which it is chosen, are not charged."""
-    distribution = pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
+    distribution = accounting.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
 
     def law_without_release(records: tuple[int, ...]) -> FloatArray:
         """Returns the law of a run whose release does not read the records and whose score does."""
@@ -325,7 +330,7 @@ def test_a_price_without_the_score_is_too_low(adjacency: pa.Adjacency) -> None:
         ]
         return np.array([law])
 
-    other = (0, 1, 1) if adjacency is pa.Adjacency.REPLACE_ONE else (1, 1)
+    other = (0, 1, 1) if adjacency is accounting.Adjacency.REPLACE_ONE else (1, 1)
     best_laws = [
         law_of_best(
             candidate_laws=law_without_release(records),
@@ -333,15 +338,17 @@ def test_a_price_without_the_score_is_too_low(adjacency: pa.Adjacency) -> None:
         )
         for records in ((1, 1, 1), other)
     ]
-    charged_event = pa.tuning_event(
-        base=pa.NoOpEvent(), score=pa.PureDpEvent(SCORE_EPSILON), distribution=distribution
+    charged_event = accounting.tuning_event(
+        base=accounting.NoOpEvent(),
+        score=accounting.PureDpEvent(SCORE_EPSILON),
+        distribution=distribution,
     )
     assert (
         excess_over_price(first_laws=best_laws[0], second_laws=best_laws[1], event=charged_event)
         <= 1e-12
     )
-    uncharged_event = pa.tuning_event(
-        base=pa.NoOpEvent(), score=pa.NoOpEvent(), distribution=distribution
+    uncharged_event = accounting.tuning_event(
+        base=accounting.NoOpEvent(), score=accounting.NoOpEvent(), distribution=distribution
     )
     assert (
         excess_over_price(first_laws=best_laws[0], second_laws=best_laws[1], event=uncharged_event)
@@ -353,7 +360,9 @@ def test_a_price_without_the_score_is_too_low(adjacency: pa.Adjacency) -> None:
 def test_failing_runs_are_within_price_and_failure(distribution: RunCount) -> None:
     """If a run shows its data with a small probability, the best of K runs has at most the delta that is charged."""
     failure_prob = 1e-3
-    base = pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.5), failure_prob=failure_prob)
+    base = accounting.ApproximateEvent(
+        accounting.PureDpEvent(epsilon=0.5), failure_prob=failure_prob
+    )
     first, second = randomized_response(epsilon=0.5)
     # two more outcomes, each of which only one neighbor has; the failure wins every comparison
     no_failure_column = np.zeros((len(first), 1))
@@ -369,8 +378,8 @@ def test_failing_runs_are_within_price_and_failure(distribution: RunCount) -> No
         )
         for laws in (first, second)
     ]
-    spent = pa.AutoAccountant().compose(
-        pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
+    spent = accounting.AutoAccountant().compose(
+        accounting.tuning_event(base, score=accounting.NoOpEvent(), distribution=distribution)
     )
     for epsilon in EPSILONS:
         delta = np.maximum(best_laws[0] - math.exp(epsilon) * best_laws[1], 0).sum(axis=-1).max()

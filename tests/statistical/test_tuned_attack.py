@@ -6,14 +6,14 @@ from functools import partial
 import numpy as np
 import pytest
 
-import pate.accounting as pa
+from pate import accounting
 from pate.testing import attack_draws
 
 DELTA = 0.02
 NUM_DRAWS = 40_000
 RELEASE_NOISE = 1.0
 SCORE_NOISE = 4.0
-RUN_COUNT = pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
+RUN_COUNT = accounting.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
 
 
 def best_release(
@@ -51,12 +51,12 @@ def refuted_epsilon(draw_num_runs: Callable[[np.random.Generator], int]) -> floa
 @pytest.fixture(scope="module")
 def price() -> float:
     """Returns the epsilon of the tuned release, that is, of the best of a random number of runs."""
-    event = pa.tuning_event(
-        base=pa.GaussianEvent(noise_multiplier=RELEASE_NOISE),
-        score=pa.GaussianEvent(noise_multiplier=SCORE_NOISE),
+    event = accounting.tuning_event(
+        base=accounting.GaussianEvent(noise_multiplier=RELEASE_NOISE),
+        score=accounting.GaussianEvent(noise_multiplier=SCORE_NOISE),
         distribution=RUN_COUNT,
     )
-    return pa.AutoAccountant().compose(event).get_epsilon(target_delta=DELTA)
+    return accounting.AutoAccountant().compose(event).get_epsilon(target_delta=DELTA)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import log_ndtr, ndtr, ndtri
 from scipy.stats import norm
 
-import pate.accounting as pa
+from pate import accounting
 
 
 def test_product_exceeds_one_on_every_interval() -> None:
@@ -92,8 +92,8 @@ def test_best_guess_of_a_value_succeeds_within_the_bound(num_values: int) -> Non
     outcomes[:, 0] += 1  # the value is the first one; by symmetry the success is the same for all
     success_prob = float((outcomes.argmax(axis=1) == 0).mean())
     # one value in place of another moves the sum by the root of 2
-    accountant = pa.AutoAccountant().compose(
-        pa.GaussianEvent(noise_multiplier=noise_std / np.sqrt(2))
+    accountant = accounting.AutoAccountant().compose(
+        accounting.GaussianEvent(noise_multiplier=noise_std / np.sqrt(2))
     )
     assert success_prob <= 1 - accountant.trade_off(alpha=1 / num_values)
     assert success_prob > 1 / num_values
@@ -101,8 +101,8 @@ def test_best_guess_of_a_value_succeeds_within_the_bound(num_values: int) -> Non
 
 def test_smaller_price_is_broken_by_the_best_guess() -> None:
     """Negative control: the best guess of two values exceeds the bound for four times the noise."""
-    accountant = pa.AutoAccountant().compose(
-        pa.GaussianEvent(noise_multiplier=4 * 0.8 / np.sqrt(2))
+    accountant = accounting.AutoAccountant().compose(
+        accounting.GaussianEvent(noise_multiplier=4 * 0.8 / np.sqrt(2))
     )
     success_prob = norm.cdf(1 / np.sqrt(2) / 0.8)
     assert success_prob > 1 - accountant.trade_off(alpha=0.5)

@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy.stats import norm
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.attack_bounds import AttackBounds, percent
 from tests.refusals import refused_parameter
 
@@ -14,7 +14,7 @@ from tests.refusals import refused_parameter
 def bounds() -> AttackBounds:
     """Returns the bounds of a Gaussian release with mu = 1.5."""
     return AttackBounds.from_accountant(
-        pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=1 / 1.5))
+        accounting.AutoAccountant().compose(accounting.GaussianEvent(noise_multiplier=1 / 1.5))
     )
 
 
@@ -36,8 +36,10 @@ def test_sentence_names_the_share_at_one_percent(bounds: AttackBounds) -> None:
 
 def test_rows_say_that_no_mu_is_known() -> None:
     """For a release with a positive failure probability, the table's row for mu has the words "none is known"."""
-    failing = pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=1.0), failure_prob=1e-7)
-    rows = dict(AttackBounds.from_accountant(pa.AutoAccountant().compose(failing)).rows)
+    failing = accounting.ApproximateEvent(
+        accounting.GaussianEvent(noise_multiplier=1.0), failure_prob=1e-7
+    )
+    rows = dict(AttackBounds.from_accountant(accounting.AutoAccountant().compose(failing)).rows)
     assert rows["mu of a Gaussian release that hides a member no better"] == "none is known"
 
 

@@ -6,22 +6,29 @@ from time import process_time
 
 import pytest
 
-import pate.accounting as pa
+from pate import accounting
 
 
 @pytest.mark.parametrize(
     ("event", "count", "winner", "kind"),
     [
-        (pa.BoundedRangeEvent(epsilon=0.1), 20, "exact", pa.ExactAccountant),
-        (pa.GaussianEvent(noise_multiplier=50.0), 100_000, "exact", pa.ExactAccountant),
-        (pa.ZCdpEvent(rho=0.01), 5, "rdp", pa.RdpAccountant),
-        (pa.BoundedRangeEvent(epsilon=0.01), 20_000, "exact", pa.ExactAccountant),
-        (pa.BoundedRangeEvent(epsilon=0.001), 300_000, "rdp", pa.RdpAccountant),
+        (accounting.BoundedRangeEvent(epsilon=0.1), 20, "exact", accounting.ExactAccountant),
         (
-            pa.ComposedEvent(tuple(pa.PureDpEvent(epsilon=0.01 + 0.001 * i) for i in range(65))),
+            accounting.GaussianEvent(noise_multiplier=50.0),
+            100_000,
+            "exact",
+            accounting.ExactAccountant,
+        ),
+        (accounting.ZCdpEvent(rho=0.01), 5, "rdp", accounting.RdpAccountant),
+        (accounting.BoundedRangeEvent(epsilon=0.01), 20_000, "exact", accounting.ExactAccountant),
+        (accounting.BoundedRangeEvent(epsilon=0.001), 300_000, "rdp", accounting.RdpAccountant),
+        (
+            accounting.ComposedEvent(
+                tuple(accounting.PureDpEvent(epsilon=0.01 + 0.001 * i) for i in range(65))
+            ),
             2,
             "rdp",
-            pa.RdpAccountant,
+            accounting.RdpAccountant,
         ),
     ],
 )
@@ -31,7 +38,7 @@ def test_the_auto_accountant_returns_the_smallest_quick_bound(event, count, winn
     This name is `winner`, and the epsilon equals that of an accountant of the class `kind` on the
     same events.
     """
-    spent = pa.AutoAccountant().compose(event, count=count)
+    spent = accounting.AutoAccountant().compose(event, count=count)
     assert spent.winner(target_delta=1e-6) == winner
     assert spent.get_epsilon(target_delta=1e-6) == kind().compose(event, count=count).get_epsilon(
         target_delta=1e-6
@@ -46,10 +53,10 @@ def test_a_noisy_maximum_is_composed_optimally_without_dp_accounting(
     for 30 noisy maxima.
     """
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    event = pa.OpposedMaximaEvent(noise_multiplier=20.0, num_candidates=5)
-    spent = pa.AutoAccountant().compose(event, count=30)
+    event = accounting.OpposedMaximaEvent(noise_multiplier=20.0, num_candidates=5)
+    spent = accounting.AutoAccountant().compose(event, count=30)
     assert spent.winner(target_delta=1e-6) == "exact"
-    assert spent.get_epsilon(target_delta=1e-6) == pa.ExactAccountant().compose(
+    assert spent.get_epsilon(target_delta=1e-6) == accounting.ExactAccountant().compose(
         event, count=30
     ).get_epsilon(target_delta=1e-6)
 
@@ -62,8 +69,8 @@ def test_noisy_maxima_and_bits_in_any_order_cost_less_than_renyi() -> None:
     the events.
     """
     parts = [
-        pa.OpposedMaximaEvent(noise_multiplier=20.0, num_candidates=5),
-        pa.OneBitEvent(logits=(-1.0, 0.0, 1.0), reach=1),
+        accounting.OpposedMaximaEvent(noise_multiplier=20.0, num_candidates=5),
+        accounting.OneBitEvent(logits=(-1.0, 0.0, 1.0), reach=1),
     ]
     prices = {
         name: [
@@ -73,13 +80,13 @@ def test_noisy_maxima_and_bits_in_any_order_cost_less_than_renyi() -> None:
             for order in orders
         ]
         for name, make_accountant, orders in (
-            ("in order", pa.AutoAccountant, [parts]),
+            ("in order", accounting.AutoAccountant, [parts]),
             (
                 "in any order",
-                partial(pa.AutoAccountant, any_event_order=True),
+                partial(accounting.AutoAccountant, any_event_order=True),
                 [parts, parts[::-1]],
             ),
-            ("rdp", pa.RdpAccountant, [parts]),
+            ("rdp", accounting.RdpAccountant, [parts]),
         )
     }
     epsilon, epsilon_of_reversed_events = prices["in any order"]
@@ -92,11 +99,13 @@ def test_events_added_after_a_reading_raise_the_epsilon() -> None:
 
     A copy that was made before the event keeps the earlier epsilon.
     """
-    spent = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=10.0), count=4)
+    spent = accounting.AutoAccountant().compose(
+        accounting.GaussianEvent(noise_multiplier=10.0), count=4
+    )
     before = spent.get_epsilon(target_delta=1e-6)
     copied = spent.copy()
     assert (
-        spent.compose(pa.WinnerEvent(noise_multiplier=10.0, num_moving=1)).get_epsilon(
+        spent.compose(accounting.WinnerEvent(noise_multiplier=10.0, num_moving=1)).get_epsilon(
             target_delta=1e-6
         )
         > before
@@ -110,12 +119,16 @@ def test_pricing_thousands_of_steps_is_as_quick_as_hundreds() -> None:
 
     Both epsilons are equal, and more than 3% below that of the Renyi accountant.
     """
-    event = pa.SelfComposedEvent(event=pa.BoundedRangeEvent(epsilon=0.01), count=24_000)
+    event = accounting.SelfComposedEvent(
+        event=accounting.BoundedRangeEvent(epsilon=0.01), count=24_000
+    )
     started = process_time()
-    prices = [pa.AutoAccountant().compose(event).get_epsilon(target_delta=1e-6) for _ in range(2)]
+    prices = [
+        accounting.AutoAccountant().compose(event).get_epsilon(target_delta=1e-6) for _ in range(2)
+    ]
     assert process_time() - started < 5
     assert (
         prices[0]
         == prices[1]
-        < 0.97 * pa.RdpAccountant().compose(event).get_epsilon(target_delta=1e-6)
+        < 0.97 * accounting.RdpAccountant().compose(event).get_epsilon(target_delta=1e-6)
     )

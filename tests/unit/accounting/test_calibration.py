@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.count_search import largest_count
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.validation import InvalidValue
@@ -23,26 +23,32 @@ def test_calibrated_noise_meets_the_target_and_slightly_less_does_not(
     Renyi accountant gives more noise than calibration by the default accountant.
     """
 
-    def event_for(noise: float) -> pa.ApproximateEvent:
-        return pa.ApproximateEvent(
-            event=pa.GaussianEvent(noise_multiplier=noise), failure_prob=1e-9
+    def event_for(noise: float) -> accounting.ApproximateEvent:
+        return accounting.ApproximateEvent(
+            event=accounting.GaussianEvent(noise_multiplier=noise), failure_prob=1e-9
         )
 
-    noise = pa.calibrate(event_for, target_epsilon=target, target_delta=1e-6, start=start)
+    noise = accounting.calibrate(event_for, target_epsilon=target, target_delta=1e-6, start=start)
 
     def epsilon_with_noise(noise: float) -> float:
-        return pa.AutoAccountant().compose(event_for(noise=noise)).get_epsilon(target_delta=1e-6)
+        return (
+            accounting.AutoAccountant()
+            .compose(event_for(noise=noise))
+            .get_epsilon(target_delta=1e-6)
+        )
 
     assert epsilon_with_noise(noise=noise) <= target < epsilon_with_noise(noise=noise * (1 - 2e-4))
-    renyi_noise = pa.calibrate(
+    renyi_noise = accounting.calibrate(
         event_for,
-        accountant=pa.RdpAccountant,
+        accountant=accounting.RdpAccountant,
         target_epsilon=target,
         target_delta=1e-6,
         start=start,
     )
     assert (
-        pa.RdpAccountant().compose(event_for(noise=renyi_noise)).get_epsilon(target_delta=1e-6)
+        accounting.RdpAccountant()
+        .compose(event_for(noise=renyi_noise))
+        .get_epsilon(target_delta=1e-6)
         <= target
     )
     assert noise < renyi_noise
@@ -56,16 +62,18 @@ def test_calibration_calls_a_slow_accountant_a_few_times_only(target: float) -> 
     """
     num_calls = 0
 
-    class CountingAccountant(pa.ExactAccountant):
+    class CountingAccountant(accounting.ExactAccountant):
         def get_epsilon(self, target_delta: float) -> float:
             nonlocal num_calls
             num_calls += 1
             return super().get_epsilon(target_delta)
 
-    def event_for(noise: float) -> pa.Event:
-        return pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=1 / noise), count=30)
+    def event_for(noise: float) -> accounting.Event:
+        return accounting.SelfComposedEvent(
+            event=accounting.PureDpEvent(epsilon=1 / noise), count=30
+        )
 
-    noise = pa.calibrate(
+    noise = accounting.calibrate(
         event_for=event_for,
         target_epsilon=target,
         target_delta=1e-6,
@@ -88,15 +96,15 @@ def test_largest_count_finds_every_boundary() -> None:
         assert count == min(boundary, maximum)
 
 
-def event_above_two(noise: float) -> pa.Event:
+def event_above_two(noise: float) -> accounting.Event:
     """Returns an event whose epsilon is above 2 for every noise."""
-    return pa.PureDpEvent(epsilon=2.0 + 1 / noise)
+    return accounting.PureDpEvent(epsilon=2.0 + 1 / noise)
 
 
-def event_that_fails_often(noise: float) -> pa.Event:
+def event_that_fails_often(noise: float) -> accounting.Event:
     """Returns an event whose failure probability is above the delta of the test."""
-    gaussian = pa.GaussianEvent(noise_multiplier=noise)
-    return pa.ApproximateEvent(event=gaussian, failure_prob=1e-3)
+    gaussian = accounting.GaussianEvent(noise_multiplier=noise)
+    return accounting.ApproximateEvent(event=gaussian, failure_prob=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -104,19 +112,19 @@ def event_that_fails_often(noise: float) -> pa.Event:
     [
         ("target_epsilon", event_above_two, 1.0),
         ("failure_prob", event_that_fails_often, 1.0),
-        ("target_epsilon", pa.GaussianEvent, 0.0),
-        ("target_epsilon", pa.GaussianEvent, -1.0),
-        ("target_epsilon", pa.GaussianEvent, math.nan),
-        ("target_epsilon", pa.GaussianEvent, math.inf),
+        ("target_epsilon", accounting.GaussianEvent, 0.0),
+        ("target_epsilon", accounting.GaussianEvent, -1.0),
+        ("target_epsilon", accounting.GaussianEvent, math.nan),
+        ("target_epsilon", accounting.GaussianEvent, math.inf),
     ],
 )
 def test_calibration_refuses_a_target_that_no_noise_reaches(
-    name: str, event_for: Callable[[float], pa.Event], target: float
+    name: str, event_for: Callable[[float], accounting.Event], target: float
 ) -> None:
     """`calibrate` refuses a target epsilon that no noise reaches, or that is not positive and finite.
 
     The error is an `InvalidValue` about the parameter `name`. The noise determines the event by `event_for(noise)`.
     """
     with pytest.raises(InvalidValue, match=": expected ") as refused:
-        pa.calibrate(event_for, target_epsilon=target, target_delta=1e-6)
+        accounting.calibrate(event_for, target_epsilon=target, target_delta=1e-6)
     assert refused.value.name.startswith(name)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.conversion import (
     conversion_penalty,
     rdp_to_deltas,
@@ -116,7 +116,7 @@ def test_gaussian_epsilon_and_delta_are_close_upper_bounds(multiplier: float) ->
     """
     mu = 1 / multiplier
     for delta in DELTAS:
-        epsilon = pa.gaussian_epsilon(mu=mu, target_delta=delta)
+        epsilon = accounting.gaussian_epsilon(mu=mu, target_delta=delta)
         assert gaussian_pair_delta(mu=mu, epsilon=epsilon) <= delta
         if epsilon > 0:
             assert (
@@ -130,7 +130,7 @@ def test_gaussian_epsilon_and_delta_are_close_upper_bounds(multiplier: float) ->
         truth = gaussian_pair_delta(mu=mu, epsilon=epsilon)
         # A large epsilon is known to fewer digits.
         tolerance = 1e-10 * (1 + epsilon * mpmath.mpf(2) ** -20)
-        delta = pa.gaussian_delta(mu=mu, epsilon=epsilon)
+        delta = accounting.gaussian_delta(mu=mu, epsilon=epsilon)
         assert truth <= delta <= truth * (1 + tolerance) + 1e-323
 
 
@@ -144,10 +144,10 @@ def test_epsilon_is_positive_for_a_delta_just_below_that_of_zero(mu: float) -> N
     at_zero = gaussian_pair_delta(mu=mu, epsilon=0)
     for share in (1e-15, 1e-9, 1e-3):
         delta = float(at_zero * (1 - share))
-        epsilon = pa.gaussian_epsilon(mu=mu, target_delta=delta)
+        epsilon = accounting.gaussian_epsilon(mu=mu, target_delta=delta)
         assert epsilon > 0 or delta >= at_zero
         assert gaussian_pair_delta(mu=mu, epsilon=epsilon) <= delta
-    assert pa.gaussian_epsilon(mu=mu, target_delta=float(at_zero) * (1 + 1e-9)) == 0
+    assert accounting.gaussian_epsilon(mu=mu, target_delta=float(at_zero) * (1 + 1e-9)) == 0
 
 
 @pytest.mark.parametrize(("multiplier", "count"), list(itertools.product(MULTIPLIERS[1:], COUNTS)))
@@ -159,7 +159,9 @@ def test_the_exact_accountant_bounds_the_true_delta_of_gaussians(
     At an epsilon smaller by 1e-8, the true delta exceeds the target. Also, `get_delta` is at least
     the true delta.
     """
-    spent = pa.ExactAccountant().compose(pa.GaussianEvent(noise_multiplier=multiplier), count=count)
+    spent = accounting.ExactAccountant().compose(
+        accounting.GaussianEvent(noise_multiplier=multiplier), count=count
+    )
     mu = composed_mean_shift(multiplier=multiplier, count=count)
     for delta in DELTAS:
         epsilon = spent.get_epsilon(delta)
@@ -169,11 +171,13 @@ def test_the_exact_accountant_bounds_the_true_delta_of_gaussians(
         assert spent.get_delta(epsilon) >= gaussian_pair_delta(mu=mu, epsilon=epsilon)
 
 
-@pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.PldAccountant])
+@pytest.mark.parametrize("accountant", [accounting.RdpAccountant, accounting.PldAccountant])
 def test_other_accountants_bound_the_true_delta_of_gaussians(accountant: Any) -> None:
     """At the epsilon of the Renyi or PLD accountant, the true delta (Balle and Wang) is at most the target delta."""
     for multiplier, count in itertools.product((0.03, 1.9, 1e4, 1e13), (1, 10**9)):
-        spent = accountant().compose(pa.GaussianEvent(noise_multiplier=multiplier), count=count)
+        spent = accountant().compose(
+            accounting.GaussianEvent(noise_multiplier=multiplier), count=count
+        )
         mu = composed_mean_shift(multiplier=multiplier, count=count)
         for delta in (1e-300, 1e-9, 1e-3):
             assert gaussian_pair_delta(mu=mu, epsilon=spent.get_epsilon(delta)) <= delta
@@ -186,8 +190,10 @@ def test_the_sum_of_many_different_gaussians_is_rounded_up() -> None:
     inverse multipliers with 100 digits.
     """
     multipliers = np.random.default_rng(0).uniform(low=100, high=1e4, size=2000)
-    spent = pa.ExactAccountant().compose(
-        pa.ComposedEvent(tuple(pa.GaussianEvent(noise_multiplier=m) for m in multipliers.tolist()))
+    spent = accounting.ExactAccountant().compose(
+        accounting.ComposedEvent(
+            tuple(accounting.GaussianEvent(noise_multiplier=m) for m in multipliers.tolist())
+        )
     )
     with mpmath.workdps(100):
         mu = mpmath.sqrt(mpmath.fsum(1 / mpmath.mpf(m) ** 2 for m in multipliers.tolist()))
@@ -205,16 +211,18 @@ def test_gaussians_with_pure_releases_are_bounded_from_above(pure: float) -> Non
     """
     count = 3
     for multiplier in (0.4, 30.0, 1e6, 1e13):
-        event = pa.ComposedEvent(
+        event = accounting.ComposedEvent(
             (
-                pa.GaussianEvent(noise_multiplier=multiplier),
-                pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=pure), count=count),
+                accounting.GaussianEvent(noise_multiplier=multiplier),
+                accounting.SelfComposedEvent(
+                    event=accounting.PureDpEvent(epsilon=pure), count=count
+                ),
             )
         )
         with mpmath.workdps(100):
             p = 1 / (1 + mpmath.exp(-mpmath.mpf(pure)))
             probs = [math.comb(count, k) * p**k * (1 - p) ** (count - k) for k in range(count + 1)]
-        for accountant in (pa.ExactAccountant, pa.RdpAccountant):
+        for accountant in (accounting.ExactAccountant, accounting.RdpAccountant):
             spent = accountant().compose(event)
             for delta in (1e-300, 1e-180, 1e-30, 1e-6):
                 epsilon = spent.get_epsilon(delta)
@@ -233,7 +241,7 @@ def test_gaussians_with_pure_releases_are_bounded_from_above(pure: float) -> Non
 @pytest.mark.parametrize(("mu", "epsilon"), [(1.0, 1e17), (1e-3, 1e300), (1e-300, 1.0), (1.0, 1e3)])
 def test_a_delta_below_any_float_is_rounded_up_to_the_smallest(mu: float, epsilon: float) -> None:
     """The true delta is below 5e-324, the smallest positive float, and is never returned as 0."""
-    assert pa.gaussian_delta(mu=mu, epsilon=epsilon) == 5e-324
+    assert accounting.gaussian_delta(mu=mu, epsilon=epsilon) == 5e-324
 
 
 @pytest.mark.parametrize("rho", [1e-9, 1e-3, 0.1, 1.0, 1e2, 1e6])
@@ -244,7 +252,7 @@ def test_zcdp_to_delta_inverts_zcdp_to_epsilon(rho: float) -> None:
     """
     orders = 1 + np.geomspace(1e-6, 1e9, 30001)
     for delta in (1e-12, 1e-6, 1e-2):
-        epsilon = pa.zcdp_to_epsilon(rho, target_delta=delta)
+        epsilon = accounting.zcdp_to_epsilon(rho, target_delta=delta)
         if epsilon > 0:
             assert zcdp_to_delta(rho, target_epsilon=epsilon) == pytest.approx(delta, rel=1e-6)
             logs = (orders - 1) * (rho * orders - epsilon + np.log1p(-1 / orders)) - np.log(orders)

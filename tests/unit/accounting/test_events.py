@@ -14,7 +14,7 @@ import mpmath
 import numpy as np
 import pytest
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.event_json import EVENT_KINDS, event_from_json, event_to_json
 from pate.accounting.event_tree import leaves, priced_by_accesses
 from pate.accounting.filters import GaussianFilter, RenyiFilter, Spent
@@ -22,7 +22,7 @@ from pate.accounting.session_rdp import hit_cost
 from pate.accounting.target_charging import tight_boundary
 from tests.refusals import ANY, refused_parameter
 
-GAUSSIAN = pa.GaussianEvent(noise_multiplier=2.0)
+GAUSSIAN = accounting.GaussianEvent(noise_multiplier=2.0)
 
 
 def threshold_event(
@@ -30,9 +30,9 @@ def threshold_event(
     noise_std: float = 1.0,
     smallest_count_minus_threshold: float = 0.0,
     num_possible_counts: int = 3,
-) -> pa.ThresholdEvent:
+) -> accounting.ThresholdEvent:
     """Returns the price of releasing whether a noisy count, one of a range of counts, reaches a threshold."""
-    return pa.ThresholdEvent(
+    return accounting.ThresholdEvent(
         noise_std=noise_std,
         lowest=smallest_count_minus_threshold,
         num_values=num_possible_counts,
@@ -45,12 +45,12 @@ def test_events_convert_to_those_of_dp_accounting() -> None:
     An event with a failure probability of 0 becomes the event without failures.
     """
     dp_accounting = pytest.importorskip("dp_accounting")
-    tree = pa.ComposedEvent(
+    tree = accounting.ComposedEvent(
         (
             GAUSSIAN,
-            pa.SelfComposedEvent(event=GAUSSIAN, count=3),
-            pa.NoOpEvent(),
-            pa.NonPrivateEvent(),
+            accounting.SelfComposedEvent(event=GAUSSIAN, count=3),
+            accounting.NoOpEvent(),
+            accounting.NonPrivateEvent(),
         )
     )
     assert tree.to_dp_event() == dp_accounting.ComposedDpEvent(
@@ -61,18 +61,20 @@ def test_events_convert_to_those_of_dp_accounting() -> None:
             dp_accounting.NonPrivateDpEvent(),
         ]
     )
-    assert pa.ApproximateEvent(
+    assert accounting.ApproximateEvent(
         event=GAUSSIAN, failure_prob=0.0
     ).to_dp_event() == dp_accounting.GaussianDpEvent(2.0)
 
 
 DELTA = 1e-6
 BOUNDARY_TARGET = tight_boundary(call_epsilon=0.05)
-EVENT_OF_ACCESSES = pa.ApproximateEvent(
-    event=pa.SelfComposedEvent(event=pa.PureDpEvent(BOUNDARY_TARGET.epsilon), count=101),
+EVENT_OF_ACCESSES = accounting.ApproximateEvent(
+    event=accounting.SelfComposedEvent(
+        event=accounting.PureDpEvent(BOUNDARY_TARGET.epsilon), count=101
+    ),
     failure_prob=3.3e-7,
 )
-SESSION_EVENT = pa.BoundarySessionEvent(
+SESSION_EVENT = accounting.BoundarySessionEvent(
     BOUNDARY_TARGET.epsilon,
     BOUNDARY_TARGET.hit_prob,
     target_hits=10,
@@ -84,7 +86,7 @@ SESSION_EVENT = pa.BoundarySessionEvent(
 
 
 def composed_epsilon(
-    accountant: type[pa.Accountant], *events: pa.Event, delta: float = DELTA
+    accountant: type[accounting.Accountant], *events: accounting.Event, delta: float = DELTA
 ) -> float:
     """Returns the epsilon of events composed by an accountant, at `delta`."""
     return accountant().compose_all((event, 1) for event in events).get_epsilon(delta)
@@ -95,65 +97,71 @@ def test_by_accesses_replaces_sessions_only() -> None:
 
     A tree without sessions is returned itself.
     """
-    failing = pa.SelfComposedEvent(
-        event=pa.ApproximateEvent(event=pa.PureDpEvent(epsilon=0.1), failure_prob=1e-9), count=3
+    failing = accounting.SelfComposedEvent(
+        event=accounting.ApproximateEvent(
+            event=accounting.PureDpEvent(epsilon=0.1), failure_prob=1e-9
+        ),
+        count=3,
     )
-    plain = pa.ComposedEvent((pa.GaussianEvent(noise_multiplier=2.0), failing))
+    plain = accounting.ComposedEvent((accounting.GaussianEvent(noise_multiplier=2.0), failing))
     assert priced_by_accesses(plain) is plain
-    composition = pa.ComposedEvent(
+    composition = accounting.ComposedEvent(
         (
             plain,
-            pa.SelfComposedEvent(
-                event=pa.ApproximateEvent(event=SESSION_EVENT, failure_prob=1e-9), count=2
+            accounting.SelfComposedEvent(
+                event=accounting.ApproximateEvent(event=SESSION_EVENT, failure_prob=1e-9), count=2
             ),
         )
     )
-    assert priced_by_accesses(composition) == pa.ComposedEvent(
+    assert priced_by_accesses(composition) == accounting.ComposedEvent(
         (
             plain,
-            pa.SelfComposedEvent(
-                event=pa.ApproximateEvent(event=EVENT_OF_ACCESSES, failure_prob=1e-9), count=2
+            accounting.SelfComposedEvent(
+                event=accounting.ApproximateEvent(event=EVENT_OF_ACCESSES, failure_prob=1e-9),
+                count=2,
             ),
         )
     )
 
 
-@pytest.mark.parametrize("accountant", [pa.ExactAccountant, pa.PldAccountant, pa.AutoAccountant])
+@pytest.mark.parametrize(
+    "accountant", [accounting.ExactAccountant, accounting.PldAccountant, accounting.AutoAccountant]
+)
 def test_loss_accountants_return_the_smaller_price_of_a_session(
-    accountant: type[pa.Accountant],
+    accountant: type[accounting.Accountant],
 ) -> None:
     """An accountant of loss distributions returns the Renyi accountant's epsilon of a session if it is smaller.
 
     Such accountants can compose the accesses of a session. The Renyi accountant counts its hits, which costs less here.
     """
     assert composed_epsilon(accountant, SESSION_EVENT) == pytest.approx(
-        composed_epsilon(pa.RdpAccountant, SESSION_EVENT), rel=1e-9
+        composed_epsilon(accounting.RdpAccountant, SESSION_EVENT), rel=1e-9
     )
-    bounded_range = pa.BoundedRangeEvent(epsilon=0.3)
+    bounded_range = accounting.BoundedRangeEvent(epsilon=0.3)
     epsilon_between_ranges = composed_epsilon(
         accountant, bounded_range, SESSION_EVENT, bounded_range
     )
     assert epsilon_between_ranges <= composed_epsilon(
-        pa.RdpAccountant, bounded_range, SESSION_EVENT, bounded_range
+        accounting.RdpAccountant, bounded_range, SESSION_EVENT, bounded_range
     ) * (1 + 1e-9)
     assert epsilon_between_ranges < composed_epsilon(
-        pa.ExactAccountant, bounded_range, EVENT_OF_ACCESSES, bounded_range
+        accounting.ExactAccountant, bounded_range, EVENT_OF_ACCESSES, bounded_range
     )
 
 
-@pytest.mark.parametrize("accountant", [pa.ExactAccountant, pa.PldAccountant])
+@pytest.mark.parametrize("accountant", [accounting.ExactAccountant, accounting.PldAccountant])
 def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
-    accountant: type[pa.Accountant],
+    accountant: type[accounting.Accountant],
 ) -> None:
     """A session of 3 accesses costs the epsilon of its accesses; a session of 101 accesses costs that of its 10 hits.
 
     At a delta smaller than the failure probability of the accesses, the price by hits is still
     finite.
     """
-    event_of_three_accesses = pa.SelfComposedEvent(
-        event=pa.PureDpEvent(BOUNDARY_TARGET.epsilon), count=3
+    event_of_three_accesses = accounting.SelfComposedEvent(
+        event=accounting.PureDpEvent(BOUNDARY_TARGET.epsilon), count=3
     )
-    short_session_event = pa.SessionEvent(
+    short_session_event = accounting.SessionEvent(
         epsilon=BOUNDARY_TARGET.epsilon,
         hit_prob=BOUNDARY_TARGET.hit_prob,
         target_hits=10,
@@ -163,16 +171,20 @@ def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
     assert (
         composed_epsilon(accountant, short_session_event)
         == composed_epsilon(accountant, event_of_three_accesses)
-        < composed_epsilon(pa.RdpAccountant, short_session_event)
+        < composed_epsilon(accounting.RdpAccountant, short_session_event)
     )
     assert accountant().compose(short_session_event).get_delta(
         target_epsilon=0.1
     ) == accountant().compose(event_of_three_accesses).get_delta(target_epsilon=0.1)
     assert composed_epsilon(accountant, SESSION_EVENT, delta=1e-7) == composed_epsilon(
-        pa.RdpAccountant, SESSION_EVENT, delta=1e-7
+        accounting.RdpAccountant, SESSION_EVENT, delta=1e-7
     )
     delta = accountant().compose(SESSION_EVENT).get_delta(target_epsilon=3.0)
-    assert delta == pa.RdpAccountant().compose(SESSION_EVENT).get_delta(target_epsilon=3.0) < 3.3e-7
+    assert (
+        delta
+        == accounting.RdpAccountant().compose(SESSION_EVENT).get_delta(target_epsilon=3.0)
+        < 3.3e-7
+    )
     with refused_parameter("failure_prob"):
         composed_epsilon(accountant, EVENT_OF_ACCESSES, delta=1e-7)
 
@@ -222,36 +234,42 @@ def test_the_cost_of_a_hit_is_rounded_up_at_every_order(order: float, call_epsil
 NAN = math.nan
 INF = math.inf
 INVALID_VALUES: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
-    ("noise_multiplier", pa.GaussianEvent, (-1.0, NAN, INF)),
+    ("noise_multiplier", accounting.GaussianEvent, (-1.0, NAN, INF)),
     (
         "noise_multiplier",
-        lambda invalid_value: pa.NoisyMaxGaussianEvent(
+        lambda invalid_value: accounting.NoisyMaxGaussianEvent(
             noise_multiplier=invalid_value, num_candidates=3
         ),
         (-1e-300,),
     ),
     ("noise_multiplier", event_from_json, ({"kind": "GaussianEvent", "noise_multiplier": -1.0},)),
-    ("rho", pa.ZCdpEvent, (NAN,)),
-    ("epsilon", pa.PureDpEvent, (-1e-300,)),
-    ("epsilon", pa.BoundedRangeEvent, (NAN,)),
+    ("rho", accounting.ZCdpEvent, (NAN,)),
+    ("epsilon", accounting.PureDpEvent, (-1e-300,)),
+    ("epsilon", accounting.BoundedRangeEvent, (NAN,)),
     (
         "num_candidates",
-        lambda invalid_value: pa.NoisyMaxGaussianEvent(
+        lambda invalid_value: accounting.NoisyMaxGaussianEvent(
             noise_multiplier=1.0, num_candidates=invalid_value
         ),
         (0, 2.5),
     ),
     (
         "num_moving",
-        lambda invalid_value: pa.WinnerEvent(noise_multiplier=1.0, num_moving=invalid_value),
+        lambda invalid_value: accounting.WinnerEvent(
+            noise_multiplier=1.0, num_moving=invalid_value
+        ),
         (0, 3),
     ),
     (
         "logits",
-        lambda invalid_value: pa.OneBitEvent(logits=invalid_value, reach=1),
+        lambda invalid_value: accounting.OneBitEvent(logits=invalid_value, reach=1),
         ((0.0, 1.0, 0.5), (0.0, NAN, 1.0), (NAN,), (), [0.0]),
     ),
-    ("reach", lambda invalid_value: pa.OneBitEvent(logits=(0.0,), reach=invalid_value), (0,)),
+    (
+        "reach",
+        lambda invalid_value: accounting.OneBitEvent(logits=(0.0,), reach=invalid_value),
+        (0,),
+    ),
     (
         "noise_std",
         lambda invalid_value: threshold_event(noise_std=invalid_value),
@@ -269,36 +287,44 @@ INVALID_VALUES: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
     ),
     (
         "beta",
-        lambda invalid_value: pa.SmoothSensitivityEvent(noise_multiplier=1.0, beta=invalid_value),
+        lambda invalid_value: accounting.SmoothSensitivityEvent(
+            noise_multiplier=1.0, beta=invalid_value
+        ),
         (-1.0,),
     ),
     (
         "sampling_prob",
-        lambda invalid_value: pa.SampledGaussianEvent(
+        lambda invalid_value: accounting.SampledGaussianEvent(
             noise_multiplier=1.0, sampling_prob=invalid_value
         ),
         (0.0, 1.1, NAN),
     ),
     (
         "failure_prob",
-        lambda invalid_value: pa.ApproximateEvent(event=GAUSSIAN, failure_prob=invalid_value),
+        lambda invalid_value: accounting.ApproximateEvent(
+            event=GAUSSIAN, failure_prob=invalid_value
+        ),
         (-0.1, 1.0, NAN),
     ),
     (
         "count",
-        lambda invalid_value: pa.SelfComposedEvent(event=GAUSSIAN, count=invalid_value),
+        lambda invalid_value: accounting.SelfComposedEvent(event=GAUSSIAN, count=invalid_value),
         (-1, 1.5, True),
     ),
-    ("event", lambda invalid_value: pa.SelfComposedEvent(event=invalid_value, count=2), (3.0,)),
     (
         "event",
-        lambda invalid_value: pa.ApproximateEvent(event=invalid_value, failure_prob=0.1),
+        lambda invalid_value: accounting.SelfComposedEvent(event=invalid_value, count=2),
+        (3.0,),
+    ),
+    (
+        "event",
+        lambda invalid_value: accounting.ApproximateEvent(event=invalid_value, failure_prob=0.1),
         ("free",),
     ),
-    ("events", lambda invalid_value: pa.ComposedEvent((GAUSSIAN, invalid_value)), (5,)),
+    ("events", lambda invalid_value: accounting.ComposedEvent((GAUSSIAN, invalid_value)), (5,)),
     ("event", lambda invalid_value: list(leaves(invalid_value)), ({},)),
-    ("noise_multipliers.shape", pa.GaussianEvent.composed, ([], [[1.0]], 3.0)),
-    ("noise_multipliers", pa.GaussianEvent.composed, ([1.0, -1.0], [NAN], [INF])),
+    ("noise_multipliers.shape", accounting.GaussianEvent.composed, ([], [[1.0]], 3.0)),
+    ("noise_multipliers", accounting.GaussianEvent.composed, ([1.0, -1.0], [NAN], [INF])),
     ("epsilon", lambda invalid_value: replace(SESSION_EVENT, epsilon=invalid_value), (0.0,)),
     ("hit_prob", lambda invalid_value: replace(SESSION_EVENT, hit_prob=invalid_value), (1.0,)),
     ("target_hits", lambda invalid_value: replace(SESSION_EVENT, target_hits=invalid_value), (0,)),
@@ -316,12 +342,12 @@ INVALID_VALUES: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
     ),
     (
         "distribution",
-        lambda invalid_value: pa.TuningEvent(
+        lambda invalid_value: accounting.TuningEvent(
             base=GAUSSIAN, score=GAUSSIAN, distribution=invalid_value
         ),
         (4,),
     ),
-    ("mean", pa.Poisson, (0.0, -1.0, NAN, INF)),
+    ("mean", accounting.Poisson, (0.0, -1.0, NAN, INF)),
 ]
 
 
@@ -341,74 +367,78 @@ def test_an_invalid_event_is_refused(
         make_event(invalid_value)
 
 
-EVENTS: list[pa.Event] = [
-    pa.NoOpEvent(),
-    pa.NonPrivateEvent(),
-    pa.GaussianEvent(noise_multiplier=0.1 + 0.2),
-    pa.ScoresEvent(noise_multiplier=7.5),
-    pa.ZCdpEvent(rho=math.inf),
-    pa.PureDpEvent(epsilon=1e-300),
-    pa.BoundedRangeEvent(epsilon=4 / 85.3),
-    pa.NoisyMaxGaussianEvent(noise_multiplier=25.0, num_candidates=39),
-    pa.OpposedMaximaEvent(noise_multiplier=25.0, num_candidates=39),
-    pa.WinnerEvent(noise_multiplier=50.0, num_moving=2),
-    pa.SmoothSensitivityEvent(noise_multiplier=20.0, beta=0.02),
-    pa.SampledGaussianEvent(noise_multiplier=3.3, sampling_prob=0.066),
-    pa.SampledGaussianEvent(
-        noise_multiplier=3.3, sampling_prob=0.066, adjacency=pa.Adjacency.ADD_REMOVE
+EVENTS: list[accounting.Event] = [
+    accounting.NoOpEvent(),
+    accounting.NonPrivateEvent(),
+    accounting.GaussianEvent(noise_multiplier=0.1 + 0.2),
+    accounting.ScoresEvent(noise_multiplier=7.5),
+    accounting.ZCdpEvent(rho=math.inf),
+    accounting.PureDpEvent(epsilon=1e-300),
+    accounting.BoundedRangeEvent(epsilon=4 / 85.3),
+    accounting.NoisyMaxGaussianEvent(noise_multiplier=25.0, num_candidates=39),
+    accounting.OpposedMaximaEvent(noise_multiplier=25.0, num_candidates=39),
+    accounting.WinnerEvent(noise_multiplier=50.0, num_moving=2),
+    accounting.SmoothSensitivityEvent(noise_multiplier=20.0, beta=0.02),
+    accounting.SampledGaussianEvent(noise_multiplier=3.3, sampling_prob=0.066),
+    accounting.SampledGaussianEvent(
+        noise_multiplier=3.3, sampling_prob=0.066, adjacency=accounting.Adjacency.ADD_REMOVE
     ),
-    pa.OneBitEvent(logits=(-math.inf, -20.7, 0.0, math.inf), reach=2),
+    accounting.OneBitEvent(logits=(-math.inf, -20.7, 0.0, math.inf), reach=2),
     threshold_event(
         noise_std=150.0, smallest_count_minus_threshold=-1350.5, num_possible_counts=2702
     ),
-    pa.SessionEvent(
+    accounting.SessionEvent(
         epsilon=0.1,
         hit_prob=0.47,
         target_hits=10,
         num_calls=math.inf,
-        accesses=pa.ApproximateEvent(
-            event=pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.1), count=70),
+        accesses=accounting.ApproximateEvent(
+            event=accounting.SelfComposedEvent(event=accounting.PureDpEvent(epsilon=0.1), count=70),
             failure_prob=1e-7,
         ),
     ),
-    pa.BoundarySessionEvent(
+    accounting.BoundarySessionEvent(
         epsilon=0.133,
         hit_prob=0.29,
         target_hits=3,
         num_calls=2000,
-        accesses=pa.ApproximateEvent(
-            event=pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.1), count=70),
+        accesses=accounting.ApproximateEvent(
+            event=accounting.SelfComposedEvent(event=accounting.PureDpEvent(epsilon=0.1), count=70),
             failure_prob=1e-7,
         ),
         call_epsilon=0.1,
         bounded_range=True,
     ),
-    pa.TuningEvent(
-        base=pa.SelfComposedEvent(pa.GaussianEvent(noise_multiplier=20.0), count=3),
-        score=pa.ScoresEvent(noise_multiplier=9.0),
-        distribution=pa.TruncatedNegativeBinomial(eta=-0.5, gamma=0.05),
+    accounting.TuningEvent(
+        base=accounting.SelfComposedEvent(accounting.GaussianEvent(noise_multiplier=20.0), count=3),
+        score=accounting.ScoresEvent(noise_multiplier=9.0),
+        distribution=accounting.TruncatedNegativeBinomial(eta=-0.5, gamma=0.05),
     ),
-    pa.TuningEvent(
-        base=pa.PureDpEvent(epsilon=math.inf),
-        score=pa.NoOpEvent(),
-        distribution=pa.Poisson(mean=4.0),
+    accounting.TuningEvent(
+        base=accounting.PureDpEvent(epsilon=math.inf),
+        score=accounting.NoOpEvent(),
+        distribution=accounting.Poisson(mean=4.0),
     ),
-    pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=1.0), failure_prob=1e-9),
-    pa.ComposedEvent(()),
-    pa.SelectThenTestEvent(
+    accounting.ApproximateEvent(
+        event=accounting.GaussianEvent(noise_multiplier=1.0), failure_prob=1e-9
+    ),
+    accounting.ComposedEvent(()),
+    accounting.SelectThenTestEvent(
         events=(
-            pa.BoundedRangeEvent(epsilon=0.1),
-            pa.ApproximateEvent(
-                event=pa.OneBitEvent(logits=(-3.0, 0.5), reach=1), failure_prob=1e-9
+            accounting.BoundedRangeEvent(epsilon=0.1),
+            accounting.ApproximateEvent(
+                event=accounting.OneBitEvent(logits=(-3.0, 0.5), reach=1), failure_prob=1e-9
             ),
         ),
         num_candidates=39,
     ),
-    pa.SelfComposedEvent(
-        event=pa.ComposedEvent(
+    accounting.SelfComposedEvent(
+        event=accounting.ComposedEvent(
             (
-                pa.BoundedRangeEvent(epsilon=0.1),
-                pa.ApproximateEvent(event=pa.OneBitEvent(logits=(0.0,), reach=1), failure_prob=0.0),
+                accounting.BoundedRangeEvent(epsilon=0.1),
+                accounting.ApproximateEvent(
+                    event=accounting.OneBitEvent(logits=(0.0,), reach=1), failure_prob=0.0
+                ),
             )
         ),
         count=600,
@@ -417,7 +447,7 @@ EVENTS: list[pa.Event] = [
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_an_event_survives_a_round_trip_through_json(event: pa.Event) -> None:
+def test_an_event_survives_a_round_trip_through_json(event: accounting.Event) -> None:
     """An event that is written as JSON and read back equals the original event."""
     text = json.dumps(event_to_json(event), allow_nan=False)
     assert event_from_json(data=json.loads(text)) == event

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting import exact_blocks
 from pate.accounting.covered_step import winner_step
 from pate.accounting.discrete_pairs import Pair
@@ -55,7 +55,7 @@ def test_composed_pure_dp_bounds_the_exact_sum_over_binomials(
     """
     target_epsilon = share * epsilon * count
     exact_delta = binomial_delta(epsilon=epsilon, count=count, target_epsilon=target_epsilon)
-    accountant = pa.ExactAccountant().compose(pa.PureDpEvent(epsilon), count=count)
+    accountant = accounting.ExactAccountant().compose(accounting.PureDpEvent(epsilon), count=count)
     charged_delta = accountant.get_delta(target_epsilon)
     assert exact_delta * (1 - 1e-12) <= charged_delta <= exact_delta * (1 + 1e-2) + 1e-12
 
@@ -113,28 +113,28 @@ def bounded_range_pairs(
 
 ONE_PROBS = [Fraction(n, 40) for n in (1, 7, 19, 33, 37)]
 LOGITS = tuple(math.log(p / (1 - p)) for p in ONE_PROBS)
-PLAYS: dict[str, tuple[list[pa.Event], list[list[tuple[Fraction, Fraction]]]]] = {
+PLAYS: dict[str, tuple[list[accounting.Event], list[list[tuple[Fraction, Fraction]]]]] = {
     "bits": (
-        [pa.OneBitEvent(logits=LOGITS, reach=1)] * 3,
+        [accounting.OneBitEvent(logits=LOGITS, reach=1)] * 3,
         [bit_pairs(one_probs=ONE_PROBS, reach=1)] * 3,
     ),
     "far bits": (
-        [pa.OneBitEvent(logits=LOGITS, reach=3)] * 2,
+        [accounting.OneBitEvent(logits=LOGITS, reach=3)] * 2,
         [bit_pairs(one_probs=ONE_PROBS, reach=3)] * 2,
     ),
     "range": (
-        [pa.BoundedRangeEvent(epsilon=math.log(2))] * 2,
+        [accounting.BoundedRangeEvent(epsilon=math.log(2))] * 2,
         [bounded_range_pairs(loss_ratio=Fraction(2), num_intervals=24)] * 2,
     ),
     "small range": (
-        [pa.BoundedRangeEvent(epsilon=math.log(1.1))] * 3,
+        [accounting.BoundedRangeEvent(epsilon=math.log(1.1))] * 3,
         [bounded_range_pairs(loss_ratio=Fraction(11, 10), num_intervals=20)] * 3,
     ),
     "range, bit, pure": (
         [
-            pa.BoundedRangeEvent(epsilon=math.log(1.5)),
-            pa.OneBitEvent(logits=LOGITS, reach=2),
-            pa.PureDpEvent(epsilon=math.log(3)),
+            accounting.BoundedRangeEvent(epsilon=math.log(1.5)),
+            accounting.OneBitEvent(logits=LOGITS, reach=2),
+            accounting.PureDpEvent(epsilon=math.log(3)),
         ],
         [
             bounded_range_pairs(loss_ratio=Fraction(3, 2), num_intervals=16),
@@ -160,7 +160,7 @@ def test_exact_delta_is_a_close_bound_on_the_strongest_adversary(
     """
     events, pairs_of_steps = PLAYS[name]
     searched_delta = float(strongest_delta(pairs_of_steps, exp_epsilon=exp_epsilon))
-    accountant = pa.ExactAccountant().compose_all((event, 1) for event in events)
+    accountant = accounting.ExactAccountant().compose_all((event, 1) for event in events)
     charged_delta = accountant.get_delta(target_epsilon=math.log(exp_epsilon))
     assert charged_delta >= searched_delta * (1 - 1e-12)
     assert charged_delta <= searched_delta * 1.01 + 5e-6  # the search tries few pairs of a range
@@ -170,16 +170,18 @@ def test_exact_delta_is_a_close_bound_on_the_strongest_adversary(
 @pytest.mark.parametrize(
     ("name", "cheaper"),
     [
-        ("bits", pa.OneBitEvent(logits=tuple(0.9 * logit for logit in LOGITS), reach=1)),
-        ("range", pa.BoundedRangeEvent(epsilon=0.9 * math.log(2))),
-        ("small range", pa.BoundedRangeEvent(epsilon=0.9 * math.log(1.1))),
+        ("bits", accounting.OneBitEvent(logits=tuple(0.9 * logit for logit in LOGITS), reach=1)),
+        ("range", accounting.BoundedRangeEvent(epsilon=0.9 * math.log(2))),
+        ("small range", accounting.BoundedRangeEvent(epsilon=0.9 * math.log(1.1))),
     ],
 )
-def test_events_10_percent_too_small_fail_the_adversary_check(name: str, cheaper: pa.Event) -> None:
+def test_events_10_percent_too_small_fail_the_adversary_check(
+    name: str, cheaper: accounting.Event
+) -> None:
     """Negative control: for logits or ranges 10% too small, the delta is under 97% of the strongest adversary's."""
     events, pairs_of_steps = PLAYS[name]
     exp_epsilon = Fraction(21, 20)
-    accountant = pa.ExactAccountant().compose(cheaper, count=len(events))
+    accountant = accounting.ExactAccountant().compose(cheaper, count=len(events))
     charged_delta = accountant.get_delta(target_epsilon=math.log(exp_epsilon))
     searched_delta = float(strongest_delta(pairs_of_steps, exp_epsilon=exp_epsilon))
     assert charged_delta < searched_delta * 0.97
@@ -203,9 +205,9 @@ def test_a_gaussian_and_a_bit_agree_with_a_quadrature() -> None:
     ]
     expected_delta = float(np.dot(loss_weights / loss_weights.sum(), deltas_of_bit))
     accountant = (
-        pa.ExactAccountant()
-        .compose(pa.GaussianEvent(noise_multiplier=1 / mu))
-        .compose(pa.OneBitEvent(logits=LOGITS, reach=2))
+        accounting.ExactAccountant()
+        .compose(accounting.GaussianEvent(noise_multiplier=1 / mu))
+        .compose(accounting.OneBitEvent(logits=LOGITS, reach=2))
     )
     assert expected_delta <= accountant.get_delta(epsilon) <= expected_delta * 1.02
 
@@ -217,17 +219,25 @@ def test_gaussian_steps_may_come_in_any_order_and_a_failure_uses_up_delta() -> N
     4e-5 leaves 6e-5 of a delta of 1e-4.
     """
 
-    def epsilon_of(events: tuple[pa.Event, ...], *, delta: float) -> float:
-        return pa.ExactAccountant().compose(pa.ComposedEvent(events)).get_epsilon(delta)
+    def epsilon_of(events: tuple[accounting.Event, ...], *, delta: float) -> float:
+        return (
+            accounting.ExactAccountant()
+            .compose(accounting.ComposedEvent(events))
+            .get_epsilon(delta)
+        )
 
-    pure = pa.PureDpEvent(epsilon=0.3)
-    merged = pa.GaussianEvent(noise_multiplier=(1 / 4 + 1 / 9) ** -0.5)
+    pure = accounting.PureDpEvent(epsilon=0.3)
+    merged = accounting.GaussianEvent(noise_multiplier=(1 / 4 + 1 / 9) ** -0.5)
     expected = epsilon_of(
-        (pa.GaussianEvent(noise_multiplier=2.0), pure, pa.GaussianEvent(noise_multiplier=3.0)),
+        (
+            accounting.GaussianEvent(noise_multiplier=2.0),
+            pure,
+            accounting.GaussianEvent(noise_multiplier=3.0),
+        ),
         delta=1e-4,
     )
     assert epsilon_of((pure, merged), delta=1e-4) == pytest.approx(expected, rel=1e-9)
-    failing = pa.ApproximateEvent(event=merged, failure_prob=4e-5)
+    failing = accounting.ApproximateEvent(event=merged, failure_prob=4e-5)
     assert epsilon_of((pure, failing), delta=1e-4) == pytest.approx(
         epsilon_of((pure, merged), delta=6e-5), rel=1e-3
     )
@@ -246,11 +256,13 @@ def test_the_profile_of_a_noisy_maximum_uses_both_bounds(
     """
     shift = 2 / noise_multiplier
     probs = np.concatenate([np.geomspace(1e-14, 1e-3, 1000), np.linspace(1e-3, 1 - 1e-9, 60_000)])
-    accountant = pa.ExactAccountant().compose(
-        pa.NoisyMaxGaussianEvent(noise_multiplier=noise_multiplier, num_candidates=num_candidates)
+    accountant = accounting.ExactAccountant().compose(
+        accounting.NoisyMaxGaussianEvent(
+            noise_multiplier=noise_multiplier, num_candidates=num_candidates
+        )
     )
-    cheaper = pa.ExactAccountant().compose(
-        pa.NoisyMaxGaussianEvent(
+    cheaper = accounting.ExactAccountant().compose(
+        accounting.NoisyMaxGaussianEvent(
             noise_multiplier=noise_multiplier / 0.9, num_candidates=num_candidates
         )
     )
@@ -277,9 +289,13 @@ def test_opposed_maxima_agree_with_dp_accounting() -> None:
     accountant composes the same profile with dp-accounting.
     """
     for noise_multiplier in (12.5, 50.0):
-        event = pa.OpposedMaximaEvent(noise_multiplier, num_candidates=39)
-        expected = pa.PldAccountant().compose(event, count=100).get_epsilon(target_delta=1e-6)
-        actual = pa.ExactAccountant().compose(event, count=100).get_epsilon(target_delta=1e-6)
+        event = accounting.OpposedMaximaEvent(noise_multiplier, num_candidates=39)
+        expected = (
+            accounting.PldAccountant().compose(event, count=100).get_epsilon(target_delta=1e-6)
+        )
+        actual = (
+            accounting.ExactAccountant().compose(event, count=100).get_epsilon(target_delta=1e-6)
+        )
         assert actual == pytest.approx(expected, rel=2e-3)
 
 
@@ -291,13 +307,13 @@ def test_the_bound_for_any_order_composes_single_pairs() -> None:
     most 0.1%. The PLD accountant's epsilon differs by at most 1%.
     """
     parts = [
-        pa.OpposedMaximaEvent(noise_multiplier=10.0, num_candidates=5),
-        pa.OneBitEvent(logits=LOGITS, reach=1),
-        pa.PureDpEvent(epsilon=0.1),
+        accounting.OpposedMaximaEvent(noise_multiplier=10.0, num_candidates=5),
+        accounting.OneBitEvent(logits=LOGITS, reach=1),
+        accounting.PureDpEvent(epsilon=0.1),
     ]
 
-    def price(order: list[pa.Event], *, any_event_order: bool) -> float:
-        spent = pa.ExactAccountant(any_event_order=any_event_order).compose_all(
+    def price(order: list[accounting.Event], *, any_event_order: bool) -> float:
+        spent = accounting.ExactAccountant(any_event_order=any_event_order).compose_all(
             (part, 10) for part in order
         )
         return spent.get_epsilon(target_delta=1e-6)
@@ -306,7 +322,9 @@ def test_the_bound_for_any_order_composes_single_pairs() -> None:
     assert prices == pytest.approx([prices[0]] * 6, rel=1e-9)
     assert price(parts, any_event_order=False) * (1 - 1e-3) <= prices[0]
     expected = (
-        pa.PldAccountant().compose_all((part, 10) for part in parts).get_epsilon(target_delta=1e-6)
+        accounting.PldAccountant()
+        .compose_all((part, 10) for part in parts)
+        .get_epsilon(target_delta=1e-6)
     )
     assert prices[0] == pytest.approx(expected, rel=1e-2)
 
@@ -323,9 +341,9 @@ def test_the_papers_experiment_has_the_independent_epsilon() -> None:
         selection_scale=38.985, test_std=60.0, failure_prob=1e-9, adjacency="add_remove"
     )
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
-    one_by_one = pa.ExactAccountant(in_blocks=False).compose(event)
+    one_by_one = accounting.ExactAccountant(in_blocks=False).compose(event)
     assert 3.438 < one_by_one.get_epsilon(target_delta=1e-6) < 3.46
-    in_blocks = pa.ExactAccountant().compose(event)
+    in_blocks = accounting.ExactAccountant().compose(event)
     assert 3.45 < in_blocks.get_epsilon(target_delta=1e-6) < 3.47
 
 
@@ -334,10 +352,10 @@ def test_work_counts_every_release_where_blocks_are_off() -> None:
 
     In blocks, that is, groups of releases that are composed once, the work is less than half of that.
     """
-    event = pa.SelfComposedEvent(pa.BoundedRangeEvent(0.01), 1000)
-    work_of_one = pa.ExactAccountant().compose(event.event).work()
-    assert pa.ExactAccountant(in_blocks=False).compose(event).work() == 1000 * work_of_one
-    assert pa.ExactAccountant().compose(event).work() < 500 * work_of_one
+    event = accounting.SelfComposedEvent(accounting.BoundedRangeEvent(0.01), 1000)
+    work_of_one = accounting.ExactAccountant().compose(event.event).work()
+    assert accounting.ExactAccountant(in_blocks=False).compose(event).work() == 1000 * work_of_one
+    assert accounting.ExactAccountant().compose(event).work() < 500 * work_of_one
 
 
 def test_a_step_of_a_winner_is_nowhere_below_its_expectation() -> None:
@@ -386,7 +404,7 @@ def test_a_bit_has_only_its_undominated_pairs() -> None:
     """
     one_probs = [0.05, 0.2, 0.45, 0.8]
     logits = tuple(math.log(p / (1 - p)) for p in one_probs)
-    box = dominating_pairs(pa.OneBitEvent(logits=logits, reach=2))
+    box = dominating_pairs(accounting.OneBitEvent(logits=logits, reach=2))
     assert isinstance(box, Box)
     actual = {
         (round(pair.largest_up_loss, 9), round(pair.smallest_down_loss, 9))
@@ -420,7 +438,7 @@ def test_losses_of_bits_bound_those_in_high_precision() -> None:
     logit_steps = 10 ** rng.uniform(low=-9, high=1, size=200)
     for logit, step in zip(lower_logits.tolist(), logit_steps.tolist(), strict=True):
         logits = (logit, logit + step)
-        box = dominating_pairs(pa.OneBitEvent(logits, reach=1))
+        box = dominating_pairs(accounting.OneBitEvent(logits, reach=1))
         assert isinstance(box, Box)
         losses = [
             (pair.largest_up_loss, -pair.smallest_down_loss)
@@ -438,10 +456,10 @@ def test_losses_of_bits_bound_those_in_high_precision() -> None:
 
 
 BOX_OF_ONE_PAIR = Box(up_losses=np.array([0.05]), down_losses=np.array([-0.05]))
-WIDE_BIT = pa.OneBitEvent(logits=tuple(np.linspace(-3, 3, 60).tolist()), reach=1)
+WIDE_BIT = accounting.OneBitEvent(logits=tuple(np.linspace(-3, 3, 60).tolist()), reach=1)
 
 
-def pairs_of(event: pa.Event) -> DominatingPairs:
+def pairs_of(event: accounting.Event) -> DominatingPairs:
     """Returns the dominating pairs of an event that costs something."""
     pairs = dominating_pairs(event)
     assert pairs is not None
@@ -524,9 +542,9 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
     Negative control: bits with logits 20% too small give a delta below the adversary's.
     """
     monkeypatch.setattr(exact_blocks, "WORK_OF_FULL_BLOCK", 8)
-    bit = pairs_of(pa.OneBitEvent(logits=LOGITS, reach=1))
+    bit = pairs_of(accounting.OneBitEvent(logits=LOGITS, reach=1))
     bit_step = RepeatedStep(pairs=bit, num_times=1)
-    bounded_range = pairs_of(pa.BoundedRangeEvent(epsilon=math.log(1.5)))
+    bounded_range = pairs_of(accounting.BoundedRangeEvent(epsilon=math.log(1.5)))
     range_step = RepeatedStep(pairs=bounded_range, num_times=1)
     repeated_steps = (bit_step, range_step, bit_step)
     result = profile_of_block(
@@ -546,7 +564,7 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
         searched_delta = float(strongest_delta(pairs_of_steps, exp_epsilon=exp_epsilon))
         assert result.delta(math.log(exp_epsilon)) >= searched_delta * (1 - 1e-12)
     cheaper_logits = tuple(0.8 * logit for logit in LOGITS)
-    cheaper_bit = pairs_of(pa.OneBitEvent(logits=cheaper_logits, reach=1))
+    cheaper_bit = pairs_of(accounting.OneBitEvent(logits=cheaper_logits, reach=1))
     cheaper_step = RepeatedStep(pairs=cheaper_bit, num_times=1)
     repeated_steps = (cheaper_step, range_step, cheaper_step)
     cheaper_result = profile_of_block(
@@ -572,11 +590,11 @@ def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
     """
     spacing = 0.07
     losses = np.arange(60) * spacing
-    values = np.array([pa.gaussian_delta(mu=0.8, epsilon=x) for x in losses.tolist()])
+    values = np.array([accounting.gaussian_delta(mu=0.8, epsilon=x) for x in losses.tolist()])
     values[10] *= 1.001  # no longer convex
     result = Block.from_profile(deltas=values, spacing=spacing)
     profile = result.profile()
-    truth = np.array([pa.gaussian_delta(mu=0.8, epsilon=x) for x in losses.tolist()])
+    truth = np.array([accounting.gaussian_delta(mu=0.8, epsilon=x) for x in losses.tolist()])
     assert (profile[59:] >= truth).all()
     assert (profile[59:] <= truth * 1.002).all()
     mirrored = -np.expm1(-losses) + np.exp(-losses) * truth

@@ -10,7 +10,7 @@ from typing import Any
 import mpmath
 import pytest
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.cap import Cap
 from pate.accounting.filters import (
     FormerZCdpFilter,
@@ -33,7 +33,9 @@ BITS = GaussianVotes(noise_std=40.0).event_for(num_queries=1, num_labels=1, num_
 KINDS = (RenyiFilter, GaussianFilter)
 
 
-def largest_number_at_once(event: pa.Event, make_accountant: Callable[[], pa.Accountant]) -> int:
+def largest_number_at_once(
+    event: accounting.Event, make_accountant: Callable[[], accounting.Accountant]
+) -> int:
     """Returns the number of equal events that an accountant admits under the cap, if all are fixed beforehand."""
     low = 0
     high = 4096
@@ -50,19 +52,37 @@ def largest_number_at_once(event: pa.Event, make_accountant: Callable[[], pa.Acc
 @pytest.mark.parametrize(
     ("event", "num_at_once", "num_one_by_one", "make_accountant", "make_filter"),
     [
-        (pa.GaussianEvent(noise_multiplier=30.0), 559, 559, pa.RdpAccountant, RenyiFilter),
-        (pa.BoundedRangeEvent(epsilon=0.05), 996, 996, pa.RdpAccountant, RenyiFilter),
-        (pa.PureDpEvent(epsilon=0.03), 695, 695, pa.RdpAccountant, RenyiFilter),
-        (BITS, 1562, 1561, pa.RdpAccountant, RenyiFilter),
-        (pa.GaussianEvent(noise_multiplier=30.0), 631, 631, pa.ExactAccountant, GaussianFilter),
+        (
+            accounting.GaussianEvent(noise_multiplier=30.0),
+            559,
+            559,
+            accounting.RdpAccountant,
+            RenyiFilter,
+        ),
+        (
+            accounting.BoundedRangeEvent(epsilon=0.05),
+            996,
+            996,
+            accounting.RdpAccountant,
+            RenyiFilter,
+        ),
+        (accounting.PureDpEvent(epsilon=0.03), 695, 695, accounting.RdpAccountant, RenyiFilter),
+        (BITS, 1562, 1561, accounting.RdpAccountant, RenyiFilter),
+        (
+            accounting.GaussianEvent(noise_multiplier=30.0),
+            631,
+            631,
+            accounting.ExactAccountant,
+            GaussianFilter,
+        ),
     ],
     ids=["gaussian", "bounded range", "pure dp", "bits", "gaussian by mu"],
 )
 def test_a_filter_admits_at_most_as_many_releases_as_the_accountant(
-    event: pa.Event,
+    event: accounting.Event,
     num_at_once: int,
     num_one_by_one: int,
-    make_accountant: Callable[[], pa.Accountant],
+    make_accountant: Callable[[], accounting.Accountant],
     make_filter: Callable[..., PrivacyFilter],
 ) -> None:
     """An accountant's total allows `num_at_once` equal events under the cap if their number is fixed beforehand.
@@ -84,7 +104,7 @@ def test_affords_is_the_number_of_events_admitted_one_by_one(kind: type[PrivacyF
     exceeds it.
     """
     privacy_filter = kind(max_epsilon=1.0, target_delta=DELTA)
-    event = pa.GaussianEvent(noise_multiplier=15.0)
+    event = accounting.GaussianEvent(noise_multiplier=15.0)
     spent = Spent()
     count = 0
     expected = privacy_filter.affords(Spent(), event)
@@ -137,13 +157,13 @@ def test_equal_parts_of_a_cap_fit_exactly(
     The events fit one by one and as one event. Ten times the float 0.1 exceeds 1 by 6e-17; the filter converts at a
     slightly smaller delta to allow for that.
     """
-    event = pa.PureDpEvent(epsilon=event_epsilon)
-    all_events = pa.SelfComposedEvent(event=event, count=count)
+    event = accounting.PureDpEvent(epsilon=event_epsilon)
+    all_events = accounting.SelfComposedEvent(event=event, count=count)
     privacy_filter = kind(max_epsilon=cap, target_delta=1e-9).fixed_by(event)
     assert privacy_filter.affords(Spent(), event) == count
     assert privacy_filter.affords(Spent(), all_events) == 1
     spent = privacy_filter.price(all_events)
-    assert not privacy_filter.admits(spent, event=pa.PureDpEvent(epsilon=1e-12))
+    assert not privacy_filter.admits(spent, event=accounting.PureDpEvent(epsilon=1e-12))
     delta_of_slack = (
         privacy_filter.target_delta
         - privacy_filter.failures_allowed
@@ -164,7 +184,7 @@ def test_the_mu_of_a_pure_release_is_that_of_a_costlier_gaussian(epsilon: float)
         exact_epsilon = mpmath.mpf(epsilon)
         exp_epsilon = mpmath.exp(exact_epsilon)
         gaussian_filter = GaussianFilter(max_epsilon=CAP, target_delta=DELTA)
-        mu = mpmath.sqrt(mpmath.mpf(gaussian_filter.amount(pa.PureDpEvent(epsilon))))
+        mu = mpmath.sqrt(mpmath.mpf(gaussian_filter.amount(accounting.PureDpEvent(epsilon))))
         for share in (0, 0.3, 0.9, 1):
             loss = share * exact_epsilon
             exp_loss = mpmath.exp(loss)
@@ -184,12 +204,14 @@ def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
     one after the other, and an eighth does not.
     """
     privacy_filter = RenyiFilter(max_epsilon=1.0, target_delta=1e-14)
-    assert privacy_filter.affords(Spent(), pa.PureDpEvent(epsilon=0.1)) == 9
+    assert privacy_filter.affords(Spent(), accounting.PureDpEvent(epsilon=0.1)) == 9
     assert (
         privacy_filter.conversion_delta
         == privacy_filter.target_delta - privacy_filter.failures_allowed
     )
-    event = pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=1000.0), failure_prob=2e-16)
+    event = accounting.ApproximateEvent(
+        event=accounting.GaussianEvent(noise_multiplier=1000.0), failure_prob=2e-16
+    )
     privacy_filter = RenyiFilter(max_epsilon=CAP, target_delta=1e-14, max_failure_prob=1.4e-15)
     spent = Spent()
     sum_in_floats = 0.0
@@ -209,11 +231,11 @@ def test_a_filter_never_splits_events_between_two_bounds() -> None:
     divergence, and after Gaussians a pure event cannot be admitted by the sum.
     """
     privacy_filter = RenyiFilter(max_epsilon=0.3, target_delta=DELTA)
-    pure = pa.PureDpEvent(epsilon=0.1)
-    spent_on_pure = privacy_filter.price(pa.SelfComposedEvent(event=pure, count=2))
-    gaussian = pa.GaussianEvent(noise_multiplier=30.0)
+    pure = accounting.PureDpEvent(epsilon=0.1)
+    spent_on_pure = privacy_filter.price(accounting.SelfComposedEvent(event=pure, count=2))
+    gaussian = accounting.GaussianEvent(noise_multiplier=30.0)
     num_gaussians = int(privacy_filter.affords(Spent(), gaussian))
-    gaussians = pa.SelfComposedEvent(event=gaussian, count=num_gaussians)
+    gaussians = accounting.SelfComposedEvent(event=gaussian, count=num_gaussians)
     assert privacy_filter.admits(spent_on_pure, event=pure)
     assert privacy_filter.admits(Spent(), event=gaussians)
     assert not privacy_filter.admits(spent_on_pure, event=gaussians)
@@ -221,18 +243,18 @@ def test_a_filter_never_splits_events_between_two_bounds() -> None:
 
 
 def charges_and_cap_at_refusal(
-    cap: float, events: list[pa.Event], *, accountant: Callable[[], pa.Accountant]
+    cap: float, events: list[accounting.Event], *, accountant: Callable[[], accounting.Accountant]
 ) -> tuple[int, float] | None:
     """Returns two numbers for a ledger with a cap that refuses one of the events; None if the ledger admits all events.
 
     The first number counts the events that the ledger admits before the refusal. The second number is the smallest
     sufficient cap, which the refusal names.
     """
-    ledger = pa.Ledger(target_delta=DELTA, max_epsilon=cap, accountant=accountant)
+    ledger = accounting.Ledger(target_delta=DELTA, max_epsilon=cap, accountant=accountant)
     for num_admitted, event in enumerate(events):
         try:
             ledger.charge(event, adjacency=ledger.adjacency, key=str(num_admitted))
-        except pa.BudgetExceeded as error:
+        except accounting.BudgetExceeded as error:
             return num_admitted, float(str(error).partition("at least ")[2].partition(",")[0])
     return None
 
@@ -241,31 +263,31 @@ def charges_and_cap_at_refusal(
 @pytest.mark.parametrize(
     ("make_accountant", "cap"),
     [
-        (pa.RdpAccountant, 0.01),
-        (pa.RdpAccountant, 0.9),
-        (pa.AutoAccountant, 0.9),
+        (accounting.RdpAccountant, 0.01),
+        (accounting.RdpAccountant, 0.9),
+        (accounting.AutoAccountant, 0.9),
     ],
 )
 @pytest.mark.parametrize(
     "events",
     [
-        [pa.PureDpEvent(epsilon=0.1)] * 10,
-        [pa.PureDpEvent(epsilon=1 / 3)] * 3,
-        [pa.PureDpEvent(epsilon=0.3)] * 9,
-        [pa.BoundedRangeEvent(epsilon=0.2)] * 7,
+        [accounting.PureDpEvent(epsilon=0.1)] * 10,
+        [accounting.PureDpEvent(epsilon=1 / 3)] * 3,
+        [accounting.PureDpEvent(epsilon=0.3)] * 9,
+        [accounting.BoundedRangeEvent(epsilon=0.2)] * 7,
         [
-            pa.PureDpEvent(epsilon=0.05),
-            pa.GaussianEvent(noise_multiplier=9.0),
-            pa.PureDpEvent(epsilon=0.7),
+            accounting.PureDpEvent(epsilon=0.05),
+            accounting.GaussianEvent(noise_multiplier=9.0),
+            accounting.PureDpEvent(epsilon=0.7),
         ],
-        [pa.GaussianEvent(noise_multiplier=3.0)] * 3,
-        [pa.GaussianEvent(noise_multiplier=4.0), pa.PureDpEvent(epsilon=0.5)],
-        [pa.ApproximateEvent(event=pa.ZCdpEvent(rho=0.03), failure_prob=1e-8)] * 3,
+        [accounting.GaussianEvent(noise_multiplier=3.0)] * 3,
+        [accounting.GaussianEvent(noise_multiplier=4.0), accounting.PureDpEvent(epsilon=0.5)],
+        [accounting.ApproximateEvent(event=accounting.ZCdpEvent(rho=0.03), failure_prob=1e-8)] * 3,
     ],
     ids=lambda events: f"{len(events)} {type(events[0]).__name__}",
 )
 def test_the_cap_that_a_refusal_names_admits_the_refused_event(
-    make_accountant: Any, events: list[pa.Event], cap: float
+    make_accountant: Any, events: list[accounting.Event], cap: float
 ) -> None:
     """A ledger with a cap refuses an event, and its error names a larger cap.
 
@@ -297,20 +319,22 @@ def test_failures_are_admitted_up_to_a_fixed_part_of_delta() -> None:
     Without this setting, the first event fixes the allowed failure probability, and later events do
     not change it.
     """
-    event = pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=100.0), failure_prob=1e-8)
+    event = accounting.ApproximateEvent(
+        event=accounting.GaussianEvent(noise_multiplier=100.0), failure_prob=1e-8
+    )
     privacy_filter = RenyiFilter(max_epsilon=CAP, target_delta=DELTA, max_failure_prob=1e-7)
     assert privacy_filter.affords(Spent(), event) in (9, 10)
     assert privacy_filter.conversion_delta == pytest.approx(9e-7)
-    assert privacy_filter.affords(Spent(), pa.GaussianEvent(noise_multiplier=30.0)) < 559
-    largest = pa.ApproximateEvent(event=event, failure_prob=6e-7)
+    assert privacy_filter.affords(Spent(), accounting.GaussianEvent(noise_multiplier=30.0)) < 559
+    largest = accounting.ApproximateEvent(event=event, failure_prob=6e-7)
     for first_event, allowed in (
-        (pa.GaussianEvent(noise_multiplier=1.0), 1e-8),
+        (accounting.GaussianEvent(noise_multiplier=1.0), 1e-8),
         (event, 5.05e-7),
         (largest, 8.05e-7),
     ):
         for kind in (RenyiFilter, GaussianFirst, GaussianOrRenyi):
             fixed_filter = kind(max_epsilon=CAP, target_delta=DELTA).fixed_by(first_event)
-            is_gaussian = first_event == pa.GaussianEvent(noise_multiplier=1.0)
+            is_gaussian = first_event == accounting.GaussianEvent(noise_multiplier=1.0)
             has_no_failures = isinstance(fixed_filter, GaussianFilter) and is_gaussian
             expected = 0.0 if has_no_failures else allowed
             assert fixed_filter.failures_allowed == pytest.approx(expected)
@@ -323,10 +347,11 @@ def test_a_filter_without_a_price_of_hits_counts_accesses() -> None:
     With `max_failure_prob`, it has room for two sessions; the failure probabilities of three exceed that limit. Without
     it, the filter admits no session.
     """
-    accesses = pa.ApproximateEvent(
-        event=pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.01), count=30), failure_prob=4e-8
+    accesses = accounting.ApproximateEvent(
+        event=accounting.SelfComposedEvent(event=accounting.PureDpEvent(epsilon=0.01), count=30),
+        failure_prob=4e-8,
     )
-    session = pa.SessionEvent(
+    session = accounting.SessionEvent(
         epsilon=0.01, hit_prob=0.4, target_hits=3, num_calls=1000, accesses=accesses
     )
     privacy_filter = GaussianFilter(max_epsilon=CAP, target_delta=DELTA, max_failure_prob=1e-7)
@@ -341,15 +366,15 @@ def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
     The filter allows more if the first event itself can fail. A later event with a larger failure probability is
     refused.
     """
-    failing_event = pa.ApproximateEvent(
-        event=pa.GaussianEvent(noise_multiplier=50.0), failure_prob=1e-9
+    failing_event = accounting.ApproximateEvent(
+        event=accounting.GaussianEvent(noise_multiplier=50.0), failure_prob=1e-9
     )
-    ledger = pa.Ledger(target_delta=DELTA, max_epsilon=CAP)
-    second_ledger = pa.Ledger(target_delta=DELTA, max_epsilon=CAP)
+    ledger = accounting.Ledger(target_delta=DELTA, max_epsilon=CAP)
+    second_ledger = accounting.Ledger(target_delta=DELTA, max_epsilon=CAP)
     for number in range(2):
         ledger.charge(failing_event, adjacency=ledger.adjacency, key=str(number))
         second_ledger.charge(
-            pa.GaussianEvent(noise_multiplier=50.0),
+            accounting.GaussianEvent(noise_multiplier=50.0),
             adjacency=second_ledger.adjacency,
             key=str(number),
         )
@@ -357,10 +382,12 @@ def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
         "max_epsilon",
         value=4.0,
         rule_words="failures take at most 1e-08 of target_delta=1e-06, not 2e-08",
-        kind=pa.BudgetExceeded,
+        kind=accounting.BudgetExceeded,
     ):
         second_ledger.charge(
-            pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=50.0), failure_prob=2e-8),
+            accounting.ApproximateEvent(
+                event=accounting.GaussianEvent(noise_multiplier=50.0), failure_prob=2e-8
+            ),
             adjacency=second_ledger.adjacency,
             key="fails",
         )
@@ -374,64 +401,77 @@ def test_the_filter_refuses_a_charge_below_the_total() -> None:
 
     The filter has one fixed Renyi order, and the accountant's total takes the best of many.
     """
-    ledger = pa.Ledger(target_delta=1e-2, max_epsilon=4.0)
-    events = [pa.PureDpEvent(epsilon=3.0), *[pa.PureDpEvent(epsilon=0.23)] * 20]
+    ledger = accounting.Ledger(target_delta=1e-2, max_epsilon=4.0)
+    events = [accounting.PureDpEvent(epsilon=3.0), *[accounting.PureDpEvent(epsilon=0.23)] * 20]
     with refused_parameter(
-        "max_epsilon", value=4.0, rule_words="total with this release", kind=pa.BudgetExceeded
+        "max_epsilon",
+        value=4.0,
+        rule_words="total with this release",
+        kind=accounting.BudgetExceeded,
     ):
         for number, event in enumerate(events):
             ledger.charge(event, adjacency=ledger.adjacency, key=str(number))
     charged_events = [entry.event for entry in ledger.entries]
-    accountant = pa.RdpAccountant().compose_all((event, 1) for event in charged_events)
-    accountant.compose(pa.PureDpEvent(epsilon=0.23))
+    accountant = accounting.RdpAccountant().compose_all((event, 1) for event in charged_events)
+    accountant.compose(accounting.PureDpEvent(epsilon=0.23))
     assert accountant.get_epsilon(target_delta=1e-2) <= 4.0
 
 
 @pytest.mark.parametrize(
-    "make_accountant", [pa.ExactAccountant, pa.PldAccountant, pa.PureDpAccountant]
+    "make_accountant",
+    [accounting.ExactAccountant, accounting.PldAccountant, accounting.PureDpAccountant],
 )
 def test_the_accountant_decides_for_the_first_release_only(
-    make_accountant: Callable[[], pa.Accountant],
+    make_accountant: Callable[[], accounting.Accountant],
 ) -> None:
     """A ledger admits a first charge that uses the whole cap by its accountant's epsilon, and then nothing more.
 
     The Renyi filter alone would refuse this charge.
     """
-    event = pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.1), count=100)
+    event = accounting.SelfComposedEvent(event=accounting.PureDpEvent(epsilon=0.1), count=100)
     total = make_accountant().compose(event).get_epsilon(target_delta=DELTA)
     assert not RenyiFilter(max_epsilon=total, target_delta=DELTA).admits(Spent(), event)
-    ledger = pa.Ledger(target_delta=DELTA, accountant=make_accountant, max_epsilon=total)
+    ledger = accounting.Ledger(target_delta=DELTA, accountant=make_accountant, max_epsilon=total)
     assert ledger.affords(event) == 1
     ledger.charge(event, adjacency=ledger.adjacency, key="first")
     assert ledger.left == 0
-    for small_event in (pa.PureDpEvent(epsilon=1e-9), pa.NoOpEvent()):
+    for small_event in (accounting.PureDpEvent(epsilon=1e-9), accounting.NoOpEvent()):
         assert ledger.affords(small_event) == 0
-        with refused_parameter("max_epsilon", value=ANY, kind=pa.BudgetExceeded):
+        with refused_parameter("max_epsilon", value=ANY, kind=accounting.BudgetExceeded):
             ledger.charge(small_event, adjacency=ledger.adjacency, key="second")
 
 
 @pytest.mark.parametrize(
     ("make_accountant", "first_event", "name"),
     [
-        (pa.RdpAccountant, pa.GaussianEvent(noise_multiplier=30.0), "renyi"),
-        (pa.PureDpAccountant, pa.PureDpEvent(epsilon=0.1), "renyi"),
+        (accounting.RdpAccountant, accounting.GaussianEvent(noise_multiplier=30.0), "renyi"),
+        (accounting.PureDpAccountant, accounting.PureDpEvent(epsilon=0.1), "renyi"),
         (
-            pa.ExactAccountant,
-            pa.SelfComposedEvent(event=pa.GaussianEvent(noise_multiplier=30.0), count=3),
+            accounting.ExactAccountant,
+            accounting.SelfComposedEvent(
+                event=accounting.GaussianEvent(noise_multiplier=30.0), count=3
+            ),
             "gaussian_and_renyi",
         ),
         (
-            pa.ExactAccountant,
-            pa.ComposedEvent(
-                (pa.GaussianEvent(noise_multiplier=30.0), pa.PureDpEvent(epsilon=0.1))
+            accounting.ExactAccountant,
+            accounting.ComposedEvent(
+                (
+                    accounting.GaussianEvent(noise_multiplier=30.0),
+                    accounting.PureDpEvent(epsilon=0.1),
+                )
             ),
             "renyi",
         ),
-        (pa.PldAccountant, pa.GaussianEvent(noise_multiplier=30.0), "gaussian_and_renyi"),
+        (
+            accounting.PldAccountant,
+            accounting.GaussianEvent(noise_multiplier=30.0),
+            "gaussian_and_renyi",
+        ),
     ],
 )
 def test_the_accountant_determines_the_default_filter(
-    make_accountant: Callable[[], pa.Accountant], first_event: pa.Event, name: str
+    make_accountant: Callable[[], accounting.Accountant], first_event: accounting.Event, name: str
 ) -> None:
     """The default filter for the accountant `make_accountant` has the name `name` once `first_event` has fixed it."""
     make_filter = default_filter(accountant=make_accountant())
@@ -498,11 +538,11 @@ def test_a_file_names_each_filter_that_a_new_ledger_may_have(
     """
     file = tmp_path / "ledger.db"
     settings = {"target_delta": DELTA, "max_epsilon": CAP, "filter": make_filter}
-    ledger = pa.Ledger(file, **settings)
-    event = pa.GaussianEvent(noise_multiplier=2.0)
+    ledger = accounting.Ledger(file, **settings)
+    event = accounting.GaussianEvent(noise_multiplier=2.0)
     ledger.charge(event, adjacency=ledger.adjacency)
     assert ledger.affords(event) > 0
-    for reopened in (pa.Ledger.stored(file), pa.Ledger(file, **settings)):
+    for reopened in (accounting.Ledger.stored(file), accounting.Ledger(file, **settings)):
         assert reopened.filter == ledger.filter
         assert reopened.affords(event) == ledger.affords(event)
 
@@ -530,17 +570,17 @@ def test_a_new_file_is_not_written_for_a_filter_that_it_cannot_name(
     file = tmp_path / "ledger.db"
     for path in (file, None):
         with refused_parameter("filter", value=refused):
-            pa.Ledger(path, target_delta=DELTA, max_epsilon=CAP, filter=own_filter)
+            accounting.Ledger(path, target_delta=DELTA, max_epsilon=CAP, filter=own_filter)
     assert not file.exists()
-    pa.Ledger(file, target_delta=DELTA, max_epsilon=CAP)
-    ledger = pa.Ledger(file, target_delta=DELTA, max_epsilon=CAP / 2, filter=own_filter)
+    accounting.Ledger(file, target_delta=DELTA, max_epsilon=CAP)
+    ledger = accounting.Ledger(file, target_delta=DELTA, max_epsilon=CAP / 2, filter=own_filter)
     assert ledger.max_epsilon == CAP / 2
 
 
 def test_the_gaussian_filter_refuses_an_event_without_a_mu() -> None:
     """The Gaussian filter has no mu for a zCDP event, and refuses this event."""
     with refused_parameter("event", value=ANY):
-        GaussianFilter(max_epsilon=CAP, target_delta=DELTA).amount(pa.ZCdpEvent(rho=0.1))
+        GaussianFilter(max_epsilon=CAP, target_delta=DELTA).amount(accounting.ZCdpEvent(rho=0.1))
 
 
 @pytest.mark.slow
@@ -550,22 +590,24 @@ def test_other_events_may_follow_gaussians_at_small_cost() -> None:
     By mu at the whole delta, 631 would fit. After a Gaussian charge, four other kinds of event are still
     admitted; the filter of earlier ledgers refuses the zCDP event among them.
     """
-    ledger = pa.Ledger(target_delta=DELTA, accountant=pa.AutoAccountant, max_epsilon=CAP)
-    assert ledger.affords(pa.GaussianEvent(noise_multiplier=30.0)) == 598
-    ledger.charge(pa.GaussianEvent(noise_multiplier=3.0), adjacency=ledger.adjacency)
+    ledger = accounting.Ledger(
+        target_delta=DELTA, accountant=accounting.AutoAccountant, max_epsilon=CAP
+    )
+    assert ledger.affords(accounting.GaussianEvent(noise_multiplier=30.0)) == 598
+    ledger.charge(accounting.GaussianEvent(noise_multiplier=3.0), adjacency=ledger.adjacency)
     for event in (
         BITS,
-        pa.BoundedRangeEvent(epsilon=0.1),
-        pa.ZCdpEvent(rho=0.01),
-        pa.ApproximateEvent(event=pa.PureDpEvent(epsilon=0.1), failure_prob=1e-9),
+        accounting.BoundedRangeEvent(epsilon=0.1),
+        accounting.ZCdpEvent(rho=0.01),
+        accounting.ApproximateEvent(event=accounting.PureDpEvent(epsilon=0.1), failure_prob=1e-9),
     ):
         assert ledger.affords(event) > 0
         ledger.charge(event, adjacency=ledger.adjacency)
     filter_of_earlier_ledgers = GaussianOrRenyi(max_epsilon=CAP, target_delta=DELTA).fixed_by(
-        pa.GaussianEvent(noise_multiplier=3.0)
+        accounting.GaussianEvent(noise_multiplier=3.0)
     )
     with refused_parameter("event", value="ZCdpEvent", rule_words="Gaussian or"):
-        filter_of_earlier_ledgers.affords(Spent(), pa.ZCdpEvent(rho=0.01))
+        filter_of_earlier_ledgers.affords(Spent(), accounting.ZCdpEvent(rho=0.01))
 
 
 @pytest.mark.slow
@@ -577,13 +619,17 @@ def test_two_units_never_split_the_events_between_them() -> None:
     """
     privacy_filter = GaussianAndRenyi(max_epsilon=CAP, target_delta=DELTA)
     spent_on_gaussians = privacy_filter.price(
-        pa.SelfComposedEvent(event=pa.GaussianEvent(noise_multiplier=30.0), count=590)
+        accounting.SelfComposedEvent(
+            event=accounting.GaussianEvent(noise_multiplier=30.0), count=590
+        )
     )
-    assert privacy_filter.admits(spent_on_gaussians, event=pa.GaussianEvent(noise_multiplier=30.0))
+    assert privacy_filter.admits(
+        spent_on_gaussians, event=accounting.GaussianEvent(noise_multiplier=30.0)
+    )
     assert privacy_filter.epsilon(spent_on_gaussians.amount) > CAP, (
         "the Renyi divergence is used up"
     )
-    assert not privacy_filter.admits(spent_on_gaussians, event=pa.ZCdpEvent(rho=1e-6)), (
+    assert not privacy_filter.admits(spent_on_gaussians, event=accounting.ZCdpEvent(rho=1e-6)), (
         "the filter has no mu for it"
     )
     assert privacy_filter.left(spent_on_gaussians) == pytest.approx(
@@ -598,12 +644,12 @@ def test_a_session_with_an_overrun_has_an_infinite_mu() -> None:
     3.6 times delta.
     """
     privacy_filter = GaussianAndRenyi(max_epsilon=CAP, target_delta=DELTA)
-    access = pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.3), count=1)
+    access = accounting.SelfComposedEvent(event=accounting.PureDpEvent(epsilon=0.3), count=1)
     make_session = partial(
-        pa.SessionEvent, epsilon=0.3, hit_prob=0.01, target_hits=1, num_calls=100
+        accounting.SessionEvent, epsilon=0.3, hit_prob=0.01, target_hits=1, num_calls=100
     )
     session_that_may_overrun = make_session(
-        accesses=pa.ApproximateEvent(event=access, failure_prob=0.9 * DELTA)
+        accesses=accounting.ApproximateEvent(event=access, failure_prob=0.9 * DELTA)
     )
     assert privacy_filter.price(session_that_may_overrun).second_amount == math.inf
     assert privacy_filter.affords(Spent(), session_that_may_overrun) == 0
@@ -626,22 +672,26 @@ def test_a_stored_filter_admits_the_failures_of_its_version() -> None:
     )
     assert (
         stored_filter.fixed_by(
-            pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=9.0), failure_prob=1e-8)
+            accounting.ApproximateEvent(
+                event=accounting.GaussianEvent(noise_multiplier=9.0), failure_prob=1e-8
+            )
         ).failures_allowed
         == DELTA / 2
     )
     assert (
         stored_filter.fixed_by(
-            pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=9.0), failure_prob=6e-7)
+            accounting.ApproximateEvent(
+                event=accounting.GaussianEvent(noise_multiplier=9.0), failure_prob=6e-7
+            )
         ).failures_allowed
         == 6e-7
     )
-    ledger = pa.Ledger(
+    ledger = accounting.Ledger(
         target_delta=DELTA,
         max_epsilon=CAP,
         filter=partial(RenyiFilter, order=8.0, plans_failures=False),
     )
-    assert ledger.affords(pa.GaussianEvent(noise_multiplier=30.0)) > 0
+    assert ledger.affords(accounting.GaussianEvent(noise_multiplier=30.0)) > 0
 
 
 def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
@@ -652,19 +702,21 @@ def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
     """
     zcdp_filter = filter_from_json(
         filter_json={"name": "zcdp", "max_failure_prob": None}, max_epsilon=CAP, target_delta=DELTA
-    ).fixed_by(pa.PureDpEvent(epsilon=1.0))
+    ).fixed_by(accounting.PureDpEvent(epsilon=1.0))
     assert isinstance(zcdp_filter, FormerZCdpFilter)
-    assert zcdp_filter.affords(Spent(), pa.PureDpEvent(epsilon=1.0)) == 4
-    assert zcdp_filter.affords(Spent(), pa.GaussianEvent(noise_multiplier=1000.0)) == 0
-    after_gaussian = Spent().plus(zcdp_filter.price(pa.GaussianEvent(noise_multiplier=1000.0)))
+    assert zcdp_filter.affords(Spent(), accounting.PureDpEvent(epsilon=1.0)) == 4
+    assert zcdp_filter.affords(Spent(), accounting.GaussianEvent(noise_multiplier=1000.0)) == 0
+    after_gaussian = Spent().plus(
+        zcdp_filter.price(accounting.GaussianEvent(noise_multiplier=1000.0))
+    )
     assert zcdp_filter.left(after_gaussian) == 0
-    assert not zcdp_filter.admits(after_gaussian, event=pa.PureDpEvent(epsilon=1e-9))
-    assert not zcdp_filter.admits(after_gaussian, event=pa.NoOpEvent())
+    assert not zcdp_filter.admits(after_gaussian, event=accounting.PureDpEvent(epsilon=1e-9))
+    assert not zcdp_filter.admits(after_gaussian, event=accounting.NoOpEvent())
 
 
 def test_a_cap_in_rho_names_another_ledger_as_the_way_out() -> None:
     """The former zCDP filter refuses a Gaussian, and its error advises another ledger for new releases."""
     cap = Cap(initial_filter=FormerZCdpFilter(max_epsilon=CAP, target_delta=DELTA), entries=[])
-    cap.require_room(pa.PureDpEvent(epsilon=1.0), epsilon_if_first=math.inf)
+    cap.require_room(accounting.PureDpEvent(epsilon=1.0), epsilon_if_first=math.inf)
     with refused_parameter("max_epsilon", value=CAP, rule_words="another ledger for new releases"):
-        cap.require_room(pa.GaussianEvent(noise_multiplier=1.0), epsilon_if_first=math.inf)
+        cap.require_room(accounting.GaussianEvent(noise_multiplier=1.0), epsilon_if_first=math.inf)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.event_tree import count_leaves
 from pate.accounting.joint_law import joint_rdp
 from pate.accounting.linear_programs import LinearPrograms, best_multipliers, row_prices
@@ -18,14 +18,16 @@ from pate.array_types import FloatArray
 from tests.refusals import ANY, refused_parameter
 
 DELTA = 1e-6
-TEST = pa.ApproximateEvent(
-    event=pa.OneBitEvent(logits=(-9.0, -3.0, 0.0, 3.0), reach=1), failure_prob=1e-9
+TEST = accounting.ApproximateEvent(
+    event=accounting.OneBitEvent(logits=(-9.0, -3.0, 0.0, 3.0), reach=1), failure_prob=1e-9
 )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [pa.JointLawAccountant, pa.AutoAccountant])
-def test_get_delta_works_just_above_the_failure_probability(kind: type[pa.Accountant]) -> None:
+@pytest.mark.parametrize("kind", [accounting.JointLawAccountant, accounting.AutoAccountant])
+def test_get_delta_works_just_above_the_failure_probability(
+    kind: type[accounting.Accountant],
+) -> None:
     """At large epsilons nearly all of delta is the failure probability of the tests.
 
     There `get_delta` lies between this probability and the Renyi accountant's delta, and agrees
@@ -33,7 +35,7 @@ def test_get_delta_works_just_above_the_failure_probability(kind: type[pa.Accoun
     """
     aggregator = StableTopK(selection_scale=40.0, test_std=60.0)
     spent = kind().compose(aggregator.event_for(num_queries=100, num_labels=40, num_teachers=300))
-    expected = pa.RdpAccountant().compose(
+    expected = accounting.RdpAccountant().compose(
         aggregator.event_for(num_queries=100, num_labels=40, num_teachers=300)
     )
     for epsilon in (4.0, 4.5, 5.0, 5.5, 50.0):
@@ -47,11 +49,13 @@ def test_get_delta_works_just_above_the_failure_probability(kind: type[pa.Accoun
 
 def test_other_accountants_add_selection_and_test() -> None:
     """The Renyi accountant prices a selection with a test as the two events in turn."""
-    selection_and_test = (pa.BoundedRangeEvent(epsilon=0.1), TEST)
+    selection_and_test = (accounting.BoundedRangeEvent(epsilon=0.1), TEST)
     selection, test = selection_and_test
-    event = pa.SelectThenTestEvent(selection_and_test, num_candidates=4)
-    together = pa.RdpAccountant().compose(pa.SelfComposedEvent(event=event, count=9))
-    in_turn = pa.RdpAccountant().compose(selection, count=9).compose(test, count=9)
+    event = accounting.SelectThenTestEvent(selection_and_test, num_candidates=4)
+    together = accounting.RdpAccountant().compose(
+        accounting.SelfComposedEvent(event=event, count=9)
+    )
+    in_turn = accounting.RdpAccountant().compose(selection, count=9).compose(test, count=9)
     assert together.get_epsilon(target_delta=DELTA) == in_turn.get_epsilon(target_delta=DELTA)
 
 
@@ -68,14 +72,20 @@ def test_extreme_parameters_give_a_price(
     range_epsilon: float, logits: tuple[float, ...], order: float
 ) -> None:
     """For extreme epsilons or logits, the joint price of selection and test is between 0 and the Renyi accountant's."""
-    test = pa.ApproximateEvent(event=pa.OneBitEvent(logits=logits, reach=1), failure_prob=1e-9)
-    event = pa.SelectThenTestEvent(
-        events=(pa.BoundedRangeEvent(range_epsilon), test), num_candidates=3
+    test = accounting.ApproximateEvent(
+        event=accounting.OneBitEvent(logits=logits, reach=1), failure_prob=1e-9
+    )
+    event = accounting.SelectThenTestEvent(
+        events=(accounting.BoundedRangeEvent(range_epsilon), test), num_candidates=3
     )
     assert joint_rdp(event, order) >= 0
-    epsilon = pa.JointLawAccountant().compose(event, count=100).get_epsilon(target_delta=1e-5)
+    epsilon = (
+        accounting.JointLawAccountant().compose(event, count=100).get_epsilon(target_delta=1e-5)
+    )
     assert (
-        0 <= epsilon <= pa.RdpAccountant().compose(event, count=100).get_epsilon(target_delta=1e-5)
+        0
+        <= epsilon
+        <= accounting.RdpAccountant().compose(event, count=100).get_epsilon(target_delta=1e-5)
     )
 
 
@@ -88,7 +98,7 @@ def test_few_teachers_and_little_noise_give_a_price(num_teachers: int, scale: fl
     )
     joint, parts = (
         kind().compose(event).get_epsilon(target_delta=DELTA)
-        for kind in (pa.JointLawAccountant, pa.RdpAccountant)
+        for kind in (accounting.JointLawAccountant, accounting.RdpAccountant)
     )
     assert 0 <= joint <= parts
 
@@ -99,7 +109,7 @@ def test_get_delta_searches_far_from_the_renyi_order() -> None:
 
     The best Renyi order of the joint price is then far from the best Renyi order of the sum of both prices.
     """
-    spent = pa.JointLawAccountant().compose(
+    spent = accounting.JointLawAccountant().compose(
         StableTopK(selection_scale=17.13, test_std=15.46).event_for(
             num_queries=600, num_labels=10, num_teachers=50
         )
@@ -115,11 +125,11 @@ def test_denormal_passing_probabilities_cost_the_sum_of_parts(lowest: float) -> 
     test, compared at two Renyi orders.
     """
     logits = tuple(lowest + 50.0 * gap for gap in range(7))
-    test = pa.OneBitEvent(logits=logits, reach=2)
-    event = pa.SelectThenTestEvent(
+    test = accounting.OneBitEvent(logits=logits, reach=2)
+    event = accounting.SelectThenTestEvent(
         events=(
-            pa.BoundedRangeEvent(epsilon=0.1),
-            pa.ApproximateEvent(event=test, failure_prob=1e-9),
+            accounting.BoundedRangeEvent(epsilon=0.1),
+            accounting.ApproximateEvent(event=test, failure_prob=1e-9),
         ),
         num_candidates=2,
     )
@@ -304,27 +314,27 @@ def test_the_optimum_agrees_with_the_solver_of_scipy(num_constraints: int, num_t
     [
         ("events", (), 4),
         ("events", (TEST,), 4),
-        ("events", (TEST, pa.BoundedRangeEvent(epsilon=0.1)), 4),
-        ("events", (pa.GaussianEvent(noise_multiplier=1.0), TEST), 4),
+        ("events", (TEST, accounting.BoundedRangeEvent(epsilon=0.1)), 4),
+        ("events", (accounting.GaussianEvent(noise_multiplier=1.0), TEST), 4),
         (
             "events",
             (
-                pa.BoundedRangeEvent(epsilon=0.1),
-                pa.ApproximateEvent(
-                    event=pa.GaussianEvent(noise_multiplier=1.0), failure_prob=1e-9
+                accounting.BoundedRangeEvent(epsilon=0.1),
+                accounting.ApproximateEvent(
+                    event=accounting.GaussianEvent(noise_multiplier=1.0), failure_prob=1e-9
                 ),
             ),
             4,
         ),
-        ("num_candidates", (pa.BoundedRangeEvent(epsilon=0.1), TEST), 1),
+        ("num_candidates", (accounting.BoundedRangeEvent(epsilon=0.1), TEST), 1),
     ],
 )
 def test_select_then_test_refuses_other_events(
-    name: str, events: tuple[pa.Event, ...], num_candidates: int
+    name: str, events: tuple[accounting.Event, ...], num_candidates: int
 ) -> None:
     """`SelectThenTestEvent` takes a selection of bounded range and a noisy bit, for 2 or more candidates.
 
     Other events or one candidate are refused with an error about the parameter `name`.
     """
     with refused_parameter(name, value=ANY):
-        pa.SelectThenTestEvent(events, num_candidates)
+        accounting.SelectThenTestEvent(events, num_candidates)

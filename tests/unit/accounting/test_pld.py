@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.events import LeafEvent
 from pate.accounting.loss_distribution import LossDistribution
 from tests.refusals import refused_parameter
@@ -22,15 +22,15 @@ def test_the_distribution_of_gaussians_is_a_close_upper_bound(epsilon: float) ->
     Negative control: 10% more noise gives less than the closed form.
     """
     for multiplier in (0.5, 2.0, 50.0):
-        exact = pa.gaussian_delta(mu=1 / multiplier, epsilon=epsilon)
-        delta = loss_distribution_of((pa.GaussianEvent(noise_multiplier=multiplier), 1)).delta(
-            epsilon
-        )
+        exact = accounting.gaussian_delta(mu=1 / multiplier, epsilon=epsilon)
+        delta = loss_distribution_of(
+            (accounting.GaussianEvent(noise_multiplier=multiplier), 1)
+        ).delta(epsilon)
         assert exact <= delta <= exact * 1.001 + 1e-11
         if exact > 1e-9:  # the control: more noise is cheaper than this
             assert (
                 loss_distribution_of(
-                    (pa.GaussianEvent(noise_multiplier=1.1 * multiplier), 1)
+                    (accounting.GaussianEvent(noise_multiplier=1.1 * multiplier), 1)
                 ).delta(epsilon)
                 < exact
             )
@@ -44,10 +44,12 @@ def test_the_distribution_of_randomized_response_is_a_close_upper_bound(
 
     The closed form is the delta of `count` randomized responses.
     """
-    losses = loss_distribution_of((pa.PureDpEvent(epsilon), count))
+    losses = loss_distribution_of((accounting.PureDpEvent(epsilon), count))
     for target in (0.1, 0.5, 2.0):
         exact = (
-            pa.PureDpAccountant().compose(pa.PureDpEvent(epsilon), count=count).get_delta(target)
+            accounting.PureDpAccountant()
+            .compose(accounting.PureDpEvent(epsilon), count=count)
+            .get_delta(target)
         )
         assert exact <= losses.delta(target) <= exact * 1.05 + losses.fourier_rounding_delta + 1e-9
 
@@ -55,9 +57,9 @@ def test_the_distribution_of_randomized_response_is_a_close_upper_bound(
 @pytest.mark.parametrize(
     "event",
     [
-        pa.PureDpEvent(epsilon=120.0),
-        pa.BoundedRangeEvent(epsilon=150.0),
-        pa.OneBitEvent(logits=(-90.0, 80.0), reach=1),
+        accounting.PureDpEvent(epsilon=120.0),
+        accounting.BoundedRangeEvent(epsilon=150.0),
+        accounting.OneBitEvent(logits=(-90.0, 80.0), reach=1),
     ],
 )
 def test_large_losses_do_not_cancel(event: LeafEvent) -> None:
@@ -73,4 +75,4 @@ def test_without_dp_accounting_the_error_names_the_extra(monkeypatch: pytest.Mon
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with refused_parameter("accountant", value="pld"):
-        pa.PldAccountant()
+        accounting.PldAccountant()

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.pure_epsilon import pure_epsilon
 
@@ -37,11 +37,11 @@ def delta_of_enumerated_answers(
     return total
 
 
-def accountant_with(counts_by_epsilon: dict[float, int]) -> pa.PureDpAccountant:
+def accountant_with(counts_by_epsilon: dict[float, int]) -> accounting.PureDpAccountant:
     """Returns a pure-DP accountant that has composed the given number of events of each epsilon."""
-    accountant = pa.PureDpAccountant()
+    accountant = accounting.PureDpAccountant()
     for epsilon, count in counts_by_epsilon.items():
-        accountant.compose(pa.PureDpEvent(epsilon), count=count)
+        accountant.compose(accounting.PureDpEvent(epsilon), count=count)
     return accountant
 
 
@@ -76,24 +76,26 @@ def test_too_many_releases_are_bounded_by_renyi_and_the_sum() -> None:
     The accountant does not compose so many optimally. At delta 1e-30, the sum of 65 larger epsilons is below the Renyi
     accountant's epsilon, and is returned.
     """
-    many_releases = pa.PureDpAccountant().compose(pa.PureDpEvent(epsilon=1e-4), count=1_000_001)
-    assert many_releases.get_epsilon(target_delta=1e-6) == pa.RdpAccountant().compose(
-        pa.PureDpEvent(epsilon=1e-4), count=1_000_001
+    many_releases = accounting.PureDpAccountant().compose(
+        accounting.PureDpEvent(epsilon=1e-4), count=1_000_001
+    )
+    assert many_releases.get_epsilon(target_delta=1e-6) == accounting.RdpAccountant().compose(
+        accounting.PureDpEvent(epsilon=1e-4), count=1_000_001
     ).get_epsilon(target_delta=1e-6)
-    pure_accountant = pa.PureDpAccountant()
-    renyi_accountant = pa.RdpAccountant()
+    pure_accountant = accounting.PureDpAccountant()
+    renyi_accountant = accounting.RdpAccountant()
     for step in range(65):
-        pure_accountant.compose(pa.PureDpEvent(epsilon=0.1 + step / 1000))
-        renyi_accountant.compose(pa.PureDpEvent(epsilon=0.1 + step / 1000))
+        pure_accountant.compose(accounting.PureDpEvent(epsilon=0.1 + step / 1000))
+        renyi_accountant.compose(accounting.PureDpEvent(epsilon=0.1 + step / 1000))
     assert pure_accountant.get_epsilon(target_delta=1e-6) == renyi_accountant.get_epsilon(
         target_delta=1e-6
     )
     large_epsilons = [3.0 + step / 1000 for step in range(65)]
-    pure_accountant = pa.PureDpAccountant()
-    renyi_accountant = pa.RdpAccountant()
+    pure_accountant = accounting.PureDpAccountant()
+    renyi_accountant = accounting.RdpAccountant()
     for epsilon in large_epsilons:
-        pure_accountant.compose(pa.PureDpEvent(epsilon))
-        renyi_accountant.compose(pa.PureDpEvent(epsilon))
+        pure_accountant.compose(accounting.PureDpEvent(epsilon))
+        renyi_accountant.compose(accounting.PureDpEvent(epsilon))
     epsilon_of_all = pure_accountant.get_epsilon(target_delta=1e-30)
     assert epsilon_of_all == pytest.approx(sum(large_epsilons), rel=1e-11)
     assert epsilon_of_all < renyi_accountant.get_epsilon(target_delta=1e-30)
@@ -105,17 +107,19 @@ def test_every_pure_event_is_priced_by_its_epsilon() -> None:
     The epsilon of a bit that can be certain, and of an event without privacy, is infinite.
     """
     assert (
-        pure_epsilon(pa.PureDpEvent(epsilon=0.7))
-        == pure_epsilon(pa.BoundedRangeEvent(epsilon=0.7))
+        pure_epsilon(accounting.PureDpEvent(epsilon=0.7))
+        == pure_epsilon(accounting.BoundedRangeEvent(epsilon=0.7))
         == 0.7
     )
-    bit = pa.OneBitEvent(logits=(-2.0, 0.0, 1.0), reach=1)
+    bit = accounting.OneBitEvent(logits=(-2.0, 0.0, 1.0), reach=1)
     assert pure_epsilon(bit) == pytest.approx(math.log(0.5 * (1 + math.exp(2.0))), rel=1e-12)
     assert pure_epsilon(bit) >= math.log(0.5 * (1 + math.exp(2.0)))
-    assert pure_epsilon(pa.OneBitEvent(logits=(-2.0, 0.0, 1.0), reach=2)) > pure_epsilon(bit)
-    assert pure_epsilon(pa.OneBitEvent(logits=(1.0,), reach=2)) == 0
-    assert pure_epsilon(pa.OneBitEvent(logits=(-math.inf, 0.0), reach=1)) == math.inf
-    assert pure_epsilon(pa.NonPrivateEvent()) == math.inf
+    assert pure_epsilon(accounting.OneBitEvent(logits=(-2.0, 0.0, 1.0), reach=2)) > pure_epsilon(
+        bit
+    )
+    assert pure_epsilon(accounting.OneBitEvent(logits=(1.0,), reach=2)) == 0
+    assert pure_epsilon(accounting.OneBitEvent(logits=(-math.inf, 0.0), reach=1)) == math.inf
+    assert pure_epsilon(accounting.NonPrivateEvent()) == math.inf
 
 
 @pytest.mark.parametrize(
@@ -140,7 +144,7 @@ def test_a_bit_has_the_larger_loss_of_both_outcomes() -> None:
     """
     loss = math.log1p(math.exp(10.0)) - math.log1p(math.exp(2.0))
     for logits in ((2.0, 10.0), (-10.0, -2.0)):
-        assert pure_epsilon(pa.OneBitEvent(logits=logits, reach=1)) == pytest.approx(
+        assert pure_epsilon(accounting.OneBitEvent(logits=logits, reach=1)) == pytest.approx(
             loss, rel=1e-12
         )
 
@@ -155,8 +159,8 @@ def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, de
     composed_epsilon = pure_dp_composition_epsilon(epsilon, count=count, target_delta=delta)
     accountant = accountant_with(counts_by_epsilon={epsilon: count})
     assert accountant.get_delta(composed_epsilon) <= delta * (1 + 1e-6) + 1e-14
-    assert composed_epsilon <= pa.RdpAccountant().compose(
-        pa.PureDpEvent(epsilon), count=count
+    assert composed_epsilon <= accounting.RdpAccountant().compose(
+        accounting.PureDpEvent(epsilon), count=count
     ).get_epsilon(delta)
     if composed_epsilon > 0:
         assert accountant.get_delta(target_epsilon=composed_epsilon * (1 - 1e-6)) > delta
@@ -212,9 +216,9 @@ def test_adaptive_pairs_do_not_exceed_the_pure_dp_bound(
     accountant's delta.
     """
     epsilons = [0.8, 0.3, 0.5]
-    accountant = pa.PureDpAccountant()
+    accountant = accounting.PureDpAccountant()
     for epsilon in epsilons:
-        accountant.compose(pa.PureDpEvent(epsilon=charged_share * epsilon))
+        accountant.compose(accounting.PureDpEvent(epsilon=charged_share * epsilon))
     for target_epsilon in (0.1, 0.6, 1.2):
         attained_delta = adaptive_delta(
             epsilons=epsilons,

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import pate.accounting as pa
+from pate import accounting
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from tests.refusals import ANY, refused_parameter
 
 AGGREGATORS: dict[str, Aggregator] = {
     "gumbel + gaussian": StableTopK(
-        selection_scale=38.985, test_std=60.0, adjacency=pa.Adjacency.ADD_REMOVE
+        selection_scale=38.985, test_std=60.0, adjacency=accounting.Adjacency.ADD_REMOVE
     ),
     "gumbel + table": StableTopK(
         selection_scale=100.0, test="table", table_order=7.7, table_budget=2e-3
@@ -30,21 +30,25 @@ AGGREGATORS: dict[str, Aggregator] = {
     "nearly no noise": GaussianVotes(noise_std=0.5),
     "very much noise": GaussianVotes(noise_std=1e5),
 }
-EVENTS: dict[str, pa.Event] = {
+EVENTS: dict[str, accounting.Event] = {
     name: aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
     for name, aggregator in AGGREGATORS.items()
 } | {
-    "pure": pa.PureDpEvent(epsilon=0.7),
-    "pure many": pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.01), count=600),
-    "pure large": pa.PureDpEvent(epsilon=40.0),
-    "gaussian": pa.GaussianEvent(noise_multiplier=0.3),
-    "gaussian small": pa.GaussianEvent(noise_multiplier=1000.0),
-    "zcdp": pa.ZCdpEvent(rho=1e-4),
-    "mixed": pa.ComposedEvent(
+    "pure": accounting.PureDpEvent(epsilon=0.7),
+    "pure many": accounting.SelfComposedEvent(
+        event=accounting.PureDpEvent(epsilon=0.01), count=600
+    ),
+    "pure large": accounting.PureDpEvent(epsilon=40.0),
+    "gaussian": accounting.GaussianEvent(noise_multiplier=0.3),
+    "gaussian small": accounting.GaussianEvent(noise_multiplier=1000.0),
+    "zcdp": accounting.ZCdpEvent(rho=1e-4),
+    "mixed": accounting.ComposedEvent(
         (
-            pa.GaussianEvent(noise_multiplier=3.0),
-            pa.PureDpEvent(epsilon=1.0),
-            pa.SelfComposedEvent(event=pa.BoundedRangeEvent(epsilon=0.05), count=600),
+            accounting.GaussianEvent(noise_multiplier=3.0),
+            accounting.PureDpEvent(epsilon=1.0),
+            accounting.SelfComposedEvent(
+                event=accounting.BoundedRangeEvent(epsilon=0.05), count=600
+            ),
         )
     ),
 }
@@ -59,14 +63,14 @@ def test_twice_as_many_orders_change_epsilon_by_at_most_a_thousandth(name: str) 
     The finer grid also has 401 Renyi orders close to the best one.
     """
     event = EVENTS[name]
-    accountant = pa.RdpAccountant().compose(event)
-    with_twice_the_orders = pa.RdpAccountant(
-        orders=1 + np.geomspace(1e-3, 1e6, 2 * len(pa.DEFAULT_ORDERS) - 1)
+    accountant = accounting.RdpAccountant().compose(event)
+    with_twice_the_orders = accounting.RdpAccountant(
+        orders=1 + np.geomspace(1e-3, 1e6, 2 * len(accounting.DEFAULT_ORDERS) - 1)
     ).compose(event)
     for delta in (1e-5, 2e-6):
         epsilon = accountant.get_epsilon(delta)
         best_order = accountant.best_order(delta)
-        with_orders_near_the_best = pa.RdpAccountant(
+        with_orders_near_the_best = accounting.RdpAccountant(
             orders=1 + (best_order - 1) * np.geomspace(0.8, 1.25, 401)
         ).compose(event)
         finer_epsilon = min(
@@ -82,9 +86,9 @@ def test_a_table_is_priced_at_an_order_between_those_of_the_grid() -> None:
     The table is that of the stability test. Every order in the accountant's default grid is more than 0.1 away from
     7.7.
     """
-    accountant = pa.RdpAccountant().compose(EVENTS["gumbel + table"])
+    accountant = accounting.RdpAccountant().compose(EVENTS["gumbel + table"])
     assert accountant.best_order(target_delta=1e-6) == pytest.approx(7.7, rel=0.003)
-    assert min(abs(pa.DEFAULT_ORDERS - 7.7)) > 0.1
+    assert min(abs(accounting.DEFAULT_ORDERS - 7.7)) > 0.1
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,7 @@ def test_impossible_orders_are_refused(name: str, orders: Any) -> None:
     that are not finite and above 1.
     """
     with refused_parameter(name, value=ANY):
-        pa.RdpAccountant(orders)
+        accounting.RdpAccountant(orders)
 
 
 def test_sums_of_rho_are_exact_and_foreign_events_have_no_curve() -> None:
@@ -112,13 +116,13 @@ def test_sums_of_rho_are_exact_and_foreign_events_have_no_curve() -> None:
 
     A user's subclass of an event is refused, because its price is unknown.
     """
-    spent = pa.RdpAccountant(orders=[2.0]).compose(
-        pa.ComposedEvent((pa.ZCdpEvent(rho=0.1),) * 30_000)
+    spent = accounting.RdpAccountant(orders=[2.0]).compose(
+        accounting.ComposedEvent((accounting.ZCdpEvent(rho=0.1),) * 30_000)
     )
     assert spent.rdp[0] == 6000  # one after the other would be less
 
-    class OwnEvent(pa.PureDpEvent):
+    class OwnEvent(accounting.PureDpEvent):
         """A subclass of an event, whose price `pate` cannot know."""
 
     with refused_parameter("event", value="OwnEvent"):
-        pa.RdpAccountant().compose(OwnEvent(1.0)).get_epsilon(target_delta=1e-6)
+        accounting.RdpAccountant().compose(OwnEvent(1.0)).get_epsilon(target_delta=1e-6)

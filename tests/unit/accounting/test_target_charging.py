@@ -21,7 +21,7 @@ import mpmath
 import numpy as np
 import pytest
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.target_charging import (
     QTarget,
     TargetCharging,
@@ -166,7 +166,7 @@ def test_the_deltas_of_calls_are_limited_by_the_session() -> None:
         opened_session.charge(outcome_in_target=False, failure_prob=-1e-7)
     assert opened_session.num_calls == 1
     assert (
-        pa.RdpAccountant().compose(opened_session.event).failure_prob
+        accounting.RdpAccountant().compose(opened_session.event).failure_prob
         == opened_session.price.overrun_prob + 2e-7
     )
 
@@ -449,10 +449,10 @@ def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
     which exceeds the price that takes the best adversary into account.
     """
     price = session(target_hits=3, num_counters=4).price
-    assert price.event == pa.ApproximateEvent(
-        event=pa.PureDpEvent(price.epsilon), failure_prob=price.delta
+    assert price.event == accounting.ApproximateEvent(
+        event=accounting.PureDpEvent(price.epsilon), failure_prob=price.delta
     )
-    assert pa.RdpAccountant().compose(price.event).get_epsilon(
+    assert accounting.RdpAccountant().compose(price.event).get_epsilon(
         target_delta=1.01e-6
     ) == pytest.approx(price.epsilon, rel=1e-3)
     opened_session = session(target_hits=5, failure_prob=1e-7)
@@ -463,7 +463,7 @@ def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
         target_delta=1e-6,
         failure_prob=1e-7,
     ).epsilon
-    assert pa.ExactAccountant().compose(opened_session.event).get_epsilon(
+    assert accounting.ExactAccountant().compose(opened_session.event).get_epsilon(
         target_delta=1e-6
     ) == pytest.approx(counted, rel=2e-3)
     assert opened_session.price.epsilon < counted

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.event_tree import failure_probability, leaves
 from pate.accounting.target_charging import not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
@@ -52,7 +52,11 @@ def boundary_max(*, target_hits: int = 5, round_size: int = 20) -> BoundaryMax:
 
 
 def release_of_session(
-    aggregator: Any, counts_of_queries: Any, seed: int = 0, *, ledger: pa.Ledger | None = None
+    aggregator: Any,
+    counts_of_queries: Any,
+    seed: int = 0,
+    *,
+    ledger: accounting.Ledger | None = None,
 ) -> ChargedRelease:
     """Returns the release of a session for 40 teachers."""
     rng = np.random.default_rng(seed)
@@ -244,7 +248,7 @@ def test_stored_round_that_does_not_fit_the_session_is_refused() -> None:
 
 def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
     """At every report of progress, the ledger has one entry, the event of the whole session."""
-    ledger = pa.Ledger(target_delta=1e-3)
+    ledger = accounting.Ledger(target_delta=1e-3)
     nums_entries_at_reports = []
 
     def count_entries(_num_asked: int, _num_hits: int, _num_remaining: int) -> None:
@@ -283,9 +287,9 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
             session_delta=1e-6,
         )
 
-    assert event_of_calls(num_calls=0) == pa.NoOpEvent()
-    assert event_of_calls(num_calls=9) == pa.ApproximateEvent(
-        pa.SelfComposedEvent(pa.PureDpEvent(epsilon=0.1), count=9), failure_prob=0.0
+    assert event_of_calls(num_calls=0) == accounting.NoOpEvent()
+    assert event_of_calls(num_calls=9) == accounting.ApproximateEvent(
+        accounting.SelfComposedEvent(accounting.PureDpEvent(epsilon=0.1), count=9), failure_prob=0.0
     )
     # A session within the boundary wrapper is composed of one kind of event, however many calls it has.
     for num_calls in (9, *range(20, 140, 2)):
@@ -297,7 +301,7 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
             session_delta=1e-6,
         )
         assert [leaf for leaf, _ in leaves(event_with_wrapper)] == [
-            pa.PureDpEvent(tight_boundary(call_epsilon=0.1).epsilon)
+            accounting.PureDpEvent(tight_boundary(call_epsilon=0.1).epsilon)
         ]
     event_of_many = event_of_calls(num_calls=500)
     assert event_of_many == event_of_calls(num_calls=10**9)
@@ -306,9 +310,11 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.ExactAccountant, pa.AutoAccountant])
+@pytest.mark.parametrize(
+    "accountant", [accounting.RdpAccountant, accounting.ExactAccountant, accounting.AutoAccountant]
+)
 def test_checks_are_priced_by_hits_if_cheaper_with_the_releases(
-    accountant: type[pa.Accountant],
+    accountant: type[accounting.Accountant],
 ) -> None:
     """A session of checks with a release after each hit costs at least 3% less by its hits than by its accesses.
 
@@ -323,8 +329,8 @@ def test_checks_are_priced_by_hits_if_cheaper_with_the_releases(
         failure_prob=1e-10,
     )
     event = checks.event_for(num_queries=600, num_labels=40, num_teachers=400)
-    session = next(leaf for leaf, _ in leaves(event) if isinstance(leaf, pa.SessionEvent))
-    accesses = pa.ComposedEvent(
+    session = next(leaf for leaf, _ in leaves(event) if isinstance(leaf, accounting.SessionEvent))
+    accesses = accounting.ComposedEvent(
         (
             session.accesses,
             checks.release_step.event_for(num_queries=60, num_labels=40, num_teachers=400),
@@ -400,7 +406,7 @@ def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
 
     A prior function whose array has a wrong shape is refused in the session.
     """
-    ledger = pa.Ledger(target_delta=1e-3)
+    ledger = accounting.Ledger(target_delta=1e-3)
     with refused_parameter("prior.shape", value=(8, 4), rule_words="(9"):
         release_of_session(
             aggregator=NOT_PRIOR.with_prior(np.ones((8, 4), bool)),

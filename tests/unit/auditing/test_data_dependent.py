@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
-import pate.accounting as pa
+from pate import accounting
 from pate.accounting.event_json import event_to_json
 from pate.accounting.events import Event
 from pate.accounting.rdp import rdp_curve_of
@@ -28,14 +28,14 @@ from pate.validation import InvalidValue
 from tests.refusals import refused_parameter
 
 ORDERS = np.array([1.05, 2.0, 8.0, 64.0, 4096.0])
-BIT_EVENT = pa.OneBitEvent(logits=(-5.0, -3.0, 0.0, 2.0, 2.5), reach=2)
+BIT_EVENT = accounting.OneBitEvent(logits=(-5.0, -3.0, 0.0, 2.0, 2.5), reach=2)
 DATA_DEPENDENT_COST = DataDependentCost(ORDERS, rdp=np.arange(5.0))
 NOT_FINITE = (math.nan, math.inf, -math.inf)
 
 
 def test_a_ledger_refuses_a_cost_and_writes_nothing(tmp_path: Path) -> None:
     """A data-dependent cost is secret: a ledger refuses to charge it, and its file stays unchanged."""
-    ledger = pa.Ledger(tmp_path / "ledger.db", target_delta=1e-6)
+    ledger = accounting.Ledger(tmp_path / "ledger.db", target_delta=1e-6)
     before = (tmp_path / "ledger.db").read_bytes()
     with refused_parameter("event", value="DataDependentCost"):
         ledger.charge(DATA_DEPENDENT_COST, adjacency=ledger.adjacency, key="a")
@@ -50,7 +50,7 @@ def test_a_candidate_certain_in_floats_still_costs_at_large_orders() -> None:
     """
     rdp_of_orders = gap_selection_cost(
         utilities=np.array([[1000.0, 0.0]]),
-        event=pa.BoundedRangeEvent(epsilon=0.1),
+        event=accounting.BoundedRangeEvent(epsilon=0.1),
         orders=[8.0, 1e6],
     ).rdp
     assert rdp_of_orders[0] < 1e-200
@@ -64,7 +64,7 @@ def test_a_bit_that_is_certain_somewhere_costs_infinity_only_within_reach() -> N
     infinite at counts 2 and 3. The cost is 0 at counts 0 and 1, whose neighbors have the same certain bit, and below 1
     at count 4.
     """
-    event = pa.OneBitEvent(logits=(-np.inf, -np.inf, -np.inf, 0.0, 1.0), reach=1)
+    event = accounting.OneBitEvent(logits=(-np.inf, -np.inf, -np.inf, 0.0, 1.0), reach=1)
     rdp_of_counts = [
         one_bit_cost(statistics=np.array([count]), event=event, orders=[2.0]).rdp[0]
         for count in range(5)
@@ -77,12 +77,12 @@ def test_a_bit_that_is_certain_somewhere_costs_infinity_only_within_reach() -> N
 @pytest.mark.parametrize(
     "use_as_event",
     [
-        lambda cost: pa.RdpAccountant().compose(cost),
-        lambda cost: pa.ExactAccountant().compose(cost),
+        lambda cost: accounting.RdpAccountant().compose(cost),
+        lambda cost: accounting.ExactAccountant().compose(cost),
         lambda cost: event_to_json(cost),
-        lambda cost: pa.SelfComposedEvent(cost, count=2),
-        lambda cost: pa.ApproximateEvent(cost, failure_prob=1e-9),
-        lambda cost: pa.ComposedEvent((cost,)),
+        lambda cost: accounting.SelfComposedEvent(cost, count=2),
+        lambda cost: accounting.ApproximateEvent(cost, failure_prob=1e-9),
+        lambda cost: accounting.ComposedEvent((cost,)),
     ],
 )
 def test_nothing_takes_a_cost_for_an_event(
@@ -271,7 +271,9 @@ def test_smooth_noise_costs_the_worst_divergence_of_normals(
     Their variances differ by a factor of at most exp(2 beta). The price is at most a looser bound in closed
     form.
     """
-    price = rdp_curve_of(pa.SmoothSensitivityEvent(multiplier, beta))(np.array([float(order)]))[0]
+    price = rdp_curve_of(accounting.SmoothSensitivityEvent(multiplier, beta))(
+        np.array([float(order)])
+    )[0]
     assert price == pytest.approx(
         normal_divergences(multiplier=multiplier, beta=beta, order=order).max(), rel=1e-9
     )
@@ -307,7 +309,9 @@ def gnmax_cost_of_five_teachers(votes: list, noise_std: float = 1.0) -> DataDepe
         (
             "utilities.shape",
             lambda: gap_selection_cost(
-                utilities=np.zeros(3), event=pa.BoundedRangeEvent(epsilon=1.0), orders=ORDERS
+                utilities=np.zeros(3),
+                event=accounting.BoundedRangeEvent(epsilon=1.0),
+                orders=ORDERS,
             ),
         ),
         ("utilities.shape", lambda: log_odds_of_best_candidate(utilities=np.zeros((2, 1)))),
@@ -340,8 +344,10 @@ def test_a_delta_beyond_0_to_1_is_refused(target_delta: float) -> None:
 @pytest.mark.parametrize("target_delta", [0.005, 0.01])
 def test_a_delta_that_failures_use_up_is_refused_as_by_accountants(target_delta: float) -> None:
     """If the failure probability is `target_delta` or more, the error of a cost is that of an accountant."""
-    accountant = pa.RdpAccountant().compose(
-        pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=1.0), failure_prob=0.01)
+    accountant = accounting.RdpAccountant().compose(
+        accounting.ApproximateEvent(
+            accounting.GaussianEvent(noise_multiplier=1.0), failure_prob=0.01
+        )
     )
     messages = []
     for get_epsilon in (

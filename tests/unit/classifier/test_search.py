@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 from sklearn.tree import DecisionTreeClassifier
 
-import pate.accounting as pa
+from pate import accounting
 from pate.aggregators import GNMax
 from pate.classifier import ClassesFromLabels, PATEClassifier, PATESearch, RepeatedRelease
 from pate.classifier.search import _group_ids, total_score
@@ -60,9 +60,9 @@ def test_the_search_is_charged_as_one_tuned_release(tmp_path: Path) -> None:
     """The ledger has one charge, whose epsilon the report of the best fit states, beside the size of the grid."""
     ledger_path = tmp_path / "ledger.db"
     search = fitted_search(ledger=ledger_path)
-    [charge] = pa.Ledger.stored(ledger_path).entries
-    assert isinstance(charge.event, pa.TuningEvent)
-    assert isinstance(charge.event.score, pa.ScoresEvent)
+    [charge] = accounting.Ledger.stored(ledger_path).entries
+    assert isinstance(charge.event, accounting.TuningEvent)
+    assert isinstance(charge.event.score, accounting.ScoresEvent)
     assert search.fit_epsilon_ < charge.epsilon <= 6.0
     assert search.epsilon_ == search.best_estimator_.epsilon_ == charge.epsilon
     assert search.best_estimator_.spent_epsilon_ == charge.epsilon
@@ -95,7 +95,7 @@ def test_a_search_beyond_the_cap_is_refused(tmp_path: Path) -> None:
     ledger_path = tmp_path / "ledger.db"
     with refused_parameter("max_epsilon", value=1.0):
         fitted_search(ledger=ledger_path, max_total_epsilon=1.0)
-    assert not ledger_path.exists() or not pa.Ledger.stored(ledger_path).entries
+    assert not ledger_path.exists() or not accounting.Ledger.stored(ledger_path).entries
 
 
 @pytest.mark.slow
@@ -176,7 +176,7 @@ def test_a_seed_that_the_ledger_knows_is_refused(tmp_path: Path) -> None:
     ).fit(inputs, labels, X_public=public_inputs)
     with refused_parameter("random_state", value=5):
         search.fit(inputs, ~labels, X_public=public_inputs)
-    assert len(pa.Ledger.stored(tmp_path / "ledger.db").entries) == 1
+    assert len(accounting.Ledger.stored(tmp_path / "ledger.db").entries) == 1
 
 
 def test_a_mean_of_one_fit_is_refused() -> None:
@@ -201,7 +201,7 @@ def test_a_grid_with_another_adjacency_is_refused() -> None:
         estimator=PATEClassifier(estimator=DecisionTreeClassifier(max_depth=2), n_teachers=50),
         param_grid={
             "adjacency": ["add_remove"],
-            "aggregator": [GNMax(noise_std=5.0, adjacency=pa.Adjacency.ADD_REMOVE)],
+            "aggregator": [GNMax(noise_std=5.0, adjacency=accounting.Adjacency.ADD_REMOVE)],
             "estimator__max_depth": [2, 3],
         },
     )
