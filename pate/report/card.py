@@ -309,6 +309,7 @@ def privacy_card(
         ),
         reading=_epsilon_explanation(privacy),
         num_queries=privacy.num_queries,
+        refused_queries=_price_of_refused_queries(privacy),
         paper=_paper_epsilon_line(privacy),
         coverage_section=_covered_people_section(sentences_on_people=places),
         classes=_public_budget_classes_line(privacy),
@@ -317,6 +318,15 @@ def privacy_card(
         stated=_stated_public_lines(fact_names=stated_public)
         + _public_labels_line(privacy)
         + (_GAPS_LINE if labels_have_gaps else ""),
+    )
+
+
+def _price_of_refused_queries(privacy: Privacy) -> str:
+    """Returns a main clause, without its period, on what refused queries cost beside answered ones."""
+    if privacy.target_hits is None:
+        return "a refused query costs as much as an answered one"
+    return (
+        f"they are the price of a session of up to {privacy.target_hits} hits, however many it has"
     )
 
 

@@ -122,6 +122,17 @@ def test_only_an_epsilon_above_ten_is_called_weak(report: Report) -> None:
     assert weak not in card_of(report=report)
 
 
+def test_the_card_of_a_session_has_one_price_for_all_its_hits(report: Report) -> None:
+    """The card of a session says how many hits its price allows, and not that refused queries cost like answers."""
+    each_query = "a refused query costs as much as an answered one"
+    whole_session = "they are the price of a session of up to 5 hits, however many it has"
+    text = card_of(report=report)
+    assert each_query in text and whole_session not in text
+    session = replace(report.privacy, target_hits=5)
+    text = card_of(report=replace(report, privacy=session))
+    assert whole_session in text and each_query not in text
+
+
 def test_a_notebook_shows_the_terms_of_a_statement(report: Report) -> None:
     """The HTML of a statement has its terms, in which names with markup are escaped."""
     statement = PrivacyStatement.from_privacy(
