@@ -166,7 +166,7 @@ def halted() -> str:
         seed=7,
         release=release,
         data=DataSummary(
-            LONG,
+            name=LONG,
             real=False,
             num_private=9,
             num_public=9,

@@ -49,12 +49,12 @@ class Sight:
     paper_luminance: float
 
 
-def look(browser: Any, path: Path, readers: Collection[str]) -> dict[str, Sight]:
+def look(browser: Any, path: Path, reader_names: Collection[str]) -> dict[str, Sight]:
     """Returns what each of the named readers sees of a page; all but the one on a phone share a window."""
     sights = {}
-    for mobile in {READERS[name].mobile for name in readers}:
+    for mobile in {READERS[name].mobile for name in reader_names}:
         with opened(browser, path, mobile=mobile) as (page, events):
-            for name in (name for name in readers if READERS[name].mobile == mobile):
+            for name in (name for name in reader_names if READERS[name].mobile == mobile):
                 show(page, reader=READERS[name])
                 result = page.evaluate(_SCRIPT)
                 faults = [

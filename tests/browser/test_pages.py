@@ -18,7 +18,7 @@ def test_every_reader_can_read_the_page(browser: Any, page_file: PageFile, name:
 
     The background is dark in dark colors, and white otherwise.
     """
-    sights = look(browser, path=page_file(name), readers=READERS)
+    sights = look(browser, path=page_file(name), reader_names=READERS)
     assert {reader: sight.faults for reader, sight in sights.items() if sight.faults} == {}
     assert sights.keys() == READERS.keys()
     assert sights["dark"].paper_luminance < 0.05

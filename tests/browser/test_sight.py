@@ -58,7 +58,7 @@ def faults_found(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> list
     """Returns the faults that a reader on a phone meets on a page with all of `FAULTS`."""
     path = tmp_path_factory.mktemp("faults") / "page.html"
     path.write_text(page("".join(FAULTS.values())), encoding="utf-8")
-    return look(browser, path=path, readers=["phone"])["phone"].faults
+    return look(browser, path=path, reader_names=["phone"])["phone"].faults
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -71,4 +71,4 @@ def test_a_good_page_has_no_fault(browser: Any, tmp_path: Path) -> None:
     """`look` finds no fault on a page with one valid picture."""
     path = tmp_path / "page.html"
     path.write_text(page(picture('<text x="9" y="20">well</text>')), encoding="utf-8")
-    assert look(browser, path=path, readers=["phone"])["phone"].faults == []
+    assert look(browser, path=path, reader_names=["phone"])["phone"].faults == []

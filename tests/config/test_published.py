@@ -255,22 +255,24 @@ def test_nested_objects_are_filtered_and_tables_published_by_digest() -> None:
 
     A center is left out, and a certified table is published as its digest.
     """
-    votes_with_object = StableTopK(selection_scale=2.0, test_std=3.0, regularizer=operator.neg)
+    aggregator_with_function = StableTopK(
+        selection_scale=2.0, test_std=3.0, regularizer=operator.neg
+    )
     component = published(
-        votes_with_object, fields={"regularizer": config_of_inner(secret_text="secret")}
+        aggregator_with_function, fields={"regularizer": config_of_inner(secret_text="secret")}
     )
     assert component.regularizer == {"_target_": "Inner", "size": 3}
-    votes_with_numbers = replace(votes_with_object, regularizer=[0.0, -1.5])
-    component = published(votes_with_numbers, fields={"regularizer": [0.0, -1.5]})
+    aggregator_with_numbers = replace(aggregator_with_function, regularizer=[0.0, -1.5])
+    component = published(aggregator_with_numbers, fields={"regularizer": [0.0, -1.5]})
     assert component.regularizer == [0.0, -1.5]
-    votes_with_center = CenteredVotes(
+    aggregator_with_center = CenteredVotes(
         noise_multiplier=2.0, prevalence_share=0.0, center=np.array([0.1, 0.2])
     )
-    assert "center" not in published(votes_with_center, fields={"center": [0.1, 0.2]})
+    assert "center" not in published(aggregator_with_center, fields={"center": [0.1, 0.2]})
     aggregator = StableTopK(selection_scale=2.0, test="table", table_order=6.0, table_budget=0.2)
     table = CertifiedTable.from_test(aggregator.stability_test(num_teachers=30), order=6.0)
-    votes_with_table = StableTopK(selection_scale=2.0, test="table", table=table)
-    component = published(votes_with_table, fields={"table": "private_clinic_files"})
+    aggregator_with_table = StableTopK(selection_scale=2.0, test="table", table=table)
+    component = published(aggregator_with_table, fields={"table": "private_clinic_files"})
     assert component.table_sha256 == table.digest
     assert "table" not in component
 

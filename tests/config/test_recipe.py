@@ -13,6 +13,8 @@ from pate.config.published import public_settings
 from pate.votes import DEFAULT_RECIPE, Recipe
 from tests.refusals import refused_parameter
 
+OWN_CONFIDENCE_SHARE = 0.25
+
 
 def aggregator_of(config: Any) -> Any:
     """Returns the aggregator that a configuration builds."""
@@ -31,8 +33,7 @@ def published(config: Any) -> dict[str, Any]:
 def test_a_constant_is_set_by_its_name(composed: Callable[..., Any]) -> None:
     """`aggregator.recipe.trust=0.25` sets this constant of the recipe, and only this constant is published."""
     config = composed(arguments=["aggregator=centered_votes", "aggregator.recipe.trust=0.25"])
-    own_confidence_share = 0.25
-    assert aggregator_of(config).recipe == Recipe(trust=own_confidence_share)
+    assert aggregator_of(config).recipe == Recipe(trust=OWN_CONFIDENCE_SHARE)
     assert published(config)["recipe"] == {"trust": 0.25}
 
 
@@ -57,18 +58,24 @@ def test_the_default_is_null_and_not_published(composed: Callable[..., Any]) -> 
 
 def test_published_settings_build_the_same_aggregator() -> None:
     """The published settings of an aggregator with two changed constants build an equal aggregator."""
-    aggregator = CenteredVotes(noise_multiplier=5.0, recipe=Recipe(num_rounds=7, trust=0.25))
+    aggregator = CenteredVotes(
+        noise_multiplier=5.0, recipe=Recipe(num_rounds=7, trust=OWN_CONFIDENCE_SHARE)
+    )
     settings: Any = {"aggregator": {"_target_": "pate.aggregators.CenteredVotes"}}
     part = yaml.safe_load(public_settings(settings=settings, aggregator=aggregator))["aggregator"]
     assert build_aggregator(OmegaConf.create(part), adjacency="replace_one") == aggregator
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("word", ["aggregator.recipe.trusted=1", "aggregator.recipe.trust=much"])
-def test_an_unknown_constant_or_type_is_refused(composed: Callable[..., Any], word: str) -> None:
+@pytest.mark.parametrize(
+    "override", ["aggregator.recipe.trusted=1", "aggregator.recipe.trust=much"]
+)
+def test_an_unknown_constant_or_type_is_refused(
+    composed: Callable[..., Any], override: str
+) -> None:
     """An unknown constant, or a text for a number, is refused when the configuration is composed."""
     with pytest.raises(Exception, match=r"recipe|trust"):
-        composed(arguments=["aggregator=centered_votes", word])
+        composed(arguments=["aggregator=centered_votes", override])
 
 
 @pytest.mark.slow

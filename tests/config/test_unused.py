@@ -253,10 +253,10 @@ def test_engine_settings_are_reported_for_teachers_without_engine() -> None:
         command_line_settings=settings,
     )
     assert reasons_of_convex.keys() == {"engine", "engine.num_cpus"}
-    for trained_teacher in (LinearTeacher(device="cpu"), MLPTeacher(device="cpu")):
+    for teacher in (LinearTeacher(device="cpu"), MLPTeacher(device="cpu")):
         assert (
             engine_reasons(
-                trained_teacher,
+                teacher,
                 aggregator=centered_votes,
                 num_teachers=None,
                 command_line_settings=settings,
