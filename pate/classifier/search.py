@@ -4,7 +4,6 @@ import os
 import uuid
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -27,21 +26,28 @@ from pate.accounting import (
 from pate.accounting.ledger_entry import ChargeNote
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.classifier.classifier import PATEClassifier
+from pate.classifier.fit_inputs import FitArguments
 from pate.classifier.fit_ledger import require_ledger_of_fits, unit_of
 from pate.classifier.fit_streams import streams_of
 from pate.classifier.fit_warnings import ClassesFromLabels, GapsFromLabels, PublicGroups, SharedRows
 from pate.classifier.inputs import dense, rows_of
 from pate.classifier.missing_labels import without_gaps
-from pate.classifier.past_fits import memory_unchanged
+from pate.classifier.past_fits import (
+    RememberedFit,
+    RememberedPrice,
+    memory_unchanged,
+    warn_of_past_fits,
+)
 from pate.classifier.samples import disjoint_group_ids
 from pate.classifier.tasks import LabelSets, OneClass
-from pate.errors import users_stack_level
+from pate.errors import shown_as, users_stack_level
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.pricing import PricedRelease
 from pate.pricing.tuned_price import epsilon_of_one_run
 from pate.run.random_streams import readable_seed_name
 from pate.run.tuned_runs import TunedRuns
 from pate.run.tuning import dominating_event
+from pate.setting_names import CLASSIFIER as CLASSIFIER_SPELLING
 from pate.validation import InvalidValue, require, require_probability
 
 # ruff: noqa: N803 -- X is what scikit-learn calls it
@@ -127,19 +133,13 @@ class _SearchRecords:
             groups=self.groups_to_fit,
         )
 
-    def fit_silently(
-        self, classifier: PATEClassifier, *, is_remembered: bool
-    ) -> list[warnings.WarningMessage]:
+    def fit_silently(self, classifier: PATEClassifier) -> list[warnings.WarningMessage]:
         """Fits a classifier to the records that are fitted, and returns the warnings of the fit.
 
-        They are not shown, as their number would tell the secret number of fits.
-
-        Args:
-            classifier: the classifier.
-            is_remembered: whether later fits of this process count this one (`past_fits.py`). A search counts once.
+        They are not shown, as their number would tell the secret number of fits. Later fits of this process do not
+        count the fit (`past_fits.py`), as they count the search as one.
         """
-        memory = nullcontext() if is_remembered else memory_unchanged()
-        with memory, warnings.catch_warnings(record=True) as caught_warnings:
+        with memory_unchanged(), warnings.catch_warnings(record=True) as caught_warnings:
             warnings.simplefilter("always")
             classifier.fit(
                 self.inputs_to_fit,
@@ -159,6 +159,21 @@ class _SearchRecords:
                 self.labels_to_score,
                 group_ids=self.group_ids_to_score,
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SearchPrice:
+    """The price of a search.
+
+    Attributes:
+        fit_epsilon: the epsilon of one fit, which its noise is solved for.
+        total_epsilon: the epsilon of the whole search.
+        tuned_runs: the price of the whole search as an event, with the events of one fit and its score.
+    """
+
+    fit_epsilon: float
+    total_epsilon: float
+    tuned_runs: TunedRuns
 
 
 @dataclass(eq=False, repr=False)  # compared and hashed by identity, as scikit-learn's estimators
@@ -253,10 +268,24 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             share_of_groups_scored=self.test_fraction,
             rng=streams.generator("partition"),
         )
-        self._require_readable(X, y, candidate_parameters[0], public_inputs=X_public, groups=groups)
+        private_inputs = self._read_inputs(
+            X, y, candidate_parameters[0], public_inputs=X_public, groups=groups
+        )
 
         # 1. The price of one fit and its score, at which the best of all fits costs epsilon.
-        fit_epsilon, tuned_runs = self._price_runs(candidate_parameters, search_records)
+        search_price = self._price_runs(candidate_parameters, search_records)
+        tuned_runs = search_price.tuned_runs
+        search_to_remember = RememberedFit.from_inputs(
+            private_inputs,
+            price=RememberedPrice(
+                epsilon=search_price.total_epsilon,
+                delta=self.target_delta,
+                event=tuned_runs.event,
+                seed=self.random_state,
+                unit=unit_of(groups),
+                adjacency=Adjacency.REPLACE_ONE,
+            ),
+        )
 
         # 2. The charge, before anything is fitted.
         ledger = Ledger(
@@ -268,6 +297,8 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             unit=unit_of(groups),
         )
         require_ledger_of_fits(ledger, ledger_path=self.ledger, seed=self.random_state)
+        if self.ledger is None:
+            warn_of_past_fits(search_to_remember.dearest_fits())
         charge_note = ChargeNote(
             description="PATESearch", seed_name=readable_seed_name(self.random_state)
         )
@@ -278,6 +309,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             charge_note=charge_note,
             adjacency=Adjacency.REPLACE_ONE,
         )
+        search_to_remember.remember()
 
         # 3. The fits. Private: all but the best one, and how many there are.
         assert isinstance(tuned_runs.score_event, ScoresEvent)
@@ -289,12 +321,13 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         seeds = streams.seeds("student", num_seeds=num_fits)
         best_rank: tuple[int, int] | None = None
         for choice, seed in zip(choices, seeds, strict=True):
-            candidate = self._unfitted_classifier(candidate_parameters[choice], epsilon=fit_epsilon)
+            candidate = self._unfitted_classifier(
+                candidate_parameters[choice], epsilon=search_price.fit_epsilon
+            )
             candidate.random_state = None if self.random_state is None else seed
             candidate._tuned_runs = tuned_runs
-            is_first = best_rank is None  # every search has a first fit
-            caught_warnings = search_records.fit_silently(candidate, is_remembered=is_first)
-            if is_first:
+            caught_warnings = search_records.fit_silently(candidate)
+            if best_rank is None:  # every search has a first fit
                 for warning in caught_warnings:
                     if issubclass(warning.category, _PUBLIC_WARNINGS):
                         warnings.warn(
@@ -316,7 +349,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
                 self.best_params_ = dict(candidate_parameters[choice])
         self.best_estimator_.spent_epsilon_ = ledger.spent_epsilon
         self.epsilon_ = self.best_estimator_.epsilon_
-        self.fit_epsilon_ = fit_epsilon
+        self.fit_epsilon_ = search_price.fit_epsilon
         return self
 
     def predict(self, X: ArrayLike) -> Any:
@@ -334,7 +367,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.score(X, y)
 
-    def _require_readable(
+    def _read_inputs(
         self,
         inputs: Any,
         labels: Any,
@@ -342,11 +375,12 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         *,
         public_inputs: Any,
         groups: Any,
-    ) -> None:
-        """Raises `InvalidValue` if a fit to all private records would refuse them.
+    ) -> Any:
+        """Returns the inputs of all private records as a fit reads them, whose digests are remembered.
 
-        Each fit reads the records that it learns from alone. Otherwise a label that only a scored record has could
-        change the scores of others, and a cell that cannot be read could end the search after its charge.
+        Raises `InvalidValue` if a fit to all private records would refuse them. Each fit reads the records that it
+        learns from alone. So a label that only a scored record has could otherwise change the scores of others, and a
+        cell that cannot be read could end the search after its charge.
 
         Args:
             inputs: the private inputs.
@@ -356,13 +390,22 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             groups: the group of each private record; None if each record is a group.
         """
         classifier = self._unfitted_classifier(parameters, epsilon=self.epsilon)
-        with warnings.catch_warnings():
+        fit_arguments = FitArguments(
+            inputs=inputs,
+            labels=labels,
+            public_inputs=public_inputs,
+            groups=groups,
+            public_groups=None,
+            public_labels=None,
+        )
+        with shown_as(CLASSIFIER_SPELLING), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the first fit warns
-            classifier.price_of(inputs, labels, X_public=public_inputs, groups=groups)
+            fit_inputs, _, _ = classifier._plan_and_price(fit_arguments)
+        return fit_inputs.data_pools.private_inputs
 
     def _price_runs(
         self, candidate_parameters: Sequence[Mapping[str, Any]], search_records: _SearchRecords
-    ) -> tuple[float, TunedRuns]:
+    ) -> _SearchPrice:
         """Returns the epsilon of each single fit, and the price of the whole search.
 
         The search may cost at most `self.epsilon`. The epsilon of a fit is the largest that this allows, if every
@@ -422,7 +465,9 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         if total_epsilon > self.epsilon * (1 + _PRICE_ROUNDING):
             rule = f"an epsilon above the {total_epsilon:.4g} that the best of these fits costs"
             raise InvalidValue("epsilon", self.epsilon, rule=rule)
-        return fit_epsilon, tuned_runs
+        return _SearchPrice(
+            fit_epsilon=fit_epsilon, total_epsilon=total_epsilon, tuned_runs=tuned_runs
+        )
 
     def _unfitted_classifier(
         self, parameters: Mapping[str, Any], *, epsilon: float

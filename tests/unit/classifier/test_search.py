@@ -3,6 +3,7 @@
 import re
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,16 +14,16 @@ from sklearn.tree import DecisionTreeClassifier
 from pate import accounting
 from pate.aggregators import GNMax
 from pate.classifier import ClassesFromLabels, PATEClassifier, PATESearch, RepeatedRelease
-from pate.classifier.search import _group_ids, total_score
+from pate.classifier.search import _draw_groups, _group_ids, total_score
 from tests.refusals import refused_parameter
 
 # The settings that are compared by a search.
 PARAM_GRID = {"n_queries": [60, 100]}
 
 
-def labeled_records() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def labeled_records(seed: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns 700 private inputs with two labels that are easy to learn, and 200 public inputs."""
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(seed)
     inputs = rng.standard_normal((900, 4))
     return inputs[:700], inputs[:700, :2] > 0, inputs[700:]
 
@@ -235,6 +236,43 @@ def test_later_fits_count_a_search_as_one_fit() -> None:
     match = re.search(r"add up, here to at least epsilon ([\d.]+) at", str(caught[0].message))
     assert match is not None
     assert 10.0 < float(match[1]) < 12.0
+
+
+@pytest.mark.slow
+def test_a_record_that_a_search_only_scored_is_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fit to the records that a search scored, and did not fit, is the second fit of this process on them.
+
+    A second search on all records warns as well, and counts the fit before.
+    """
+    inputs, labels, public_inputs = labeled_records(seed=78)
+    drawn_masks: list[np.ndarray] = []
+
+    def draw_groups(*arguments: Any, **settings: Any) -> np.ndarray:
+        """Returns whether each group is scored, and keeps the answer."""
+        drawn_masks.append(_draw_groups(*arguments, **settings))
+        return drawn_masks[-1]
+
+    monkeypatch.setattr("pate.classifier.search._draw_groups", draw_groups)
+    search = PATESearch(
+        estimator=PATEClassifier(),
+        param_grid=PARAM_GRID,
+        epsilon=6.0,
+        mean_fits=1.5,
+        test_fraction=0.5,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RepeatedRelease)
+        search.fit(inputs, labels, X_public=public_inputs)
+    (is_scored,) = drawn_masks
+    assert 100 < is_scored.sum() < len(inputs)
+    with pytest.warns(RepeatedRelease, match="fit 2 of this process"):
+        PATEClassifier(epsilon=6.0).fit(
+            inputs[is_scored], labels[is_scored], X_public=public_inputs
+        )
+    with pytest.warns(RepeatedRelease, match="fit 3 of this process"):
+        search.fit(inputs, labels, X_public=public_inputs)
 
 
 def test_unknown_labels_are_scored_as_absent() -> None:
