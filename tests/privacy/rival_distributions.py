@@ -216,11 +216,11 @@ def stable_fixed_top_k_distribution(
     counts: IntArray,
     small_instance: SmallInstance,
     *,
-    growth: float = 0.5,
+    noise_growth_exponent: float = 0.5,
 ) -> Distribution:
     """Returns the distribution over the stable set (None for a refusal) and the sequence of peeled labels.
 
-    Peeling j labels has noise of scale `peel_scale` * j**growth.
+    Peeling j labels has noise of scale `peel_scale` * j**noise_growth_exponent.
     """
     k = aggregator.k
 
@@ -244,7 +244,7 @@ def stable_fixed_top_k_distribution(
             else [label for label in range(len(counts)) if label not in stable_set]
         )
         num_picks = k if is_too_large else k - len(stable_set)
-        noise_scale = aggregator.peel_scale * num_picks**growth
+        noise_scale = aggregator.peel_scale * num_picks**noise_growth_exponent
         for picks in permutations(candidates, num_picks):
             remaining = list(candidates)
             probability = prob_of_set

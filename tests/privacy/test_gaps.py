@@ -51,8 +51,8 @@ UNKNOWN = -1
 class VotesWithGaps(TeacherVotes):
     """The votes of some teachers on one query, in which -1 stands for an abstention."""
 
-    def __init__(self, votes: list[Votes], *, num_teachers: int) -> None:
-        self.votes = np.array(votes, dtype=np.int64)
+    def __init__(self, votes_of_teachers: list[Votes], *, num_teachers: int) -> None:
+        self.votes = np.array(votes_of_teachers, dtype=np.int64)
         self.num_teachers = num_teachers
         self.num_queries = 1
         self.num_labels = self.votes.shape[1]
@@ -103,12 +103,12 @@ def pairs_of_changed_summaries(
     """Yields what `summarize` returns for each pair of neighboring ensembles, in both orders, if the two differ."""
     all_votes = list(product((1, 0, UNKNOWN), repeat=num_labels))
     for other_votes in combinations_with_replacement(all_votes, num_teachers - 1):
-        changed = [summarize([*other_votes, votes]) for votes in all_votes]
+        changed_summaries = [summarize([*other_votes, votes]) for votes in all_votes]
         if adjacency is Adjacency.ADD_REMOVE:
             removed = summarize(list(other_votes))
-            pairs = [pair for one in changed for pair in ((one, removed), (removed, one))]
+            pairs = [pair for one in changed_summaries for pair in ((one, removed), (removed, one))]
         else:
-            pairs = list(product(changed, repeat=2))
+            pairs = list(product(changed_summaries, repeat=2))
         yield from (pair for pair in pairs if pair[0] != pair[1])
 
 
@@ -188,9 +188,9 @@ def test_the_price_of_majorities_covers_abstentions(adjacency: Adjacency, noise_
         )
         return largest_renyi(first_laws, second_laws)
 
-    exact = largest_divergence(make_count_reader(aggregator, num_teachers))
+    exact = largest_divergence(summarize=make_count_reader(aggregator, num_teachers))
     assert assert_covered(renyi_divergence=exact, renyi_price=price) > 0.9
-    exact_of_shares = largest_divergence(make_share_reader(num_teachers))
+    exact_of_shares = largest_divergence(summarize=make_share_reader(num_teachers))
     assert_refuted(renyi_divergence=exact_of_shares, renyi_price=price)
 
 

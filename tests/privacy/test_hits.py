@@ -88,11 +88,11 @@ def largest_moments(
     for _ in range(num_calls):
         longer_moments = [moments[0]]
         for hits in range(1, target_hits + 1):
-            moments_if_called = (
+            moments_of_pairs = (
                 miss_terms * moments[hits] + hit_terms * moment_after_hit * moments[hits - 1]
             )
             # a session may also make no further call
-            longer_moments.append(np.maximum(moments_if_called.max(axis=0), moments[hits]))
+            longer_moments.append(np.maximum(moments_of_pairs.max(axis=0), moments[hits]))
         log_largest_moments = log_largest_moments + np.log(longer_moments[-1])
         moments = np.array(longer_moments) / longer_moments[-1]
     return np.asarray(log_largest_moments)

@@ -81,7 +81,8 @@ def test_no_pair_of_histograms_costs_more_than_the_joint_price(
         event = event_of(aggregator, num_labels, num_teachers)
         divergences = largest_divergence(aggregator, num_labels, num_teachers)
         prices = np.array([joint_rdp(event, order) for order in ORDERS])
-        sums_of_parts = rdp_curve(count_leaves(event), orders=np.array(ORDERS))
+        counts_of_leaf_events = count_leaves(event)
+        sums_of_parts = rdp_curve(counts_of_leaf_events, orders=np.array(ORDERS))
         assert (divergences <= prices).all()
         num_cheaper += int((prices < 0.95 * sums_of_parts).any())
     assert num_cheaper > 0  # the joint price is more than the sum in disguise

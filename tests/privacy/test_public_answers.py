@@ -154,8 +154,8 @@ def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency, tmp_pa
     aggregator = without_answers.around(public.probabilities)
     assert aggregator.event(votes.shape) == GaussianEvent(noise_multiplier=3.0)
     assert without_answers.event(votes.shape).noise_multiplier == pytest.approx(3.0)
-    confidences = np.concatenate(list(votes.confidences()))
-    release = aggregator.aggregate(confidences, num_teachers=20, rng=rng)
+    confidences_of_experts = np.concatenate(list(votes.confidences()))
+    release = aggregator.aggregate(confidences_of_experts, num_teachers=20, rng=rng)
     variances = public.probabilities * (1 - public.probabilities)
     clip = 0.25 * np.sqrt(variances.sum())
     num_clips = 2 if adjacency is Adjacency.REPLACE_ONE else 1

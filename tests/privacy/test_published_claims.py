@@ -290,11 +290,11 @@ def test_smooth_sensitivity_noise_beyond_a_quarter(
             high=150 * noise_std,
         )
 
-    verdict = verdict_on(divergence_of_theorem_23)
+    verdict = verdict_on(divergence=divergence_of_theorem_23)
     assert verdict.refuted
     assert verdict.worst.exact == pytest.approx(exact_divergence, abs=1e-3)
     assert (verdict.worst.first, verdict.worst.second) == ("wide", "narrow")
-    assert verdict_on(corrected_divergence).sound
+    assert verdict_on(divergence=corrected_divergence).sound
 
 
 @pytest.mark.parametrize("noise", ["gumbel", "exponential", "laplace"])

@@ -226,11 +226,11 @@ def test_a_failure_10_percent_too_small_is_refuted(adjacency: Adjacency, case: C
         assert verdict_of(case, small_instance, claim=claim).refuted == (factor < 1)
 
 
-@pytest.mark.parametrize("accountant", [ExactAccountant, PldAccountant])
+@pytest.mark.parametrize("accountant_class", [ExactAccountant, PldAccountant])
 @for_cases([case for case in CASES if case.is_sharply_priced])
 @every_adjacency
 def test_prices_of_sharper_accountants_hold_and_are_nearly_attained(
-    adjacency: Adjacency, case: Case, accountant: type[Accountant]
+    adjacency: Adjacency, case: Case, accountant_class: type[Accountant]
 ) -> None:
     """The exact and the PLD accountant's price of one release hold on all pairs, and over 80% of them are attained.
 
@@ -247,7 +247,7 @@ def test_prices_of_sharper_accountants_hold_and_are_nearly_attained(
             adjacency=adjacency,
             symmetric=True,
             count=count,
-            accountant=accountant,
+            accountant=accountant_class,
             orders=(),
             epsilons=(0.5, 2.0),
             deltas=(1e-3,),
@@ -314,7 +314,7 @@ def test_two_picks_with_the_noise_of_one_are_refuted() -> None:
     )
     for adjacency in ADJACENCIES:
         case_with_noise_of_one_pick = replace(
-            case, distribution=partial(stable_fixed_top_k_distribution, growth=0.0)
+            case, distribution=partial(stable_fixed_top_k_distribution, noise_growth_exponent=0.0)
         )
         assert verdict_of(
             case_with_noise_of_one_pick,

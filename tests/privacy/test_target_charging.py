@@ -124,14 +124,14 @@ def revise_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
         rest_outcomes = np.arange(1, len(laws[0]))
         if len(rest_outcomes) > 1:
             first_law, second_law = (law[rest_outcomes] / law[rest_outcomes].sum() for law in laws)
-            for num_asked in range(1, len(rest_outcomes)):
+            for num_asked_outcomes in range(1, len(rest_outcomes)):
                 merged_laws = [
-                    np.append(law[:num_asked], law[num_asked:].sum())
+                    np.append(law[:num_asked_outcomes], law[num_asked_outcomes:].sum())
                     for law in (first_law, second_law)
                 ]
                 yield CallOnNeighbors(
                     laws=(merged_laws[0], merged_laws[1]),
-                    in_target=np.arange(num_asked + 1) < num_asked,
+                    in_target=np.arange(num_asked_outcomes + 1) < num_asked_outcomes,
                 )
 
 
@@ -153,34 +153,47 @@ def run_twice_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
     return map(run_call_twice, random_pairs(epsilon))
 
 
-def laplace_calls(epsilon: float, *, threshold_distance: float = 2.0) -> Iterator[CallOnNeighbors]:
+def laplace_calls(
+    epsilon: float, *, distance_between_thresholds: float = 2.0
+) -> Iterator[CallOnNeighbors]:
     """Yields calls that tell whether a number with Laplace noise is below, between or above two thresholds.
 
-    The thresholds are 0 and `threshold_distance`. A hit lies between them. Neighbors have the numbers f and f + move.
+    The thresholds are 0 and `distance_between_thresholds`. A hit lies between them. Neighbors have the numbers f and
+    f + move.
     """
     for value in np.linspace(-10 / epsilon, 10 / epsilon, 401):
         for move in (0.3, 1.0):
             first, second = (
                 threshold_law(
-                    float(statistic), epsilon=epsilon, threshold_distance=threshold_distance
+                    float(statistic),
+                    epsilon=epsilon,
+                    distance_between_thresholds=distance_between_thresholds,
                 )
                 for statistic in (value, value + move)
             )
             yield CallOnNeighbors(laws=(first, second), in_target=np.array([False, True, False]))
 
 
-def threshold_law(statistic: float, *, epsilon: float, threshold_distance: float) -> FloatArray:
+def threshold_law(
+    statistic: float, *, epsilon: float, distance_between_thresholds: float
+) -> FloatArray:
     """Returns the probabilities of below, between and above, computed without cancellation in the tails.
 
-    The thresholds are 0 and `threshold_distance`; the Laplace noise has the scale 1 / epsilon.
+    The thresholds are 0 and `distance_between_thresholds`; the Laplace noise has the scale 1 / epsilon.
     """
     below = laplace_tail(statistic * epsilon)
-    above = laplace_tail((threshold_distance - statistic) * epsilon)
-    if 0 < statistic < threshold_distance:
+    above = laplace_tail((distance_between_thresholds - statistic) * epsilon)
+    if 0 < statistic < distance_between_thresholds:
         return np.array([below, 1 - below - above, above])
-    outside = max(-statistic, statistic - threshold_distance) * epsilon
+    scaled_distance_outside = max(-statistic, statistic - distance_between_thresholds) * epsilon
     return np.array(
-        [below, -math.exp(-outside) * math.expm1(-threshold_distance * epsilon) / 2, above]
+        [
+            below,
+            -math.exp(-scaled_distance_outside)
+            * math.expm1(-distance_between_thresholds * epsilon)
+            / 2,
+            above,
+        ]
     )
 
 
@@ -326,11 +339,12 @@ def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -
         first_law=near, second_law=far, in_target=[False, False, True], epsilon=target.epsilon
     )
     assert exact == pytest.approx(target.hit_prob, rel=1e-5)
-    coins = [
+    pairs_of_coin_laws = [
         np.array([[1 - p, p], [1 - q, q]]) for p, q in ((rare, growth * rare), (even, 1 - even))
     ]
     exact = smallest_hit_prob(
-        calls=[run_call_twice((coin[0], coin[1])) for coin in coins], epsilon=2 * epsilon
+        calls=[run_call_twice((coin_laws[0], coin_laws[1])) for coin_laws in pairs_of_coin_laws],
+        epsilon=2 * epsilon,
     )
     assert run_twice(epsilon).hit_prob == pytest.approx(exact, rel=1e-5)
 
@@ -379,9 +393,9 @@ def largest_session_delta(
     """
     unit = epsilon / UNITS_PER_EPSILON
     reach = math.ceil((2.5 * target_epsilon + 5 * epsilon) / unit)
-    lattice = target_epsilon + unit * np.arange(-reach, reach + 1)
-    lattice_indices = np.arange(len(lattice))
-    values = [np.maximum(0, -np.expm1(np.minimum(lattice, 0)))] * (target_hits + 1)
+    remaining_epsilons = target_epsilon + unit * np.arange(-reach, reach + 1)
+    lattice_indices = np.arange(len(remaining_epsilons))
+    values = [np.maximum(0, -np.expm1(np.minimum(remaining_epsilons, 0)))] * (target_hits + 1)
     for _ in range(num_calls):
         updated = list(values)
         for split in SPLITS:
@@ -485,9 +499,9 @@ def two_counter_distributions(
         num_orders_by_counts: dict[tuple[int, ...], float] = {}
         for counts, num_orders in running.items():
             for outcome in range(num_outcomes):
-                longer_counts = (*counts[:outcome], counts[outcome] + 1, *counts[outcome + 1 :])
-                num_orders_by_counts[longer_counts] = (
-                    num_orders_by_counts.get(longer_counts, 0.0) + num_orders
+                counts_after_call = (*counts[:outcome], counts[outcome] + 1, *counts[outcome + 1 :])
+                num_orders_by_counts[counts_after_call] = (
+                    num_orders_by_counts.get(counts_after_call, 0.0) + num_orders
                 )
         running = {}
         for counts, num_orders in num_orders_by_counts.items():

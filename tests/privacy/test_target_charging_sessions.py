@@ -84,15 +84,15 @@ def session_delta(
     number of each outcome matters, and whether the last call was a hit.
     """
     log_laws = np.log(np.stack(call.laws))
-    missed = np.flatnonzero(~call.in_target)
-    hit = np.flatnonzero(call.in_target)
+    missed_outcomes = np.flatnonzero(~call.in_target)
+    hit_outcomes = np.flatnonzero(call.in_target)
     counts_of_outcomes = []
     log_num_orders = []
-    for hit_counts in product(range(target_hits + 1), repeat=len(hit)):
+    for hit_counts in product(range(target_hits + 1), repeat=len(hit_outcomes)):
         num_hits = sum(hit_counts)
         if num_hits > target_hits:
             continue
-        for miss_counts in product(range(num_calls + 1), repeat=len(missed)):
+        for miss_counts in product(range(num_calls + 1), repeat=len(missed_outcomes)):
             length = num_hits + sum(miss_counts)
             halted = num_hits == target_hits
             if length > num_calls or (not halted and length < num_calls):
@@ -103,7 +103,8 @@ def session_delta(
             # the last call is one of the hits
             log_num_orders.append(log_orders + (math.log(target_hits / length) if halted else 0.0))
     exponents = (
-        np.array(counts_of_outcomes, dtype=float) @ log_laws[:, np.concatenate([hit, missed])].T
+        np.array(counts_of_outcomes, dtype=float)
+        @ log_laws[:, np.concatenate([hit_outcomes, missed_outcomes])].T
         + np.array(log_num_orders)[:, None]
     )
     first, second = np.exp(exponents).T
@@ -292,21 +293,25 @@ OTHERS = 2  # items with every bit; they drop out as well
 
 
 def sparse_vector_distributions(
-    first_bits: tuple[int, ...], second_bits: tuple[int, ...], *, noise_rate: float, item_hits: int
+    item_bits: tuple[int, ...],
+    neighboring_item_bits: tuple[int, ...],
+    *,
+    noise_rate: float,
+    item_hits: int,
 ) -> Pair:
     """Returns the distributions of all transcripts of a session, with either of two rows of bits of one item.
 
     `OTHERS` further items have every bit. Transcripts with equal likelihood ratios are merged.
 
     Args:
-        first_bits: the bits of the item, one for each query, on the first neighbor.
-        second_bits: the bits of the item on the second neighbor.
+        item_bits: the bits of the item, one for each query, on the first neighbor.
+        neighboring_item_bits: the bits of the item on the second neighbor.
         noise_rate: the rate of the discrete Laplace noise, 1 / scale.
         item_hits: the number of hits after which an item no longer counts.
     """
     # probabilities, hits of the item in either world, hits of the others
     transcripts = [(1.0, 1.0, 0, 0, 0)]
-    for bits in zip(first_bits, second_bits, strict=True):
+    for bits in zip(item_bits, neighboring_item_bits, strict=True):
         longer = []
         for one, other, hits_one, hits_other, hits_rest in transcripts:
             rest = OTHERS if hits_rest < item_hits else 0
@@ -367,8 +372,10 @@ def test_sparse_vector_keeps_its_price_and_not_that_of_its_hits(
     )
     rate = float(mechanism.noise.rate)
     pairs = (
-        sparse_vector_distributions(first_bits, second_bits, noise_rate=rate, item_hits=item_hits)
-        for first_bits, second_bits in sparse_vector_pairs(adjacency, num_queries)
+        sparse_vector_distributions(
+            item_bits, neighboring_item_bits, noise_rate=rate, item_hits=item_hits
+        )
+        for item_bits, neighboring_item_bits in sparse_vector_pairs(adjacency, num_queries)
     )
     assert_priced(
         pairs,

@@ -269,9 +269,9 @@ def test_curve_of_asymmetric_pair_is_below_both_directions(sampling_prob: float)
 
     def lower_curve(alphas: FloatArray) -> FloatArray:
         """Returns the smaller of both directions' probabilities of a miss at each alpha."""
-        upwards = np.interp(alphas, absent.above[::-1], present.below[::-1])
-        downwards = np.interp(alphas, present.below, absent.above)
-        return np.minimum(upwards, downwards)
+        upward_miss_probs = np.interp(alphas, absent.above[::-1], present.below[::-1])
+        downward_miss_probs = np.interp(alphas, present.below, absent.above)
+        return np.minimum(upward_miss_probs, downward_miss_probs)
 
     for alpha, miss_prob in zip(
         FALSE_ALARM_PROBS, lower_curve(np.array(FALSE_ALARM_PROBS)), strict=True

@@ -79,9 +79,9 @@ def votes_of(
     )
 
 
-def on_pretended_gpu(records: RoundRecords) -> RoundSums:
+def on_pretended_gpu(round_records: RoundRecords) -> RoundSums:
     """Returns sums by the code for a GPU, with tensors that lie on the processor."""
-    return GpuSums(records, device=torch.device("cpu"))
+    return GpuSums(round_records, device=torch.device("cpu"))
 
 
 @pytest.mark.parametrize(

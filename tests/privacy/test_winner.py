@@ -55,9 +55,9 @@ def verdict_on_winner(
 @pytest.mark.slow
 @every_adjacency
 @pytest.mark.parametrize("noise_std", [0.7, 2.0, 6.0])
-@pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant, PldAccountant])
+@pytest.mark.parametrize("accountant_class", [RdpAccountant, ExactAccountant, PldAccountant])
 def test_no_pair_of_tables_costs_more(
-    accountant: type[Accountant], noise_std: float, adjacency: Adjacency
+    accountant_class: type[Accountant], noise_std: float, adjacency: Adjacency
 ) -> None:
     """The price of GNMax holds on all neighboring histograms of five teachers.
 
@@ -66,14 +66,14 @@ def test_no_pair_of_tables_costs_more(
     event = GNMax(noise_std=noise_std, adjacency=adjacency).event_for(
         num_queries=1, num_labels=3, num_teachers=5
     )
-    claim = Claim.from_event(event, accountant=accountant)
+    claim = Claim.from_event(event, accountant=accountant_class)
     verdict, verdict_on_less = (
         verdict_on_winner(each, adjacency=adjacency, noise_std=noise_std)
         for each in (claim, claim.scaled(factor=0.6))
     )
     assert verdict.sound
     assert verdict_on_less.refuted or noise_std == 0.7
-    if (noise_std, accountant, adjacency) == (6.0, RdpAccountant, Adjacency.REPLACE_ONE):
+    if (noise_std, accountant_class, adjacency) == (6.0, RdpAccountant, Adjacency.REPLACE_ONE):
         assert verdict.ratio > 0.88  # so the price is nearly attained
 
 
