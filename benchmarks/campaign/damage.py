@@ -142,16 +142,16 @@ class Damage:
         return folder
 
 
-def damage(path: Path, kind_of_damage: str, other: Path, rng: random.Random) -> None:
-    """Damages a file in a way of `DAMAGES`; `other` is the file of that name of another run."""
+def damage(path: Path, kind_of_damage: str, file_of_other_run: Path, rng: random.Random) -> None:
+    """Damages a file in a way of `DAMAGES`; `file_of_other_run` is the file of that name of another run."""
     content = path.read_bytes()
     if kind_of_damage == "delete":
         path.unlink()
     elif kind_of_damage == "folder":
         path.unlink()
         path.mkdir()
-    elif kind_of_damage == "swap" and other.is_file():
-        shutil.copyfile(other, path)
+    elif kind_of_damage == "swap" and file_of_other_run.is_file():
+        shutil.copyfile(file_of_other_run, path)
     elif kind_of_damage == "lines":
         _damage_lines(path, content, rng)
     else:

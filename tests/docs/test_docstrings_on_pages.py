@@ -24,13 +24,13 @@ def hook() -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    "entry", ["> 0", ">= 0; infinity is allowed", "- 1 or less", "+ 1 at the end"]
+    "docstring_entry", ["> 0", ">= 0; infinity is allowed", "- 1 or less", "+ 1 at the end"]
 )
-def test_an_entry_that_begins_with_a_sign_is_text(hook: ModuleType, entry: str) -> None:
+def test_an_entry_that_begins_with_a_sign_is_text(hook: ModuleType, docstring_entry: str) -> None:
     """The text of an attribute that begins with >, - or + is shown as this text, and not as a quotation or list."""
-    line = hook.escaped(f"Attributes:\n    order: {entry}").splitlines()[1]
+    line = hook.escaped(f"Attributes:\n    order: {docstring_entry}").splitlines()[1]
     html = markdown.markdown(line.partition(": ")[2])
-    assert re.sub(r"</?p>", "", html) == entry.replace(">", "&gt;")
+    assert re.sub(r"</?p>", "", html) == docstring_entry.replace(">", "&gt;")
 
 
 def test_other_lines_are_left_as_they_are(hook: ModuleType) -> None:

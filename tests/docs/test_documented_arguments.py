@@ -22,10 +22,12 @@ def documented_arguments(definition: ast.FunctionDef | ast.ClassDef) -> list[str
 def parameters_of(definition: ast.FunctionDef | ast.ClassDef) -> set[str] | None:
     """Returns the parameters of a function, or of a class's `__init__`; None for a class without one of its own."""
     if isinstance(definition, ast.ClassDef):
-        for method in definition.body:
-            if isinstance(method, ast.FunctionDef) and method.name == "__init__":
-                return parameters_of(method)
-        return None
+        constructors = [
+            node
+            for node in definition.body
+            if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+        ]
+        return parameters_of(constructors[0]) if constructors else None
     arguments = definition.args
     parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     parameters += [each for each in (arguments.vararg, arguments.kwarg) if each is not None]

@@ -65,10 +65,10 @@ def test_the_table_of_tightness_and_the_audit_have_the_same_prices(
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
 def test_every_epsilon_of_a_template_is_rounded_by_one_rule(path: Path) -> None:
     """A template prints each epsilon by the filters `epsilon`, `string` or `up`, and only caps by `up`."""
-    text = path.read_text(encoding="utf-8")
-    figures = re.findall(r"\b\w+\.(?:\w*_)?epsilon(?:\[\w+\])?\s*\|\s*(\w+)", text)
+    template_text = path.read_text(encoding="utf-8")
+    figures = re.findall(r"\b\w+\.(?:\w*_)?epsilon(?:\[\w+\])?\s*\|\s*(\w+)", template_text)
     assert set(figures) <= {"epsilon", "string", "up"}  # a data-dependent one is a sentence
     # caps, which people type back: with more digits, and rounded up as well
     caps = {"account.cap", "each.max_epsilon"}
-    assert set(re.findall(r"([\w.]+)\s*\|\s*up\b", text)) <= caps
-    assert not re.findall(r"\|\s*claim\b", text)
+    assert set(re.findall(r"([\w.]+)\s*\|\s*up\b", template_text)) <= caps
+    assert not re.findall(r"\|\s*claim\b", template_text)

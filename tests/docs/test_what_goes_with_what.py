@@ -31,8 +31,8 @@ def classes_of_group(group: str) -> dict[str, Any]:
     return class_by_name
 
 
-TEACHERS: dict[str, type[Voter]] = classes_of_group("teacher")
-AGGREGATORS: dict[str, type[Aggregator]] = classes_of_group("aggregator")
+TEACHER_CLASSES: dict[str, type[Voter]] = classes_of_group("teacher")
+AGGREGATOR_CLASSES: dict[str, type[Aggregator]] = classes_of_group("aggregator")
 
 
 def rows_below(heading: str) -> list[list[str]]:
@@ -55,10 +55,10 @@ def yes_or_no(is_so: bool) -> str:
 def test_each_teacher_gives_what_the_page_says() -> None:
     """The table of teachers has the form of votes, yes or no for rounds, and the protected unit of each class."""
     expected: dict[str, list[str]] = {}
-    for name, teacher in TEACHERS.items():
-        in_rounds = yes_or_no(issubclass(teacher.gives, VotesInRounds))
-        covered = "a teacher" if has_teachers_as_unit(teacher) else "a group"  # type: ignore[arg-type]
-        expected[name] = [teacher.gives.__name__, in_rounds, covered]
+    for name, teacher_class in TEACHER_CLASSES.items():
+        in_rounds = yes_or_no(issubclass(teacher_class.gives, VotesInRounds))
+        covered = "a teacher" if has_teachers_as_unit(teacher_class) else "a group"  # type: ignore[arg-type]
+        expected[name] = [teacher_class.gives.__name__, in_rounds, covered]
     rows_of_page = {
         name: [cells[1].strip("`"), *cells[2:]]
         for cells in rows_below("What teachers give")
@@ -74,7 +74,10 @@ def test_each_aggregator_reads_what_the_page_says() -> None:
         for cells in rows_below("What aggregators read")
         for name in names_in(cells[0])
     }
-    assert rows_of_page == {name: kind.reads.__name__ for name, kind in AGGREGATORS.items()}
+    assert rows_of_page == {
+        name: aggregator_class.reads.__name__
+        for name, aggregator_class in AGGREGATOR_CLASSES.items()
+    }
 
 
 def test_the_page_states_which_pairs_fit_and_take_budgets() -> None:
@@ -89,15 +92,15 @@ def test_the_page_states_which_pairs_fit_and_take_budgets() -> None:
         for type_read in names_in(cells[1])
     }
     pairs = set()
-    for teacher in TEACHERS.values():
-        for aggregator in AGGREGATORS.values():
-            pair = (teacher.gives.__name__, aggregator.reads.__name__)
+    for teacher_class in TEACHER_CLASSES.values():
+        for aggregator_class in AGGREGATOR_CLASSES.values():
+            pair = (teacher_class.gives.__name__, aggregator_class.reads.__name__)
             can_be_read, weighs_groups = rows[pair]
-            assert can_be_read == yes_or_no(can_read(aggregator, teacher)), pair  # type: ignore[arg-type]
-            if can_read(aggregator, teacher):  # type: ignore[arg-type]
-                assert weighs_groups == yes_or_no(can_weigh_groups_in_votes(aggregator, teacher)), (
-                    pair
-                )  # type: ignore[arg-type]
+            assert can_be_read == yes_or_no(can_read(aggregator_class, teacher_class)), pair  # type: ignore[arg-type]
+            if can_read(aggregator_class, teacher_class):  # type: ignore[arg-type]
+                assert weighs_groups == yes_or_no(
+                    can_weigh_groups_in_votes(aggregator_class, teacher_class)
+                ), pair  # type: ignore[arg-type]
             pairs.add(pair)
     assert pairs == rows.keys()
 
@@ -106,8 +109,8 @@ def test_the_page_lists_aggregators_with_budgets_by_teachers() -> None:
     """The page lists exactly the aggregators that can give groups budgets by dealing them to several teachers."""
     budgeted_by_teachers = {
         name
-        for name, kind in AGGREGATORS.items()
-        if can_budget_groups(aggregator=kind, teacher_recipe=TEACHERS["linear"])  # type: ignore[arg-type]
+        for name, aggregator_class in AGGREGATOR_CLASSES.items()
+        if can_budget_groups(aggregator=aggregator_class, teacher_recipe=TEACHER_CLASSES["linear"])  # type: ignore[arg-type]
     }
     sentence = re.search(r"Budgets by the number of\s+teachers: (.*?)\.\n", PAGE, re.DOTALL)
     assert sentence is not None

@@ -96,8 +96,8 @@ def numbers_of(value: Any) -> Any:
 def fingerprint(array: np.ndarray) -> list[float]:
     """Returns the sum, the Euclidean length and the largest absolute value of an array's numbers."""
     values = np.asarray(array, dtype=np.float64)
-    figures = (values.sum(), np.linalg.norm(values), np.abs(values).max(initial=0.0))
-    return [canonical_number(float(figure)) for figure in figures]
+    statistics = (values.sum(), np.linalg.norm(values), np.abs(values).max(initial=0.0))
+    return [canonical_number(float(statistic)) for statistic in statistics]
 
 
 def digest_of_text(text: str) -> str:

@@ -76,9 +76,9 @@ def test_every_public_name_is_called() -> None:
         ("pate.accounting.target_charging", "TargetCharging"),
     ):
         assert public_name in calls
-    for path, name in calls:
-        call, _ = call_of(path, name, rng=random.Random(0))
-        assert call.startswith(f"{path}.{name}(")
+    for module_name, public_name in calls:
+        call, _ = call_of(module_name, public_name, rng=random.Random(0))
+        assert call.startswith(f"{module_name}.{public_name}(")
 
 
 @pytest.mark.slow
@@ -94,22 +94,22 @@ def test_a_run_that_lies_about_its_price_is_counted(
     def start_run_with_half_the_price(
         kind_of_run: Kind, folder: Path, prepare: Callable[[], None] | None = None
     ) -> Child:
-        return start_run(kind_of_run, folder, prepare=_halve_the_report)
+        return start_run(kind_of_run, folder, prepare=_halve_epsilon_in_report)
 
     monkeypatch.setattr(Kind, "start", start_run_with_half_the_price)
     assert LOW_PRICE in {finding.sort for finding in attack.attempt(random.Random(1))}
 
 
-def _halve_the_report() -> None:
+def _halve_epsilon_in_report() -> None:
     """Changes `os.replace` in this process so that report.json is written with half its epsilon."""
     replace_file: Any = os.replace
 
-    def replace_halved(source_path: Any, target_path: Any) -> None:
-        if Path(target_path).name == "report.json":
+    def replace_halved(source_path: Any, destination_path: Any) -> None:
+        if Path(destination_path).name == "report.json":
             report = json.loads(Path(source_path).read_text(encoding="utf-8"))
             report["privacy"]["epsilon"] /= 2
             Path(source_path).write_text(json.dumps(report), encoding="utf-8")
-        replace_file(source_path, target_path)
+        replace_file(source_path, destination_path)
 
     os.replace = replace_halved
 
@@ -161,12 +161,12 @@ def test_what_is_wrong_with_a_finished_run_is_found(
             (run / RUN / file_name).read_text(encoding="utf-8").replace(old_text, new_text)
         )
 
-    def delete_lines(condition: str) -> Callable[[Path], object]:
+    def delete_lines(sql_condition: str) -> Callable[[Path], object]:
         """Returns a function that deletes the lines of a run's ledger for which an SQL condition holds."""
 
         def delete(run: Path) -> None:
             db = sqlite3.connect(run / "ledger.db")
-            db.executescript(f"DROP TRIGGER charges_stay; DELETE FROM line WHERE {condition}")
+            db.executescript(f"DROP TRIGGER charges_stay; DELETE FROM line WHERE {sql_condition}")
             db.close()
 
         return delete
@@ -182,12 +182,17 @@ def test_what_is_wrong_with_a_finished_run_is_found(
         change_run=lambda run: None, committed_digests=digests | {next(iter(digests)): "0"}
     ) == {WRONG_RELEASE}
     parts_after_the_charge, charge = "under != ''", "under = ''"
-    assert sorts_of_findings(change_run=delete_lines(parts_after_the_charge)) == {WRONG_RELEASE}
-    assert LOW_PRICE in sorts_of_findings(change_run=delete_lines(charge))
+    assert sorts_of_findings(change_run=delete_lines(sql_condition=parts_after_the_charge)) == {
+        WRONG_RELEASE
+    }
+    assert LOW_PRICE in sorts_of_findings(change_run=delete_lines(sql_condition=charge))
     assert LOW_PRICE in sorts_of_findings(change_run=lambda run: (run / "ledger.db").unlink())
     assert LOW_PRICE in sorts_of_findings(
         change_run=lambda run: damage(
-            path=run / "ledger.db", kind_of_damage="empty", other=run, rng=random.Random(0)
+            path=run / "ledger.db",
+            kind_of_damage="empty",
+            file_of_other_run=folder / "ledger.db",
+            rng=random.Random(0),
         )
     )
     assert sorts_of_findings(change_run=lambda run: (run / RUN / "report.json").unlink()) == {

@@ -120,19 +120,20 @@ def test_rounds_cost_the_same_and_give_a_calibrated_student(whole: Ended, in_rou
     np.testing.assert_allclose(probabilities.mean(axis=0), test.labels.mean(axis=0), atol=0.1)
 
 
-@pytest.mark.parametrize("scratch", [True, False])
+@pytest.mark.parametrize("has_scratch_file", [True, False])
 def test_a_release_does_not_depend_on_where_features_lie(
-    scratch: bool, in_rounds: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    has_scratch_file: bool, in_rounds: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Release and student have the same bytes with features in memory, in a scratch file, or made anew in each round.
 
     In each of twenty rounds the teachers vote on the errors of the student so far. No scratch file remains.
     """
+    rounds_folder, _ = in_rounds
     monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", 0)
-    train(replace(centered_plan(), scratch=scratch), output_dir=tmp_path / "run")
+    train(replace(centered_plan(), scratch=has_scratch_file), output_dir=tmp_path / "run")
     for name in ("release/release.npz", "release/student/student.safetensors"):
-        assert (tmp_path / "run" / name).read_bytes() == (in_rounds[0] / name).read_bytes()
-    assert sorted(os.listdir(tmp_path / "run")) == sorted(os.listdir(in_rounds[0]))
+        assert (tmp_path / "run" / name).read_bytes() == (rounds_folder / name).read_bytes()
+    assert sorted(os.listdir(tmp_path / "run")) == sorted(os.listdir(rounds_folder))
 
 
 def test_a_run_killed_between_rounds_asks_for_the_others(
@@ -143,10 +144,11 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
     The run then computes 20 sums for the student of the majority vote. Bytes and charges are those of an uninterrupted
     run.
     """
+    rounds_folder, _ = in_rounds
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         watch_sums(patch, max_sums=3)
         train(centered_plan(), output_dir=tmp_path / "run")
-    assert charges_beside(run_folder=tmp_path / "run") == charges_beside(in_rounds[0])
+    assert charges_beside(run_folder=tmp_path / "run") == charges_beside(rounds_folder)
     assert [
         part
         for part in part_names_of_release(run_folder=tmp_path / "run")
@@ -160,8 +162,8 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
     run_until(centered_plan(), folder=tmp_path / "run", stage="training the majority")
     assert len(questions) == 17 + 20  # the twenty of the majority's student
     for name in ("release/release.npz", "release/student/student.safetensors"):
-        assert (tmp_path / "run" / name).read_bytes() == (in_rounds[0] / name).read_bytes()
-    assert charges_beside(run_folder=tmp_path / "run") == charges_beside(in_rounds[0])
+        assert (tmp_path / "run" / name).read_bytes() == (rounds_folder / name).read_bytes()
+    assert charges_beside(run_folder=tmp_path / "run") == charges_beside(rounds_folder)
 
 
 def test_a_killed_run_with_public_labels_goes_on_from_the_same_start(
@@ -242,9 +244,9 @@ def test_one_vote_a_teacher_is_no_more_in_a_run(
     drawn_counts: list[np.ndarray] = []
     draw = GNMax.draw
 
-    def record_and_draw(self: GNMax, summary: Any, shape: Any, rng: Any) -> Any:
-        drawn_counts.append(np.array(summary))
-        return draw(self, summary, shape, rng)
+    def record_and_draw(gnmax: GNMax, vote_counts: Any, vote_shape: Any, rng: Any) -> Any:
+        drawn_counts.append(np.array(vote_counts))
+        return draw(gnmax, vote_counts, vote_shape, rng)
 
     monkeypatch.setattr(GNMax, "draw", record_and_draw)
     run_until(
@@ -425,13 +427,17 @@ def test_many_records_have_baselines_of_a_sample(
     The two are the student of the majority vote and the model of all records. The report says so, and the release has
     the same bytes.
     """
+    rounds_folder, report_of_rounds = in_rounds
     monkeypatch.setattr("pate.run.record_sample.MAX_ROWS", 700)
-    report = train(replace(centered_plan(), all_records=None), output_dir=tmp_path / "run")
+    plan_with_sampled_baselines = replace(centered_plan(), all_records=None)
+    report = train(plan_with_sampled_baselines, output_dir=tmp_path / "run")
     words = "a random sample of whole groups, 700 of 960 private records"
     assert report.sampled == {"majority_vote_student": words, "all_records_model": words}
     assert words in report.verdict.text
-    assert report.baselines.majority_vote_student != in_rounds[1].baselines.majority_vote_student
-    release = in_rounds[0] / "release" / "release.npz"
+    assert (
+        report.baselines.majority_vote_student != report_of_rounds.baselines.majority_vote_student
+    )
+    release = rounds_folder / "release" / "release.npz"
     assert (tmp_path / "run" / "release" / "release.npz").read_bytes() == release.read_bytes()
 
 
@@ -460,6 +466,7 @@ def test_features_made_anew_in_each_round_leave_the_same_release(
     in_rounds: Ended, tmp_path: Path
 ) -> None:
     """With `scratch=false`, which computes the features anew in each round, the release has the same bytes."""
+    rounds_folder, _ = in_rounds
     train(replace(centered_plan(), scratch=False), output_dir=tmp_path / "run")
-    release = in_rounds[0] / "release" / "release.npz"
+    release = rounds_folder / "release" / "release.npz"
     assert (tmp_path / "run" / "release" / "release.npz").read_bytes() == release.read_bytes()

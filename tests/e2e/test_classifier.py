@@ -69,9 +69,9 @@ def bytes_in(folder: Path) -> dict[str, bytes]:
 def test_a_published_fit_is_the_release_of_a_run(tmp_path: Path) -> None:
     """A classifier's published folder has the same files, byte for byte, as the release of a run with the same seed."""
     write_data(tmp_path)
-    released = run_of(data=tmp_path, output=tmp_path / "run")
+    release_folder = run_of(data=tmp_path, output=tmp_path / "run")
     fitted_to(arrays_folder=tmp_path).publish(tmp_path / "release")
-    assert bytes_in(folder=tmp_path / "release") == bytes_in(released)
+    assert bytes_in(folder=tmp_path / "release") == bytes_in(release_folder)
 
 
 def test_groups_give_the_release_and_student_of_a_run(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_groups_give_the_release_and_student_of_a_run(tmp_path: Path) -> None:
 def test_scores_of_a_fit_are_those_of_a_run(tmp_path: Path) -> None:
     """With equal seeds and `score_epsilon`, a fit publishes the same scores and files as a run, to the last byte."""
     write_data(tmp_path)
-    released = run_of(data=tmp_path, output=tmp_path / "run", settings=["score_epsilon=2.0"])
+    release_folder = run_of(data=tmp_path, output=tmp_path / "run", settings=["score_epsilon=2.0"])
     private, public, test = (np.load(tmp_path / f"{split}.npz") for split in SPLITS)
     model = PATEClassifier(epsilon=4.0, target_delta=1e-5, random_state=SEED, score_epsilon=2.0)
     model.fit(
@@ -110,9 +110,9 @@ def test_scores_of_a_fit_are_those_of_a_run(tmp_path: Path) -> None:
         y_test=test["labels"],
     )
     model.publish(tmp_path / "release")
-    statement = PrivacyStatement.read(released, remedy="")
+    statement = PrivacyStatement.read(release_folder, remedy="")
     assert statement.scores is not None and statement.scores == model.scores_
-    assert bytes_in(folder=tmp_path / "release") == bytes_in(released)
+    assert bytes_in(folder=tmp_path / "release") == bytes_in(release_folder)
 
 
 @pytest.mark.process

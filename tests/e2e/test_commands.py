@@ -234,9 +234,9 @@ def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
     reports = list((tmp_path / "outputs").rglob("report.json"))
     epsilons = sorted(json.loads(path.read_text())["privacy"]["epsilon"] for path in reports)
     assert epsilons == pytest.approx([50, 100], rel=0.01)
-    (table,) = (tmp_path / "outputs" / "sweeps").glob("*/sweep.csv")
-    assert done.stdout.splitlines()[-1] == f"written: {table.relative_to(tmp_path)}"
-    rows = rows_of(table)
+    (table_path,) = (tmp_path / "outputs" / "sweeps").glob("*/sweep.csv")
+    assert done.stdout.splitlines()[-1] == f"written: {table_path.relative_to(tmp_path)}"
+    rows = rows_of(table_path)
     assert [row["target_epsilon"] for row in rows] == ["50", "-1", "100"]
     usable_rows = [rows[0], rows[2]]
     assert {path.parent for path in reports} == {tmp_path / row["folder"] for row in usable_rows}
@@ -261,13 +261,15 @@ def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Pat
         "teacher.num_teachers=8,7,6,5",
     ]
     child = warm.command(module="train", arguments=settings, prepare=partial(os.chdir, tmp_path))
-    while not (tables := list(tmp_path.glob("outputs/sweeps/*/sweep.csv"))) and not child.ended():
+    while (
+        not (table_paths := list(tmp_path.glob("outputs/sweeps/*/sweep.csv"))) and not child.ended()
+    ):
         time.sleep(0.01)
     os.kill(child.pid, signal.SIGINT)
     ended = child.wait()
     assert ended.code == 130, ended.err
     assert ended.err.endswith("interrupted; the same command continues where it stopped\n")
-    rows = rows_of(tables[0])
+    rows = rows_of(table_paths[0])
     assert rows[0]["teacher.num_teachers"] == "8" and len(rows) < 4
 
 

@@ -102,8 +102,8 @@ def test_the_published_model_predicts_from_pixels_what_the_run_predicted(finishe
     assert (model.predict(levels) == data.test.labels).mean() == pytest.approx(
         report.student.accuracy, abs=0.02
     )
-    pictures = [Image.fromarray(picture.transpose(1, 2, 0)) for picture in levels]
-    assert model.predict_proba(pictures).tobytes() == probabilities.tobytes()
+    pil_images = [Image.fromarray(picture.transpose(1, 2, 0)) for picture in levels]
+    assert model.predict_proba(pil_images).tobytes() == probabilities.tobytes()
 
 
 def test_pate_predict_reads_pictures(finished: Ended, tmp_path: Path) -> None:

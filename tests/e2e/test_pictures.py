@@ -29,7 +29,9 @@ SMALL = [
 ]
 
 
-def draw(folder: Path, num_pictures: int, rng: np.random.Generator) -> list[tuple[str, np.ndarray]]:
+def write_labeled_pictures(
+    folder: Path, num_pictures: int, rng: np.random.Generator
+) -> list[tuple[str, np.ndarray]]:
     """Writes random pictures to a folder, and returns the file name and the labels of each.
 
     The red channel is bright if the first label is true, the green one if the second is.
@@ -52,7 +54,7 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
     refuses a table in place of pictures.
     """
     rng = np.random.default_rng(0)
-    pictures = draw(folder=tmp_path / "pictures", num_pictures=500, rng=rng)
+    pictures = write_labeled_pictures(folder=tmp_path / "pictures", num_pictures=500, rng=rng)
     splits = ["private"] * 360 + ["public"] * 90 + ["test"] * 50
     with (tmp_path / "labels.csv").open("w") as file:
         rows = csv.writer(file)
@@ -80,7 +82,7 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
         f"output_dir={tmp_path / 'run'}",
     ]
     succeeded("train", arguments=["data=image_folder", *settings, *student, *teacher, *SMALL])
-    expected = dict(draw(folder=tmp_path / "new", num_pictures=40, rng=rng))
+    expected = dict(write_labeled_pictures(folder=tmp_path / "new", num_pictures=40, rng=rng))
     words = [
         f"data={tmp_path / 'new'}",
         f"output={tmp_path / 'p.csv'}",

@@ -214,11 +214,11 @@ def test_people_of_both_cohorts_pay_less_than_the_sum(renewed: Renewed, tmp_path
         "seed=7",
         "new_account=true",
     ]
-    said = succeeded(
+    stderr = succeeded(
         "train",
         arguments=renewed.arguments(cohort="first", output=tmp_path / "run", settings=[*settings]),
     ).stderr
-    line = next(line for line in said.splitlines() if "whoever is in all of them" in line)
+    line = next(line for line in stderr.splitlines() if "whoever is in all of them" in line)
     both = float(line.partition("has paid epsilon ")[2].split()[0])
     assert EPSILON < both < 2 * EPSILON, (
         "two Gaussian releases cost less than the sum of their epsilons"

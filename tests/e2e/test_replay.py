@@ -54,12 +54,15 @@ VOTES = ("teacher=linear", "student=linear", "aggregator=gaussian_votes", "num_q
 FEW = ("teacher.num_teachers=12", "target_epsilon=50", "accountant=rdp")
 # What only the owner of the data sees on a terminal: the verdict, the rows of models that no epsilon covers, the number
 # of private rows, remarks on private files, times, and paths of report and ledger.
-OWNERS = "constant|^(prior|majority-vote student) |private records( of|$)|^data.private|: \\d+\\.\\d s|report: |ledger="
+LINES_FOR_OWNER = (
+    "constant|^(prior|majority-vote student) |private records( of|$)|^data.private"
+    "|: \\d+\\.\\d s|report: |ledger="
+)
 
 
-def is_owners(line: str) -> bool:
+def is_for_owner(printed_line: str) -> bool:
     """Returns True if a printed line is for the owner alone, or has a time or a folder in it."""
-    return re.search(OWNERS, line) is not None
+    return re.search(LINES_FOR_OWNER, printed_line) is not None
 
 
 def write_arrays(folder: Path, is_neighbor: bool, *, images: bool = False) -> list[str]:
@@ -373,8 +376,10 @@ def releases_through(release_tape: ReleaseTape) -> Iterator[None]:
     release_part = LedgerRecord.part
     draw_scores = ScoreCharge._draw
 
-    def release_part_through_tape(self: LedgerRecord, name: str, draw: Callable[[], Any]) -> Any:
-        return release_part(self, name, draw=partial(release_tape.part, name, draw=draw))
+    def release_part_through_tape(
+        ledger_record: LedgerRecord, name: str, draw: Callable[[], Any]
+    ) -> Any:
+        return release_part(ledger_record, name, draw=partial(release_tape.part, name, draw=draw))
 
     def draw_scores_through_tape(
         self: ScoreCharge,
@@ -400,10 +405,10 @@ def releases_through(release_tape: ReleaseTape) -> Iterator[None]:
 def replay_on_neighbor(write_data: Writer, settings: Sequence[str], folder: Path) -> Replay[Any]:
     """Runs `pate-train` on data, then with the same releases on a neighboring data set; returns what differs."""
 
-    def run(is_neighbor: bool, release_tape: ReleaseTape) -> Path:
-        data_folder = folder / ("neighbor" if is_neighbor else "data")
+    def run_on(data_name: str, release_tape: ReleaseTape) -> Path:
+        data_folder = folder / data_name
         data_folder.mkdir()
-        data_settings = write_data(folder=data_folder, is_neighbor=is_neighbor)
+        data_settings = write_data(folder=data_folder, is_neighbor=data_name == "neighbor")
         output_settings = [f"output_dir={data_folder}/run", f"ledger={data_folder}/ledger.db"]
         with (
             releases_through(release_tape),
@@ -420,7 +425,7 @@ def replay_on_neighbor(write_data: Writer, settings: Sequence[str], folder: Path
             raise RuntimeError(ended.stderr.splitlines()[-1])
         return data_folder / "run" / "release"
 
-    return replay(run, data=False, neighbor=True, hidden=is_owners)
+    return replay(run_on, data="original", neighbor="neighbor", hidden=is_for_owner)
 
 
 def test_every_experiment_and_kind_of_data_is_replayed() -> None:
@@ -575,18 +580,20 @@ def test_a_planted_fault_is_caught(fault: str, tmp_path: Path) -> None:
 def test_a_fit_shows_nothing_but_its_release(tmp_path: Path) -> None:
     """If their releases are equal, classifiers fitted to neighboring data sets publish equal files and warn alike."""
 
-    def fit(is_neighbor: bool, release_tape: ReleaseTape) -> Path:
-        folder = tmp_path / ("neighbor" if is_neighbor else "data")
+    def fit_to(data_name: str, release_tape: ReleaseTape) -> Path:
+        folder = tmp_path / data_name
         folder.mkdir()
-        write_arrays(folder=folder, is_neighbor=is_neighbor)
+        write_arrays(folder=folder, is_neighbor=data_name == "neighbor")
         private = np.load(folder / "private.npz")
         public = np.load(folder / "public.npz")
         release_part = MemoryRecord.part
 
         def release_part_through_tape(
-            self: MemoryRecord, name: str, draw: Callable[[], Any]
+            memory_record: MemoryRecord, name: str, draw: Callable[[], Any]
         ) -> Any:
-            return release_part(self, name, draw=partial(release_tape.part, name, draw=draw))
+            return release_part(
+                memory_record, name, draw=partial(release_tape.part, name, draw=draw)
+            )
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(MemoryRecord, "part", release_part_through_tape)
@@ -603,7 +610,7 @@ def test_a_fit_shows_nothing_but_its_release(tmp_path: Path) -> None:
         model.publish(folder / "release")
         return folder / "release"
 
-    result = replay(fit, data=False, neighbor=True)
+    result = replay(fit_to, data="original", neighbor="neighbor")
     assert not result.first.refusal, result.first.refusal
     assert result.parts
     result.require_sound()

@@ -113,13 +113,14 @@ def test_report_shows_hits_and_the_price_of_plain_composition(finished: Finished
     assert counts["num_answered"] == answered.sum()
     assert min(hits.sum(), answered.sum()) > 0
     assert counts["num_hits"] + counts["remaining_hits"] == privacy["target_hits"]
-    plain_event = AGGREGATORS[name].plain_event(
+    aggregator = AGGREGATORS[name]
+    plain_event = aggregator.plain_event(
         VoteShape(num_queries=num_asked, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
     )
     assert privacy["plain_epsilon"] == AutoAccountant().compose(plain_event).get_epsilon(
         target_delta=1e-5
     )
-    event = AGGREGATORS[name].event(
+    event = aggregator.event(
         VoteShape(num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
     )
     auto_epsilon = AutoAccountant().compose(event).get_epsilon(target_delta=1e-5)

@@ -458,13 +458,13 @@ def test_a_useless_method_is_a_row_with_its_reason(tmp_path: Path) -> None:
 
     With `allow_useless` the row has scores. Called again without, it has the reason again.
     """
-    usual = small_plan()
+    usual_plan = small_plan()
     method = PATEMethod(
         name="votes",
         aggregator=GaussianVotes(noise_std=1.0),
-        teacher=usual.teacher,
-        num_teachers=usual.num_teachers,
-        student=usual.student,
+        teacher=usual_plan.teacher,
+        num_teachers=usual_plan.num_teachers,
+        student=usual_plan.student,
     )
     plan = ComparisonPlan(
         load_dataset=small_dataset,

@@ -18,20 +18,22 @@ def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
 
     The sum is the same in another order and in parts of seven teachers.
     """
-    moments = ClippedMoments(clip=clip, num_teachers=3000)
+    moment_clipping = ClippedMoments(clip=clip, num_teachers=3000)
     features = RNG.uniform(low=-1, high=1, size=(3000, 3))
     features = np.trunc(features * FEATURE_STEPS).astype(np.float32)
     residuals = RNG.normal(size=(3000, 2)) * clip
-    moment_sum = moments.sum_of_single(features, residuals=residuals)
+    moment_sum = moment_clipping.sum_of_single(features, residuals=residuals)
     order = RNG.permutation(3000)
-    in_another_order = moments.sum_of_single(features[order], residuals=residuals[order])
+    in_another_order = moment_clipping.sum_of_single(features[order], residuals=residuals[order])
     np.testing.assert_array_equal(in_another_order, moment_sum)
     moment_sums_of_seven_teachers = [
-        moments.sum_of_single(features[start : start + 7], residuals=residuals[start : start + 7])
+        moment_clipping.sum_of_single(
+            features[start : start + 7], residuals=residuals[start : start + 7]
+        )
         for start in range(0, 3000, 7)
     ]
     np.testing.assert_array_equal(np.sum(moment_sums_of_seven_teachers, axis=0), moment_sum)
-    scale = 1 / moments.step / FEATURE_STEPS
+    scale = 1 / moment_clipping.step / FEATURE_STEPS
     shrinking = np.minimum(1, clip / np.linalg.norm(residuals, axis=1))
     clipped_residuals = np.trunc(residuals * shrinking[:, None] * scale)
     exact = [
@@ -69,11 +71,13 @@ def draw_opposed_records(
 
 
 def sums_of_single_teachers(
-    moments: ClippedMoments, features_of_teachers: Float32Array, residuals_of_teachers: FloatArray
+    moment_clipping: ClippedMoments,
+    features_of_teachers: Float32Array,
+    residuals_of_teachers: FloatArray,
 ) -> list[IntArray]:
     """Returns the sum of votes of each teacher, as if there were no other teacher."""
     return [
-        moments.sum_of_small(
+        moment_clipping.sum_of_small(
             features_of_teachers[teacher : teacher + 1],
             residuals=residuals_of_teachers[teacher : teacher + 1],
         )
@@ -90,7 +94,7 @@ def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(num_records:
     ones.
     """
     for clip, spread in ((5.0, 1.0), (0.3, 1.0), (0.02, 0.1)):
-        moments = ClippedMoments(clip=clip, num_teachers=50)
+        moment_clipping = ClippedMoments(clip=clip, num_teachers=50)
         features_of_teachers, residuals_of_teachers = draw_opposed_records(
             num_teachers=50, num_records=num_records, num_labels=3, spread=spread
         )
@@ -98,13 +102,15 @@ def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(num_records:
             np.swapaxes(features_of_teachers, 1, 2).astype(np.float64) @ residuals_of_teachers
         )
         mean_products = products / (FEATURE_STEPS * num_records)
-        sum_of_means = moments.sum_of_means(mean_products)
-        sum_of_records = moments.sum_of_small(features_of_teachers, residuals=residuals_of_teachers)
-        rounding_step = num_records * math.sqrt(3) * moments.step * FEATURE_STEPS
-        difference = np.linalg.norm((sum_of_records - sum_of_means) * moments.step)
+        sum_of_means = moment_clipping.sum_of_means(mean_products)
+        sum_of_records = moment_clipping.sum_of_small(
+            features_of_teachers, residuals=residuals_of_teachers
+        )
+        rounding_step = num_records * math.sqrt(3) * moment_clipping.step * FEATURE_STEPS
+        difference = np.linalg.norm((sum_of_records - sum_of_means) * moment_clipping.step)
         assert difference < 50 * 2 * rounding_step
         sums_of_teachers = sums_of_single_teachers(
-            moments,
+            moment_clipping,
             features_of_teachers=features_of_teachers,
             residuals_of_teachers=residuals_of_teachers,
         )
@@ -121,24 +127,24 @@ def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: fl
     lengths = []
     lengths_without_margin = []
     for num_records in (2, 3, 32):
-        moments = ClippedMoments(clip=clip, num_teachers=200)
-        margin = num_records * math.sqrt(3) * moments.step * FEATURE_STEPS / clip
-        moments_without_margin = ClippedMoments(clip=clip / (1 - margin), num_teachers=200)
+        moment_clipping = ClippedMoments(clip=clip, num_teachers=200)
+        margin = num_records * math.sqrt(3) * moment_clipping.step * FEATURE_STEPS / clip
+        moment_clipping_without_margin = ClippedMoments(clip=clip / (1 - margin), num_teachers=200)
         features_of_teachers, residuals_of_teachers = draw_opposed_records(
             num_teachers=200, num_records=num_records, num_labels=3, spread=spread
         )
         lengths += [
-            np.linalg.norm(vote_sum * moments.step)
+            np.linalg.norm(vote_sum * moment_clipping.step)
             for vote_sum in sums_of_single_teachers(
-                moments,
+                moment_clipping,
                 features_of_teachers=features_of_teachers,
                 residuals_of_teachers=residuals_of_teachers,
             )
         ]
         lengths_without_margin += [
-            np.linalg.norm(vote_sum * moments_without_margin.step)
+            np.linalg.norm(vote_sum * moment_clipping_without_margin.step)
             for vote_sum in sums_of_single_teachers(
-                moments_without_margin,
+                moment_clipping_without_margin,
                 features_of_teachers=features_of_teachers,
                 residuals_of_teachers=residuals_of_teachers,
             )
@@ -159,12 +165,12 @@ def test_sums_of_blocks_are_exact_beyond_the_whole_numbers_of_doubles(clip: floa
 
     The latter sum is beyond 2^53, up to which doubles hold each whole number.
     """
-    moments = ClippedMoments(clip=clip, num_teachers=2**25)
+    moment_clipping = ClippedMoments(clip=clip, num_teachers=2**25)
     num_records = 2**17
     features = np.full((num_records, 1), 2.0**14)
     residuals = np.full((num_records, 1), 10.0)
-    sum_of_block = moments.sum_of_single(features, residuals=residuals)
-    single_vote = moments.sum_of_single(features[:1], residuals=residuals[:1])
+    sum_of_block = moment_clipping.sum_of_single(features, residuals=residuals)
+    single_vote = moment_clipping.sum_of_single(features[:1], residuals=residuals[:1])
     assert sum_of_block.item() == num_records * single_vote.item() < 2**53
     moment_sum = sum_of_block * 2**8 + single_vote
     assert moment_sum.item() == (2**25 + 1) * single_vote.item() > 2**53
@@ -175,26 +181,26 @@ def test_sums_of_blocks_are_exact_beyond_the_whole_numbers_of_doubles(clip: floa
 def test_votes_on_8192_labels_are_no_longer_than_the_clip(spread: float) -> None:
     """Votes on 8192 labels, the most that rounds take, are no longer than the clip, even where records cancel."""
     clip = 2e-2
-    moments = ClippedMoments(clip=clip, num_teachers=8)
+    moment_clipping = ClippedMoments(clip=clip, num_teachers=8)
     for num_records in (1, 2, 32):
         features_of_teachers, residuals_of_teachers = draw_opposed_records(
             num_teachers=8, num_records=num_records, num_labels=8192, spread=spread
         )
         vote_sums = (
             sums_of_single_teachers(
-                moments,
+                moment_clipping,
                 features_of_teachers=features_of_teachers,
                 residuals_of_teachers=residuals_of_teachers,
             )
             if num_records > 1
             else [
-                moments.sum_of_single(
+                moment_clipping.sum_of_single(
                     features_of_teachers[teacher], residuals=residuals_of_teachers[teacher]
                 )
                 for teacher in range(8)
             ]
         )
         for vote_sum in vote_sums:
-            length = float(np.linalg.norm(vote_sum * moments.step))
+            length = float(np.linalg.norm(vote_sum * moment_clipping.step))
             assert length <= clip * (1 + 2**-20)
             assert spread < 1 or length > 0.8 * clip

@@ -239,20 +239,24 @@ def test_every_allowed_point_in_a_square_is_below_the_pairs_of_the_square(
         points = points_of_corners(corner[None], widths=np.array([width]), mean_shift=mean_shift)
         for x, y in places:
             shares = shares_at(x, y)
-            pair = mixture([cover.corner_pairs[index] for index in indices], shares=shares)
-            lead = lead_over_points(pair, points.raised, shares, bound_shift=bound_shift)
+            dominating_pair = mixture(
+                [cover.corner_pairs[index] for index in indices], shares=shares
+            )
+            lead = lead_over_points(dominating_pair, points.raised, shares, bound_shift=bound_shift)
             if is_cut:
                 leads_in_cut_squares.append(lead)
             else:
                 assert lead >= -rounding
     if mean_shift <= 0.02:
         assert min(leads_in_cut_squares) < -1e-4 * mean_shift
-    for corner, width, pair in zip(
+    for corner, width, dominating_pair in zip(
         cover.cell_corners, cover.cell_widths, cover.cell_pairs, strict=True
     ):
         points = points_of_corners(corner[None], widths=np.array([width]), mean_shift=mean_shift)
         for x, y in places:
-            lead = lead_over_points(pair, points.raised, shares_at(x, y), bound_shift=bound_shift)
+            lead = lead_over_points(
+                dominating_pair, points.raised, shares_at(x, y), bound_shift=bound_shift
+            )
             assert lead >= -rounding
 
 
@@ -287,17 +291,17 @@ def test_every_bit_is_below_a_mixture_of_two_pairs(mean_shift: float) -> None:
     num_thresholds = len(MEANS_MINUS_THRESHOLDS)
     pairs_of_parts = pairs[num_thresholds:]
     leads_of_nearest_pair = []
-    for distance in np.linspace(-2.4, 2.4, 400):
-        index = int(np.searchsorted(MEANS_MINUS_THRESHOLDS, distance, side="right")) - 1
+    for mean_minus_threshold in np.linspace(-2.4, 2.4, 400):
+        index = int(np.searchsorted(MEANS_MINUS_THRESHOLDS, mean_minus_threshold, side="right")) - 1
         index = min(max(index, 0), num_thresholds - 2)
         lower_end, upper_end = MEANS_MINUS_THRESHOLDS[index : index + 2]
-        upper_share = (distance - lower_end) / (upper_end - lower_end)
+        upper_share = (mean_minus_threshold - lower_end) / (upper_end - lower_end)
         candidates = [
             mixture([*pairs[index : index + 2]], shares=np.array([1 - upper_share, upper_share])),
             *pairs_of_parts,
         ]
-        q_mass = float(ndtr(distance - mean_shift))
-        height = float(moved_mass(np.array([distance]), mean_shift=mean_shift)[0])
+        q_mass = float(ndtr(mean_minus_threshold - mean_shift))
+        height = float(moved_mass(np.array([mean_minus_threshold]), mean_shift=mean_shift)[0])
         leads = [
             float(np.interp(q_mass, *candidate.curve_corners)) - height for candidate in candidates
         ]
