@@ -28,8 +28,8 @@ SELECTION_STD, TEST_STD = 50.0, 60.0
 SAME_STD = 38.985
 """The scale of a Gumbel variable whose standard deviation is 50."""
 
-FALSE = "false, no bound"
-BOUND = "bound"
+NO_BOUND_TEXT = "false, no bound"
+BOUND_TEXT = "bound"
 
 
 @dataclass(frozen=True)
@@ -51,21 +51,21 @@ def prices() -> list[PricedAccounting]:
     gaussian = partial(_query, noise="gaussian", scale=SELECTION_STD)
     step_by_step = partial(ExactAccountant, in_blocks=False)
     return [
-        _by_curve(accounting="Corollary 9, literally", holds=BOUND, curve_for=_corollary_9),
+        _by_curve(accounting="Corollary 9, literally", holds=BOUND_TEXT, curve_for=_corollary_9),
         _by_curve(
             accounting="selection as a Gaussian of twice the sensitivity",
-            holds=FALSE,
+            holds=NO_BOUND_TEXT,
             curve_for=_doubled_stand_in,
         ),
         _by_curve(
             accounting="selection as a Gaussian of the sensitivity: the paper's 3.6",
-            holds=FALSE,
+            holds=NO_BOUND_TEXT,
             curve_for=_stand_in,
         ),
-        _by_curve(accounting="Gumbel of the same std, zCDP", holds=BOUND, curve_for=_zcdp),
+        _by_curve(accounting="Gumbel of the same std, zCDP", holds=BOUND_TEXT, curve_for=_zcdp),
         _by_curve(
             accounting="Gumbel of the same std, bounded range and one bit",
-            holds=BOUND,
+            holds=BOUND_TEXT,
             curve_for=lambda a: rdp_curve_of(same_std(a)),
         ),
         _by_accountant(
@@ -75,7 +75,7 @@ def prices() -> list[PricedAccounting]:
         ),
         _by_curve(
             accounting="Gumbel of scale 50, bounded range and one bit",
-            holds=BOUND,
+            holds=BOUND_TEXT,
             curve_for=lambda a: rdp_curve_of(same_scale(a)),
         ),
         _by_accountant(
@@ -135,7 +135,7 @@ def _by_accountant(
     )
     return PricedAccounting(
         accounting,
-        holds=BOUND,
+        holds=BOUND_TEXT,
         add_remove_classic=None,
         add_remove_tight=add_remove,
         replace_one_classic=None,

@@ -16,7 +16,7 @@ from pate.accounting.rounding import format_epsilon
 from reproductions.command import csv_text
 from reproductions.stable_top_k.celeba_prices import (
     FAILURE_PROB,
-    FALSE,
+    NO_BOUND_TEXT,
     NUM_LABELS,
     NUM_QUERIES,
     SELECTION_STD,
@@ -64,7 +64,7 @@ def _rendered(table: list[PricedAccounting]) -> Table:
             row.replace_one_classic,
             row.replace_one_tight,
         )
-        style = "red" if row.holds == FALSE else None
+        style = "red" if row.holds == NO_BOUND_TEXT else None
         rendered.add_row(
             row.accounting,
             row.holds,

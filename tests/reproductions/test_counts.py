@@ -156,7 +156,7 @@ def test_a_plane_counts_once_at_an_airport(tmp_path: Path) -> None:
         assert data.notes[1] == "1 flights without a tail number left out"
 
 
-ROWS = [
+LINES_OF_FIVE_DAYS = [
     "date,state,fips,cases,deaths",
     "2020-03-01,Ohio,39,5,0",
     "2020-03-02,Ohio,39,9,0",
@@ -168,7 +168,7 @@ ROWS = [
 
 
 def test_differences_by_hand(tmp_path: Path) -> None:
-    data = StateCases(written(tmp_path, lines=ROWS), num_days=5, most=15).load()
+    data = StateCases(written(tmp_path, lines=LINES_OF_FIVE_DAYS), num_days=5, most=15).load()
     assert (data.items, data.real, data.most) == (("Ohio", "Utah"), True, 15)
     assert data.counts.tolist() == [[5, 0], [4, 3], [0, 0], [0, 0], [15, 1]]
     assert data.notes == (
@@ -179,7 +179,7 @@ def test_differences_by_hand(tmp_path: Path) -> None:
 
 
 def test_the_window_is_the_last_days_unless_it_is_given(tmp_path: Path) -> None:
-    path = written(tmp_path, lines=ROWS)
+    path = written(tmp_path, lines=LINES_OF_FIVE_DAYS)
     assert StateCases(path, num_days=2).load().counts.tolist() == [[0, 0], [20, 1]]
     assert StateCases(path, num_days=2, first_day="2020-03-02").load().counts.tolist() == [
         [4, 3],

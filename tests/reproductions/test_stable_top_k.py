@@ -16,7 +16,7 @@ from pate.data import DigitsGrid, Split
 from pate.models import LinearStudent
 from pate.votes import VoteStore
 from reproductions.stable_top_k import exp3, table2
-from reproductions.stable_top_k.celeba_prices import BOUND, FALSE, PricedAccounting
+from reproductions.stable_top_k.celeba_prices import BOUND_TEXT, NO_BOUND_TEXT, PricedAccounting
 from reproductions.stable_top_k.exp3 import main
 from reproductions.stable_top_k.floors import Floor
 from reproductions.stable_top_k.table2 import StudentExperiment, aligned, families, within_reach
@@ -25,18 +25,18 @@ pytestmark = pytest.mark.slow  # a table for the first two tests, and students f
 Cells = tuple[float | None, float | None, float | None, float | None]
 COLUMNS = ("add_remove_classic", "add_remove_tight", "replace_one_classic", "replace_one_tight")
 PRINTED: dict[str, tuple[str, Cells]] = {
-    "Corollary 9, literally": (BOUND, (71.42, 71.34, 143.97, 143.82)),
-    "selection as a Gaussian of twice the sensitivity": (FALSE, (6.32, 5.78, None, None)),
+    "Corollary 9, literally": (BOUND_TEXT, (71.42, 71.34, 143.97, 143.82)),
+    "selection as a Gaussian of twice the sensitivity": (NO_BOUND_TEXT, (6.32, 5.78, None, None)),
     "selection as a Gaussian of the sensitivity: the paper's 3.6": (
-        FALSE,
+        NO_BOUND_TEXT,
         (3.66, 3.28, 7.74, 7.12),
     ),
-    "Gumbel of the same std, zCDP": (BOUND, (4.35, 3.92, 9.26, 8.58)),
-    "Gumbel of the same std, bounded range and one bit": (BOUND, (4.09, 3.67, 8.67, 8.02)),
-    "the same, optimal adaptive composition": (BOUND, (None, 3.44, None, 7.55)),
-    "Gumbel of scale 50, bounded range and one bit": (BOUND, (3.36, 3.00, 7.07, 6.49)),
-    "the paper's noise, valid bound, optimal composition": (BOUND, (None, 7.72, None, 17.79)),
-    "the paper's noise, valid bound, Renyi": (BOUND, (None, 9.30, None, 21.68)),
+    "Gumbel of the same std, zCDP": (BOUND_TEXT, (4.35, 3.92, 9.26, 8.58)),
+    "Gumbel of the same std, bounded range and one bit": (BOUND_TEXT, (4.09, 3.67, 8.67, 8.02)),
+    "the same, optimal adaptive composition": (BOUND_TEXT, (None, 3.44, None, 7.55)),
+    "Gumbel of scale 50, bounded range and one bit": (BOUND_TEXT, (3.36, 3.00, 7.07, 6.49)),
+    "the paper's noise, valid bound, optimal composition": (BOUND_TEXT, (None, 7.72, None, 17.79)),
+    "the paper's noise, valid bound, Renyi": (BOUND_TEXT, (None, 9.30, None, 21.68)),
 }
 ADDED = "the same, test as one bit: what accountant=rdp prints"
 AT_LEAST = (5.33, 12.1, 5.32, 6.358)
@@ -94,7 +94,7 @@ def test_the_table_and_the_csv_say_the_same(
     """The CSV has all digits of a figure, and the printed table rounds it to the safe side."""
     row = PricedAccounting(
         accounting="some accounting",
-        holds=FALSE,
+        holds=NO_BOUND_TEXT,
         add_remove_classic=1.2341,
         add_remove_tight=None,
         replace_one_classic=2.0,
@@ -105,11 +105,11 @@ def test_the_table_and_the_csv_say_the_same(
     monkeypatch.setattr(exp3, "floors", lambda: [floor])
     main(["--format", "csv"])
     [read] = csv.DictReader(capsys.readouterr().out.splitlines())
-    assert (read["accounting"], read["holds"]) == ("some accounting", FALSE)
+    assert (read["accounting"], read["holds"]) == ("some accounting", NO_BOUND_TEXT)
     assert [read[column] for column in COLUMNS] == ["1.2341", "", "2.0", "3.0"]
     main([])
     table = capsys.readouterr().out
-    assert FALSE in table
+    assert NO_BOUND_TEXT in table
     assert "1.24 " in table  # the epsilon of an accounting is rounded up
     assert "1.234 " in table  # what is given away at least is rounded down
 

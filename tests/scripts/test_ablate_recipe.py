@@ -139,12 +139,12 @@ def test_convex_teachers_are_ablated_too(dataset: Dataset) -> None:
     assert usual.mean_average_precision > dataset.test.labels.mean()
 
 
-@pytest.mark.parametrize("words", ["trust=2", "trus=1"])
+@pytest.mark.parametrize("argument", ["trust=2", "trus=1"])
 def test_a_wrong_value_ends_with_2_and_a_line(
-    words: str, capsys: pytest.CaptureFixture[str]
+    argument: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The script refuses an invalid value and an unknown constant with exit code 2, and one line on standard error."""
     with pytest.raises(SystemExit) as ended:
-        ablate_recipe.main([words])
+        ablate_recipe.main([argument])
     assert ended.value.code == 2
     assert len(capsys.readouterr().err.splitlines()) == 1

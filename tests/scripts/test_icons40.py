@@ -90,8 +90,12 @@ def make_package(tmp_path: Path) -> Callable[..., Path]:
         folder = tmp_path / "unpacked" / "package"
         (folder / "json").mkdir(parents=True, exist_ok=True)
         (folder / "package.json").write_text(json.dumps({"name": name, "version": version}))
-        for prefix, content in sets.items():
-            text = content if isinstance(content, str) else json.dumps(content)
+        for prefix, content_of_icon_set in sets.items():
+            text = (
+                content_of_icon_set
+                if isinstance(content_of_icon_set, str)
+                else json.dumps(content_of_icon_set)
+            )
             (folder / "json" / f"{prefix}.json").write_text(text)
         if not packed:
             return folder.parent
@@ -270,16 +274,16 @@ NAMES = {"arrow", "bar", "corner", "pole", "square", "wedge", "outline", "bold",
 
 
 @pytest.fixture
-def package(make_package: Make, sets: dict[str, Any]) -> IconPackage:
+def icon_package(make_package: Make, sets: dict[str, Any]) -> IconPackage:
     """Returns a package with the six sets of icons."""
     return IconPackage(make_package(sets))
 
 
 def build_icons_in(
-    folder: Path, package: IconPackage, recipe: Recipe = RECIPE, jobs: int = 1
+    folder: Path, icon_package: IconPackage, recipe: Recipe = RECIPE, jobs: int = 1
 ) -> list[str]:
     """Builds the data set of a package in a folder, and returns the settings that read it."""
-    return recipe.build(package, folder=folder, stage=unwatched, jobs=jobs)
+    return recipe.build(icon_package, folder=folder, stage=unwatched, jobs=jobs)
 
 
 def entries(folder: Path) -> list[str]:
@@ -294,13 +298,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_data_image_folder_reads_a_build(package: IconPackage, tmp_path: Path) -> None:
+def test_data_image_folder_reads_a_build(icon_package: IconPackage, tmp_path: Path) -> None:
     """The settings that a build prints load its pictures, with at most 20 public and 16 test icons.
 
     The private split shares no family with the others, and each private icon has a label.
     """
     pytest.importorskip("pyarrow")
-    settings = build_icons_in(folder=tmp_path / "out", package=package)
+    settings = build_icons_in(folder=tmp_path / "out", icon_package=icon_package)
     assert entries(folder=tmp_path / "out") == ["labels.csv", "manifest.json", "pictures"]
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
@@ -338,7 +342,7 @@ def test_a_name_that_is_no_file_name_is_refused(make_package: Make, sets: dict[s
 
 
 def test_the_manifest_counts_what_was_left_out_and_why(
-    package: IconPackage, tmp_path: Path
+    icon_package: IconPackage, tmp_path: Path
 ) -> None:
     """The manifest of a build counts icons and pictures, and those left out by license and by fault.
 
@@ -346,7 +350,7 @@ def test_the_manifest_counts_what_was_left_out_and_why(
     """
     build_icons_in(
         folder=tmp_path / "out",
-        package=package,
+        icon_package=icon_package,
         recipe=Recipe(
             pixels=8, color="grey", styles=True, num_public=48, num_test=16, num_labels=9
         ),
@@ -369,13 +373,13 @@ def test_the_manifest_counts_what_was_left_out_and_why(
 
 @pytest.mark.slow
 def test_a_build_that_was_killed_goes_on(
-    package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    icon_package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A build that was killed after two of four sets draws only the missing ones when called again.
 
     One of the two was cut off since, so it draws three. The files are those of an uninterrupted build.
     """
-    build_icons_in(folder=tmp_path / "whole", package=package)
+    build_icons_in(folder=tmp_path / "whole", icon_package=icon_package)
     first_icons_of_drawn_shards = list[int]()
     max_shards = 2
     draw_shard = drawing.Shard.draw
@@ -388,14 +392,14 @@ def test_a_build_that_was_killed_goes_on(
 
     monkeypatch.setattr(drawing.Shard, "draw", draw_or_interrupt)
     with pytest.raises(KeyboardInterrupt):
-        build_icons_in(folder=tmp_path / "out", package=package)
+        build_icons_in(folder=tmp_path / "out", icon_package=icon_package)
     parts_folder = tmp_path / "out" / ".parts"
     assert entries(folder=tmp_path / "out") == [parts_folder.name]
     torn_path = next(path for path in parts_folder.iterdir() if path.suffix == ".npz")
     torn_path.write_bytes(torn_path.read_bytes()[:-100])
     first_icons_of_drawn_shards.clear()
     max_shards = 9
-    build_icons_in(folder=tmp_path / "out", package=package)
+    build_icons_in(folder=tmp_path / "out", icon_package=icon_package)
     assert contents(folder=tmp_path / "out") == contents(folder=tmp_path / "whole")
     assert len(first_icons_of_drawn_shards) == 3, "of four sets one was whole"
 
@@ -404,7 +408,7 @@ def test_a_build_that_was_killed_goes_on(
     "writer_name", ["scripts.icons40.drawing.write_arrays", "scripts.icons40.build._save"]
 )
 def test_a_full_disk_leaves_no_table(
-    package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer_name: str
+    icon_package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer_name: str
 ) -> None:
     """If the disk is full while pictures or labels.csv are written, no labels.csv is left; the next build finishes."""
 
@@ -414,9 +418,9 @@ def test_a_full_disk_leaves_no_table(
     with monkeypatch.context() as patch:
         patch.setattr(writer_name, fail_to_write)
         with pytest.raises(OSError, match="No space left"):
-            build_icons_in(folder=tmp_path / "out", package=package)
+            build_icons_in(folder=tmp_path / "out", icon_package=icon_package)
     assert not (tmp_path / "out" / "labels.csv").exists()
-    build_icons_in(folder=tmp_path / "out", package=package)
+    build_icons_in(folder=tmp_path / "out", icon_package=icon_package)
     assert (tmp_path / "out" / "labels.csv").is_file()
 
 

@@ -13,25 +13,25 @@ from tests.e2e.small_run import small_dataset
 
 
 @pytest.fixture(scope="module")
-def data() -> Dataset:
+def dataset() -> Dataset:
     """Returns a small data set with 960 private and 140 public records."""
     return small_dataset()
 
 
 @pytest.mark.slow
-def test_an_expert_is_the_prior_after_one_newton_step(data: Dataset) -> None:
+def test_an_expert_is_the_prior_after_one_newton_step(dataset: Dataset) -> None:
     """The answers of an expert with three private examples are those of one Newton step from the public prior.
 
     The reference inverts the whole Hessian of each label.
     """
-    prior = LogisticPrior(data.public.inputs[:60], data.public.labels[:60])
-    queries = with_constant(data.public.inputs[60:70])
-    private_examples = data.private.inputs[:6].reshape(2, 3, -1)
-    example_labels = data.private.labels[:6].reshape(2, 3, -1)
+    prior = LogisticPrior(dataset.public.inputs[:60], dataset.public.labels[:60])
+    queries = with_constant(dataset.public.inputs[60:70])
+    example_inputs = dataset.private.inputs[:6].reshape(2, 3, -1)
+    example_labels = dataset.private.labels[:6].reshape(2, 3, -1)
     log_odds = prior.answers_after(
-        examples=private_examples, labels=example_labels, queries=queries, weight=8.0
+        examples=example_inputs, labels=example_labels, queries=queries, weight=8.0
     )
-    example_features = with_constant(private_examples[1])
+    example_features = with_constant(example_inputs[1])
     for label in range(example_labels.shape[2]):
         shares = expit(example_features @ prior.weights[:, label])
         precision = np.linalg.inv(prior.covariances[label])
@@ -48,11 +48,11 @@ def test_an_expert_is_the_prior_after_one_newton_step(data: Dataset) -> None:
 
 @pytest.mark.slow
 def test_the_files_are_answers_of_prompts_with_separate_groups(
-    data: Dataset, tmp_path: Path
+    dataset: Dataset, tmp_path: Path
 ) -> None:
     """The simulated files are read as answers of experts, and bits are 1 where probabilities exceed 0.5."""
-    simulation_sizes = Simulation(num_experts=12, num_examples=4, num_queries=30, num_labeled=60)
-    write_simulation(tmp_path, simulation_sizes, data)
+    simulation = Simulation(num_experts=12, num_examples=4, num_queries=30, num_labeled=60)
+    write_simulation(tmp_path, simulation, dataset)
     public = PublicAnswers.read(tmp_path / "public.npz")
     answers = ExpertAnswers(paths=[tmp_path / "answers.npz"], public=public)
     bits = ExpertAnswers(paths=[tmp_path / "bits.npz"], public=public)

@@ -111,11 +111,13 @@ def num_changed_pixels(attribute: str, without: tuple[str, ...]) -> float:
     rng = np.random.default_rng(NAMES.index(attribute))
     nums_of_changed_pixels = []
     for bits in draw_attributes(seed=3, block=0)[:15].tolist():
-        has = dict(zip(NAMES, bits, strict=True)) | dict.fromkeys(without, False)
+        is_held_by_name = dict(zip(NAMES, bits, strict=True)) | dict.fromkeys(without, False)
         whims = rng.random(NUM_WHIMS).tolist()
         picture_without, picture_with = (
             picture(
-                Face(has | {attribute: is_held}, whims=whims), pose=UPRIGHT, image_size=SIZE
+                Face(is_held_by_name | {attribute: is_held}, whims=whims),
+                pose=UPRIGHT,
+                image_size=SIZE,
             ).astype(int)
             for is_held in (False, True)
         )

@@ -193,14 +193,15 @@ def test_codes_are_unit_vectors_times_127_and_components_the_leading_singular_ve
     lengths = np.linalg.norm(codes / STEPS, axis=1)
     # each of 3 entries is off by at most 0.5 / 127
     np.testing.assert_allclose(lengths, 1.0, atol=0.01)
+    component_columns = fitted.components
     matrix = fitted.vectorizer.transform(TEXTS).toarray()
     _, values, rows = np.linalg.svd(matrix)
     assert values[2] - values[3] > 0.01
-    np.testing.assert_allclose(np.abs(np.sum(rows[0] * fitted.components[:, 0])), 1.0, atol=1e-12)
-    projector = fitted.components @ fitted.components.T
+    np.testing.assert_allclose(np.abs(np.sum(rows[0] * component_columns[:, 0])), 1.0, atol=1e-12)
+    projector = component_columns @ component_columns.T
     np.testing.assert_allclose(projector, rows[:3].T @ rows[:3], atol=1e-12)
-    largest = np.abs(fitted.components).argmax(axis=0)  # whose sign is fixed
-    assert (fitted.components[largest, range(3)] > 0).all()
+    largest = np.abs(component_columns).argmax(axis=0)  # whose sign is fixed
+    assert (component_columns[largest, range(3)] > 0).all()
 
 
 SHA256 = "50b31ded30bec3ca625356954bf6cfcf5adc8d860f40f8191302ed36409be495"

@@ -58,12 +58,12 @@ def drawn_sets(aggregator: Any, draws: int = DRAWS) -> Counter[Any]:
     count_by_code = counts_of(
         np.where(release.answered, release.labels @ (1 << np.arange(len(VOTE_COUNTS))), -1)
     )
-    sets = {
+    set_by_code = {
         code: tuple(label for label in range(len(VOTE_COUNTS)) if code >> label & 1)
         for code in count_by_code
     }
     return Counter(
-        {None if code < 0 else sets[code]: count for code, count in count_by_code.items()}
+        {None if code < 0 else set_by_code[code]: count for code, count in count_by_code.items()}
     )
 
 
