@@ -287,13 +287,13 @@ def test_a_release_from_a_source_charges_its_announced_price(
 @every_case
 def test_a_charge_that_the_ledger_refuses_releases_nothing(case: Case) -> None:
     """A ledger without room, or of another adjacency, refuses the charge before noise is drawn, and gets no entry."""
-    full = Ledger(target_delta=1e-3, max_epsilon=1e-9)
+    full_ledger = Ledger(target_delta=1e-3, max_epsilon=1e-9)
     with refused_parameter("max_epsilon", value=1e-09):
-        case.draw_release(UNSURE_COUNTS, rng=tripwire(), ledger=full)
-    other = Ledger(target_delta=1e-3, adjacency=Adjacency.ADD_REMOVE)
+        case.draw_release(UNSURE_COUNTS, rng=tripwire(), ledger=full_ledger)
+    add_remove_ledger = Ledger(target_delta=1e-3, adjacency=Adjacency.ADD_REMOVE)
     with refused_parameter("adjacency", value="replace_one"):
-        case.draw_release(UNSURE_COUNTS, rng=tripwire(), ledger=other)
-    assert full.entries == other.entries == []
+        case.draw_release(UNSURE_COUNTS, rng=tripwire(), ledger=add_remove_ledger)
+    assert full_ledger.entries == add_remove_ledger.entries == []
 
 
 @pytest.mark.slow

@@ -156,11 +156,11 @@ def test_a_call_has_one_price_for_all_data(call: Call, adjacency: Adjacency) -> 
     assert mechanism.target == equal_mechanism.target
     with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field"):
         setattr(mechanism, dataclasses.fields(mechanism)[0].name, None)
-    event_before: Event = mechanism.event
+    event_before_call: Event = mechanism.event
     mechanism(call.data, rng=np.random.default_rng(0))
-    assert mechanism.event == event_before
-    assert event_from_json(event_to_json(event_before)) == event_before
-    assert 0 < RdpAccountant().compose(event_before).get_epsilon(target_delta=1e-6) < math.inf
+    assert mechanism.event == event_before_call
+    assert event_from_json(event_to_json(event_before_call)) == event_before_call
+    assert 0 < RdpAccountant().compose(event_before_call).get_epsilon(target_delta=1e-6) < math.inf
     assert 0 < mechanism.target.epsilon < math.inf
     assert 0 < mechanism.target.hit_prob <= 0.5
 

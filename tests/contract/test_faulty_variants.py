@@ -365,7 +365,7 @@ def test_7_noise_has_its_stated_std_in_votes() -> None:
         4 * renyi_at_8(GAUSSIAN_VOTES.scaled(noise_factor=2.0)), rel=0.01
     )
     # The sensitivity plus std * Phi^-1(1 - 1e-9): a gap of this size passes half the time.
-    gap_at_half = np.array(2 + round(60 * 5.9978))
+    gap_at_half = np.array(2 + round(STABLE_TOP_K.test_std * 5.9978))
     pass_prob = STABLE_TOP_K.stability_test(num_teachers=800).pass_probabilities(gap_at_half)
     assert pass_prob == pytest.approx(0.5, abs=0.005)
 

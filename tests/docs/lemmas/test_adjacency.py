@@ -75,26 +75,28 @@ def test_centered_zero_votes_move_twice_as_far_as_absent_ones() -> None:
         for votes in itertools.product((0.0, 1.0), repeat=4)
     ]
     zero_votes = np.zeros(shape_for_one_teacher)
-    for center in (0.4, 0.5):
-        sum_of_zeros = add_remove.total(zero_votes, center=center, num_teachers=1)
-        sums = [
-            add_remove.total(votes, center=center, num_teachers=1)
+    for center_of_all_labels in (0.4, 0.5):
+        sum_of_zeros = add_remove.total(zero_votes, center=center_of_all_labels, num_teachers=1)
+        sums_of_one_teacher = [
+            add_remove.total(votes, center=center_of_all_labels, num_teachers=1)
             for votes in all_votes_of_one_teacher
         ]
-        furthest_by_absence = max(np.linalg.norm(vote_sum) for vote_sum in sums)
-        furthest_by_zeros = max(np.linalg.norm(vote_sum - sum_of_zeros) for vote_sum in sums)
+        furthest_by_absence = max(np.linalg.norm(votes_sum) for votes_sum in sums_of_one_teacher)
+        furthest_by_zeros = max(
+            np.linalg.norm(votes_sum - sum_of_zeros) for votes_sum in sums_of_one_teacher
+        )
         assert furthest_by_absence <= add_remove.l2_sensitivity
         assert furthest_by_zeros == pytest.approx(2 * add_remove.l2_sensitivity, rel=0.01)
         assert furthest_by_zeros <= replace_one.l2_sensitivity
 
 
 def powerset_pairs(
-    vote_replaced_by: str, *, num_sets: int, num_teachers: int
+    *, moves_to_empty_set: bool, num_sets: int, num_teachers: int
 ) -> Iterator[tuple[Histogram, Histogram]]:
     """Yields all histograms of `num_teachers` votes for sets of labels, each with the histogram without one vote.
 
-    Set 0 is the empty set. If the vote is replaced by "the empty set", the teacher votes for that set instead. If it is
-    replaced by "nothing", the teacher leaves.
+    Set 0 is the empty set. If the vote moves to it, the teacher votes for that set instead; otherwise the teacher
+    leaves.
     """
     possible_counts = range(num_teachers + 1)
     for counts_of_sets in itertools.product(possible_counts, repeat=num_sets):
@@ -102,7 +104,7 @@ def powerset_pairs(
             for voted_set in range(num_sets):
                 moved_counts = list(counts_of_sets)
                 moved_counts[voted_set] -= 1
-                moved_counts[0] += vote_replaced_by == "the empty set"
+                moved_counts[0] += moves_to_empty_set
                 if moved_counts[voted_set] >= 0 and tuple(moved_counts) != counts_of_sets:
                     yield counts_of_sets, tuple(moved_counts)
 
@@ -113,12 +115,12 @@ def winner_distribution(counts_of_sets: Histogram) -> np.ndarray:
     return noisy_max_distribution(np.array(counts_of_sets), noise_std=1.0)
 
 
-def largest_winner_delta(vote_replaced_by: str, epsilon: float) -> float:
+def largest_winner_delta(*, moves_to_empty_set: bool, epsilon: float) -> float:
     """Returns the largest delta at `epsilon` of one answer of PowersetGNMax(noise_std=1), over all pairs of histograms.
 
     The pairs are those of `powerset_pairs` for the 4 sets of 2 labels and for 4 teachers, each in both directions.
     """
-    pairs = list(powerset_pairs(vote_replaced_by, num_sets=4, num_teachers=4))
+    pairs = list(powerset_pairs(moves_to_empty_set=moves_to_empty_set, num_sets=4, num_teachers=4))
     pairs += [(moved_counts, counts) for counts, moved_counts in pairs]
     first_laws, second_laws = (
         np.array([winner_distribution(pair[side]) for pair in pairs]) for side in (0, 1)
@@ -137,8 +139,8 @@ def test_the_empty_set_costs_powerset_votes_six_times_their_delta() -> None:
         num_queries=1, num_labels=2, num_teachers=4
     )
     charged_delta = ExactAccountant().compose(event).get_delta(target_epsilon=epsilon)
-    delta_if_removed = largest_winner_delta(vote_replaced_by="nothing", epsilon=epsilon)
-    delta_if_emptied = largest_winner_delta(vote_replaced_by="the empty set", epsilon=epsilon)
+    delta_if_removed = largest_winner_delta(moves_to_empty_set=False, epsilon=epsilon)
+    delta_if_emptied = largest_winner_delta(moves_to_empty_set=True, epsilon=epsilon)
     gaussian_bound_on_delta = gaussian_delta(mu=math.sqrt(2), epsilon=epsilon)
     assert delta_if_removed <= charged_delta < delta_if_emptied <= gaussian_bound_on_delta
     assert charged_delta == pytest.approx(0.00815, abs=1e-5)

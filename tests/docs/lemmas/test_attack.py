@@ -127,14 +127,14 @@ def test_lower_bounds_exceed_the_price_as_rarely_as_chance_allows() -> None:
     num_canaries = 200
     num_guesses = 84
 
-    def compose_gaussian(noise_multiplier: float) -> ExactAccountant:
+    def gaussian_account_at(noise_multiplier: float) -> ExactAccountant:
         return ExactAccountant().compose(GaussianEvent(noise_multiplier=noise_multiplier))
 
     # the scores of a Gaussian release with noise multiplier 1; positive ones are guessed right
     scores = rng.normal(loc=0.5, size=(num_attacks, num_canaries))
     surest = np.argsort(-np.abs(scores), axis=1)[:, :num_guesses]
     nums_correct = (np.take_along_axis(scores, surest, axis=1) > 0).sum(axis=1)
-    price = compose_gaussian(noise_multiplier=1.0).get_epsilon(target_delta=1e-6)
+    price = gaussian_account_at(noise_multiplier=1.0).get_epsilon(target_delta=1e-6)
     guesses_by_num_correct = [
         Guesses(num_canaries=num_canaries, num_guesses=num_guesses, num_correct=num_correct)
         for num_correct in range(num_guesses + 1)
@@ -152,7 +152,7 @@ def test_lower_bounds_exceed_the_price_as_rarely_as_chance_allows() -> None:
     num_correct_refuting_true_price = smallest_refuting_num_correct(noise_multiplier=1.0)
     num_correct_refuting_low_price = smallest_refuting_num_correct(noise_multiplier=3.0)
     bound_below, bound_above = (
-        guesses_by_num_correct[num_correct].least_price(compose_gaussian, target_delta=1e-6)
+        guesses_by_num_correct[num_correct].least_price(gaussian_account_at, target_delta=1e-6)
         for num_correct in (num_correct_refuting_true_price - 1, num_correct_refuting_true_price)
     )
     assert 0.9 * price < bound_below < price <= bound_above < 1.1 * price
@@ -168,14 +168,14 @@ def test_lower_bounds_are_below_the_price_and_rise_with_the_guesses() -> None:
     The bound that is told of Gaussian noise is larger than the one for any (epsilon, delta).
     """
 
-    def compose_gaussian(noise_factor: float) -> ExactAccountant:
+    def gaussian_account_at(noise_factor: float) -> ExactAccountant:
         return ExactAccountant().compose(GaussianEvent(noise_multiplier=2 * noise_factor))
 
     def lower_bounds(num_correct: int) -> tuple[float, float]:
         """Returns the bound for any (epsilon, delta), and the bound for Gaussian noise."""
         guesses_of_attack = Guesses(num_canaries=1000, num_guesses=190, num_correct=num_correct)
         return guesses_of_attack.least_epsilon(delta=1e-6), guesses_of_attack.least_price(
-            compose_gaussian, target_delta=1e-6
+            gaussian_account_at, target_delta=1e-6
         )
 
     assert lower_bounds(num_correct=95) == (0.0, 0.0)

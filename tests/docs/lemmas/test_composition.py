@@ -19,11 +19,11 @@ class Release:
     """The parameters of a random release.
 
     Attributes:
-        closeness: the largest difference of log-probabilities of the good parts of both laws, before normalization.
+        max_log_ratio: the largest difference of log-probabilities of the good parts of both laws, before normalization.
         failure_prob: the probability of the bad part.
     """
 
-    closeness: float
+    max_log_ratio: float
     failure_prob: float
 
 
@@ -63,7 +63,7 @@ def draw_laws(
     Each law is (1 - failure_prob) * good + failure_prob * bad, over `NUM_OUTCOMES` outcomes.
     """
     first_weights = rng.dirichlet(np.ones(NUM_OUTCOMES)) + 0.05
-    log_ratios = rng.uniform(-release.closeness, release.closeness, size=NUM_OUTCOMES)
+    log_ratios = rng.uniform(-release.max_log_ratio, release.max_log_ratio, size=NUM_OUTCOMES)
     second_weights = first_weights * np.exp(log_ratios)
     first_good = first_weights / first_weights.sum()
     second_good = second_weights / second_weights.sum()
@@ -140,8 +140,8 @@ def test_prices_that_depend_on_the_past_hold_at_every_single_order(seed: int) ->
     """
     paths = draw_paths(
         np.random.default_rng(seed),
-        after_zero=Release(closeness=0.9, failure_prob=0.05),
-        after_others=Release(closeness=0.2, failure_prob=0.01),
+        after_zero=Release(max_log_ratio=0.9, failure_prob=0.05),
+        after_others=Release(max_log_ratio=0.2, failure_prob=0.01),
     )
     assert len({round(path.failure_prob, 9) for path in paths}) > 1
     largest_rdp_curve = np.max([path.rdp_curve for path in paths], axis=0)
@@ -161,7 +161,7 @@ def test_without_the_failure_probabilities_the_claim_is_false() -> None:
 
     Negative control: without these, it is exceeded in all 40.
     """
-    release = Release(closeness=0.05, failure_prob=0.2)
+    release = Release(max_log_ratio=0.05, failure_prob=0.2)
     epsilon = 0.5
     for seed in range(40):
         rng = np.random.default_rng(seed)

@@ -48,8 +48,10 @@ def largest_adaptive_delta(is_admitted: Callable[[Counts], bool], cap_epsilon: f
     at once.
     """
     most_steps = sum(
-        num_steps * max_count
-        for num_steps, max_count in zip(STEPS_OF_RELEASES, MAX_COUNTS_OF_RELEASES, strict=True)
+        epsilon_in_steps * max_count
+        for epsilon_in_steps, max_count in zip(
+            STEPS_OF_RELEASES, MAX_COUNTS_OF_RELEASES, strict=True
+        )
     )
     losses = np.arange(-most_steps, most_steps + 1) * LOSS_STEP
     all_counts_of_releases = itertools.product(
@@ -60,17 +62,21 @@ def largest_adaptive_delta(is_admitted: Callable[[Counts], bool], cap_epsilon: f
         if not is_admitted(counts_of_releases):
             continue
         deltas_of_losses = np.maximum(0.0, -np.expm1(cap_epsilon - losses))
-        for index, num_steps in enumerate(STEPS_OF_RELEASES):
-            next_counts_of_releases = (
+        for index, epsilon_in_steps in enumerate(STEPS_OF_RELEASES):
+            counts_with_one_more = (
                 *counts_of_releases[:index],
                 counts_of_releases[index] + 1,
                 *counts_of_releases[index + 1 :],
             )
-            next_deltas_of_losses = deltas_by_counts.get(next_counts_of_releases)
+            next_deltas_of_losses = deltas_by_counts.get(counts_with_one_more)
             if next_deltas_of_losses is not None:
-                truth_prob = 1 / (1 + math.exp(-num_steps * LOSS_STEP))
-                after_truth = np.append(next_deltas_of_losses[num_steps:], np.ones(num_steps))
-                after_lie = np.append(np.zeros(num_steps), next_deltas_of_losses[:-num_steps])
+                truth_prob = 1 / (1 + math.exp(-epsilon_in_steps * LOSS_STEP))
+                after_truth = np.append(
+                    next_deltas_of_losses[epsilon_in_steps:], np.ones(epsilon_in_steps)
+                )
+                after_lie = np.append(
+                    np.zeros(epsilon_in_steps), next_deltas_of_losses[:-epsilon_in_steps]
+                )
                 deltas_of_losses = np.maximum(
                     deltas_of_losses, truth_prob * after_truth + (1 - truth_prob) * after_lie
                 )
@@ -298,19 +304,21 @@ def test_a_release_at_the_whole_cap_leaves_room_for_none() -> None:
 
     Negative control: one more adaptive release would exceed delta.
     """
-    epsilon = 0.2
+    epsilon_of_response = 0.2
     num_responses = 40
     delta = 1e-3
-    first_event = SelfComposedEvent(PureDpEvent(epsilon=epsilon), count=num_responses)
+    first_event = SelfComposedEvent(PureDpEvent(epsilon=epsilon_of_response), count=num_responses)
     cap = PureDpAccountant().compose(first_event).get_epsilon(target_delta=delta)
     assert not RenyiFilter(max_epsilon=cap, target_delta=delta).admits(Spent(), event=first_event)
     ledger = Ledger(target_delta=delta, max_epsilon=cap, accountant=PureDpAccountant)
     assert ledger.affords(first_event) == 1
     ledger.charge(first_event, adjacency=ledger.adjacency)
-    assert ledger.affords(PureDpEvent(epsilon=epsilon)) == ledger.affords(NoOpEvent()) == 0
+    assert (
+        ledger.affords(PureDpEvent(epsilon=epsilon_of_response)) == ledger.affords(NoOpEvent()) == 0
+    )
     without_stopping = [math.inf] * num_responses
     delta_of_first, delta_of_one_more = (
-        delta_of_stopping(epsilon_per_release=epsilon, epsilon_bounds=epsilon_bounds)
+        delta_of_stopping(epsilon_per_release=epsilon_of_response, epsilon_bounds=epsilon_bounds)
         for epsilon_bounds in ([*without_stopping, cap], [*without_stopping, cap, cap])
     )
     assert delta_of_first == pytest.approx(delta, rel=0.02)

@@ -159,8 +159,8 @@ def test_opposed_maxima_dominate_the_set_of_rising_utilities() -> None:
         for shift_of_maximum in (0.4, 0.3)
     )
     for _ in range(4):
-        random_utilities = rng.normal(scale=1.5, size=7)
-        assert (rising_wins(random_utilities) <= bound + 1e-12).all()
+        utility_by_candidate = rng.normal(scale=1.5, size=7)
+        assert (rising_wins(utility_by_candidate) <= bound + 1e-12).all()
     tied_utilities = np.zeros(7)
     assert (rising_wins(tied_utilities) > smaller_bound).any()
 

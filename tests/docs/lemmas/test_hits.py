@@ -20,7 +20,7 @@ from pate.array_types import FloatArray
 Pair = tuple[FloatArray, FloatArray]
 """The laws of calls on two neighbors, `[num_calls, num_outcomes]` each."""
 
-EPSILONS = (0.05, 0.5, 1.5)
+CALL_EPSILONS = (0.05, 0.5, 1.5)
 ROUNDING = 1e-12
 every_kind = pytest.mark.parametrize(
     "bounded_range", [True, False], ids=["bounded range", "pure DP"]
@@ -28,24 +28,24 @@ every_kind = pytest.mark.parametrize(
 
 
 def boundary_event(
-    epsilon: float, *, bounded_range: bool, target_hits: int = 3, num_calls: float = math.inf
+    call_epsilon: float, *, bounded_range: bool, target_hits: int = 3, num_calls: float = math.inf
 ) -> SessionEvent:
     """Returns the event of a session of boundary calls, whose answer is at times "boundary", the hit.
 
     Args:
-        epsilon: the epsilon of a call without the boundary wrapper.
+        call_epsilon: the epsilon of a call without the boundary wrapper.
         bounded_range: whether that epsilon is a bounded range, and not pure DP.
         target_hits: the number of hits that ends the session.
         num_calls: the largest number of calls.
     """
-    target = tight_boundary(epsilon)
+    target = tight_boundary(call_epsilon)
     return BoundarySessionEvent(
         epsilon=target.epsilon,
         hit_prob=target.hit_prob,
         target_hits=target_hits,
         num_calls=num_calls,
         accesses=NoOpEvent(),
-        call_epsilon=epsilon,
+        call_epsilon=call_epsilon,
         bounded_range=bounded_range,
     )
 
@@ -83,21 +83,23 @@ def draw_laws(rng: np.random.Generator, *, num_laws: int, num_outcomes: int) -> 
     In most of them the first outcome has 0.9 to 1000 times the weight of all others together: these are near ties and
     nearly certain outcomes.
     """
-    gamma_shapes = rng.choice([0.05, 0.2, 1.0, 3.0], size=(num_laws, 1))
-    weights = rng.gamma(gamma_shapes, size=(num_laws, num_outcomes)) + 1e-12
-    lead = rng.choice([0.0, 0.9, 1.0, 1.1, 2.0, 10.0, 1e3], size=num_laws)
-    weights[:, 0] = np.where(lead > 0, lead * weights[:, 1:].sum(axis=1), weights[:, 0])
+    gamma_shapes_of_laws = rng.choice([0.05, 0.2, 1.0, 3.0], size=(num_laws, 1))
+    weights = rng.gamma(gamma_shapes_of_laws, size=(num_laws, num_outcomes)) + 1e-12
+    odds_of_first_outcome = rng.choice([0.0, 0.9, 1.0, 1.1, 2.0, 10.0, 1e3], size=num_laws)
+    weights[:, 0] = np.where(
+        odds_of_first_outcome > 0, odds_of_first_outcome * weights[:, 1:].sum(axis=1), weights[:, 0]
+    )
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def draw_calls(epsilon: float, *, bounded_range: bool, num_laws: int = 3000) -> list[Pair]:
+def draw_calls(call_epsilon: float, *, bounded_range: bool, num_laws: int = 3000) -> list[Pair]:
     """Returns the laws of random calls on two neighbors, before the boundary wrapper.
 
-    The ratios of the laws are the extremes that epsilon allows, for a bounded range or for pure DP. Each pair is there
-    in both directions.
+    The ratios of the laws are the extremes that `call_epsilon` allows, for a bounded range or for pure DP. Each pair is
+    there in both directions.
     """
     rng = np.random.default_rng(0)
-    exp_epsilon = math.exp(epsilon)
+    exp_epsilon = math.exp(call_epsilon)
     pairs = []
     for num_outcomes in (2, 3, 5):
         first_laws = draw_laws(rng, num_laws=num_laws, num_outcomes=num_outcomes)
@@ -138,22 +140,22 @@ def moments_of_wrapped(call_laws: Pair, renyi_orders: FloatArray) -> Pair:
 
 
 @every_kind
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("call_epsilon", CALL_EPSILONS)
 def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
-    epsilon: float, bounded_range: bool
+    call_epsilon: float, bounded_range: bool
 ) -> None:
     """The moment of a random boundary call is at most 1 if its hit, "boundary", is weighed with 1 minus the hit's cost.
 
     The bound is for Renyi orders at which the cost is below 1. At all 40 orders, the plain moment is at most 1 plus the
     cost of a call.
     """
-    orders = orders_for(epsilon)
-    event = boundary_event(epsilon, bounded_range=bounded_range)
+    orders = orders_for(call_epsilon)
+    event = boundary_event(call_epsilon, bounded_range=bounded_range)
     cost_of_hit = hit_cost(event, orders=orders)
     cost_of_call = call_cost(event, orders=orders)
     is_limited = cost_of_hit < 1
     assert is_limited.sum() > 10
-    for call_laws in draw_calls(epsilon, bounded_range=bounded_range):
+    for call_laws in draw_calls(call_epsilon, bounded_range=bounded_range):
         moment_of_misses, moment_of_hit = moments_of_wrapped(call_laws, renyi_orders=orders)
         assert (moment_of_misses + moment_of_hit <= 1 + cost_of_call + ROUNDING).all()
         assert (moment_of_misses + (1 - cost_of_hit) * moment_of_hit)[
@@ -161,19 +163,19 @@ def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
         ].max() <= 1 + ROUNDING
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> None:
+@pytest.mark.parametrize("call_epsilon", CALL_EPSILONS)
+def test_rare_outcomes_attain_the_cost_of_a_bounded_range(call_epsilon: float) -> None:
     """Boundary calls of two outcomes, one of them rare, reach over 99% of the cost of a hit where it is below 1.
 
     The cost is computed at 40 Renyi orders. "Boundary", which the wrapper answers at times, is the hit.
     """
-    orders = orders_for(epsilon)
-    cost = hit_cost(boundary_event(epsilon, bounded_range=True), orders=orders)
+    orders = orders_for(call_epsilon)
+    cost = hit_cost(boundary_event(call_epsilon, bounded_range=True), orders=orders)
     reached_share = np.zeros_like(orders)
     for odds in (1e-5, 1e-4):
         first_law, second_law = (
             np.array([[1.0, rare_odds]]) / (1 + rare_odds)
-            for rare_odds in (odds, odds * math.exp(epsilon))
+            for rare_odds in (odds, odds * math.exp(call_epsilon))
         )
         moment_of_misses, moment_of_hit = moments_of_wrapped(
             (first_law, second_law), renyi_orders=orders
@@ -245,7 +247,7 @@ def test_few_calls_cost_by_calls_and_many_by_hits() -> None:
     """
     orders = np.array([1.5, 4.0, 9.0, 12.0])
     sessions = [
-        boundary_event(epsilon=0.05, bounded_range=True, target_hits=10, num_calls=num_calls)
+        boundary_event(call_epsilon=0.05, bounded_range=True, target_hits=10, num_calls=num_calls)
         for num_calls in (1, 3, 10, 40, 100, 1000, math.inf)
     ]
     curves = np.array([session_rdp(session, orders=orders) for session in sessions])
@@ -268,9 +270,9 @@ def test_at_renyi_orders_where_hits_limit_nothing_all_calls_are_paid() -> None:
     A session of at most 20 calls costs at most 20 times the epsilon of the target.
     """
     orders = np.array([1e3, 1e6])
-    unlimited_session = boundary_event(epsilon=0.05, bounded_range=False)
+    unlimited_session = boundary_event(call_epsilon=0.05, bounded_range=False)
     assert (hit_cost(unlimited_session, orders=orders) >= 1).all()
     assert np.isinf(session_rdp(unlimited_session, orders=orders)).all()
-    limited_session = boundary_event(epsilon=0.05, bounded_range=True, num_calls=20)
+    limited_session = boundary_event(call_epsilon=0.05, bounded_range=True, num_calls=20)
     largest_price = 20 * tight_boundary(call_epsilon=0.05).epsilon
     assert (session_rdp(limited_session, orders=orders) <= largest_price * (1 + 1e-9)).all()

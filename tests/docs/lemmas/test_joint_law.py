@@ -130,15 +130,15 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(name: str, reach: int
     rng = np.random.default_rng(list(CONVEX_FUNCTIONS).index(name))
     convex_function = CONVEX_FUNCTIONS[name]
     bound = largest_divergence(gap_types, divergence_function=convex_function)
-    vertices = [draw_extreme_law(gap_types, rng) for _ in range(60)]
+    extreme_laws = [draw_extreme_law(gap_types, rng) for _ in range(60)]
     mixtures = [
         share * first + (1 - share) * second
-        for (first, second), share in zip(pairwise(vertices), rng.random(59), strict=True)
+        for (first, second), share in zip(pairwise(extreme_laws), rng.random(59), strict=True)
     ]
     assert max(float((gap_types.constraint_rows @ law).max()) for law in mixtures) < 1e-9
     divergences = [
         divergence_of(gap_types, type_weights=law, convex_function=convex_function)
-        for law in vertices + mixtures
+        for law in extreme_laws + mixtures
     ]
     assert 0 < max(divergences) <= bound
     if name == "Renyi at 4":

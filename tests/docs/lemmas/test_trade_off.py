@@ -28,8 +28,9 @@ def test_bounds_of_the_product_outside_of_the_intervals() -> None:
     The product is -2 log Phi(-z) (1 - z R(z)), with Mills' ratio R. The bound of R is tested on 500 points from 1.8 to
     30, and the others are numbers.
     """
-    assert np.log(2 * np.pi * 1.8**2) > 3
-    z = np.linspace(1.8, 30.0, 500)
+    smallest_z = 1.8
+    assert np.log(2 * np.pi * smallest_z**2) > 3
+    z = np.linspace(smallest_z, 30.0, 500)
     mills_ratio = np.exp(log_ndtr(-z)) / norm.pdf(z)
     assert (mills_ratio < (z**2 + 2) / (z**3 + 3 * z)).all()
     assert 2 * (9 / 10) * ndtr(3.0) > 1
@@ -72,9 +73,9 @@ def test_log_slope_of_the_hyperbola_has_one_inflection(epsilon: float) -> None:
     The corners of trade-off curves that a bounded range allows are on this hyperbola. Both sides are functions of z =
     Phi^-1(1 - alpha), where alpha is the probability of a false alarm.
     """
-    weight = np.exp(-epsilon)
+    exp_minus_epsilon = np.exp(-epsilon)
     z = np.linspace(-8.0, 8.0, 4001)
-    half_derivative = norm.pdf(z) / (weight / (1 - weight) + norm.cdf(-z))
+    half_derivative = norm.pdf(z) / (exp_minus_epsilon / (1 - exp_minus_epsilon) + norm.cdf(-z))
     signs = np.sign(half_derivative - z)
     assert (np.diff(signs) != 0).sum() == 1
     assert signs[0] > 0 > signs[-1]
