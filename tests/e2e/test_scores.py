@@ -57,11 +57,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
 def test_scores_are_charged_to_the_test_records(run: tuple[Path, Report]) -> None:
     """The ledger has one charge for scores, of at most their epsilon, in an account apart from the private records'."""
     folder, _ = run
-    (charge,) = score_charges(folder)
-    assert charge.epsilon <= EPSILON
-    assert charge.data != small_dataset().private_digest()
+    (score_charge,) = score_charges(folder)
+    assert score_charge.epsilon <= EPSILON
+    assert score_charge.data != small_dataset().private_digest()
     others = [
-        entry for entry in SharedLedger.stored(ledger_beside(folder)).entries if entry != charge
+        entry
+        for entry in SharedLedger.stored(ledger_beside(folder)).entries
+        if entry != score_charge
     ]
     assert [entry.data for entry in others] == [small_dataset().private_digest()]
 
@@ -195,36 +197,36 @@ def test_continued_run_draws_scores_once(tmp_path: Path) -> None:
     """A run without a seed, killed after its scores were drawn, keeps them when continued, and charges no more."""
     plan = replace(scored_plan(), seed=None)
     run_until(plan, folder=tmp_path / "run", stage="training the majority")
-    (charge,) = score_charges(folder=tmp_path / "run")
+    (score_charge,) = score_charges(folder=tmp_path / "run")
     sums = (
         SharedLedger.stored(ledger_beside(run_folder=tmp_path / "run"))
-        .account(data=charge.data)
-        .read(charge.key)
+        .account(data=score_charge.data)
+        .read(score_charge.key)
     )
     with without_pictures():
         train(plan, output_dir=tmp_path / "run")
-    assert score_charges(folder=tmp_path / "run") == [charge]
+    assert score_charges(folder=tmp_path / "run") == [score_charge]
     account = SharedLedger.stored(ledger_beside(run_folder=tmp_path / "run")).account(
-        data=charge.data
+        data=score_charge.data
     )
-    assert account.read(charge.key) == sums
+    assert account.read(score_charge.key) == sums
 
 
 def test_scores_move_to_another_ledger_with_their_charge(tmp_path: Path) -> None:
     """A run that is continued with another ledger copies its scores there, with their charge, and draws no others."""
     plan = replace(scored_plan(), seed=None)
     run_until(plan, folder=tmp_path / "run", stage="training the majority")
-    (charge,) = score_charges(folder=tmp_path / "run")
+    (score_charge,) = score_charges(folder=tmp_path / "run")
     sums = (
         SharedLedger.stored(ledger_beside(run_folder=tmp_path / "run"))
-        .account(data=charge.data)
-        .read(charge.key)
+        .account(data=score_charge.data)
+        .read(score_charge.key)
     )
     with without_pictures():
         train(replace(plan, ledger=tmp_path / "other.db"), output_dir=tmp_path / "run")
     other_ledger = SharedLedger.stored(path=tmp_path / "other.db")
-    assert charge.event in [entry.event for entry in other_ledger.entries]
-    assert other_ledger.account(data=charge.data).read(charge.key) == sums
+    assert score_charge.event in [entry.event for entry in other_ledger.entries]
+    assert other_ledger.account(data=score_charge.data).read(score_charge.key) == sums
 
 
 def test_cap_without_room_refuses_before_training(tmp_path: Path) -> None:

@@ -310,9 +310,9 @@ def test_the_page_is_followed_literally(
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}  # that the page's Python binds
     exec(re.findall(r"```py\n(.*?)```", page, re.DOTALL)[0], names)
-    rows = pandas.read_csv("predictions.csv")
+    predictions = pandas.read_csv("predictions.csv")
     assert (
-        rows[list(names["model"].labels)].to_numpy().tolist()
+        predictions[list(names["model"].labels)].to_numpy().tolist()
         == names["labels"].astype(int).tolist()
     )
     assert (tmp_path / "model.onnx").exists()

@@ -314,16 +314,16 @@ def lines_of_two_sums(monitor: SilentMonitor) -> list[str]:
     return [line for line in monitor.lines if line.endswith("the two cannot be added up")]
 
 
-@pytest.mark.parametrize("name", CHANGES_OF_TERMS)
-def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ledger_name", CHANGES_OF_TERMS)
+def test_a_run_under_other_terms_has_a_second_ledger(ledger_name: str, tmp_path: Path) -> None:
     """A run whose delta or adjacency is not that of the ledger in the parent folder is charged to a second ledger.
 
     From then on, each run on one of the ledgers prints a line that the two totals cannot be added up.
     """
     usual = tmp_path / "ledger.db"
-    other = tmp_path / name
+    other = tmp_path / ledger_name
     usual_plan = plan_on_default_ledger()
-    other_plan = CHANGES_OF_TERMS[name](usual_plan)
+    other_plan = CHANGES_OF_TERMS[ledger_name](usual_plan)
     monitor = run_until(usual_plan, folder=tmp_path / "a", stage="training the student")
     assert not lines_of_two_sums(monitor)
     monitor = run_until(other_plan, folder=tmp_path / "b", stage="training teachers")
@@ -339,39 +339,39 @@ def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) 
         assert len(SharedLedger.stored(path).entries) == 2
 
 
-@pytest.mark.parametrize("name", CHANGES_OF_TERMS)
-def test_a_named_ledger_refuses_a_run_under_other_terms(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ledger_name", CHANGES_OF_TERMS)
+def test_a_named_ledger_refuses_a_run_under_other_terms(ledger_name: str, tmp_path: Path) -> None:
     """A plan is refused if its delta or adjacency is not that of the ledger it names.
 
     That holds even if a ledger for the plan's own delta and adjacency lies beside it.
     """
-    with_other_terms = CHANGES_OF_TERMS[name]
+    with_other_terms = CHANGES_OF_TERMS[ledger_name]
     run_until_released(plan_on_default_ledger(), folder=tmp_path / "a")
     run_until_released(with_other_terms(plan_on_default_ledger()), folder=tmp_path / "b")
-    with REFUSED_TERMS[name]:
+    with REFUSED_TERMS[ledger_name]:
         train(with_other_terms(plan_of(ledger=tmp_path / "ledger.db")), output_dir=tmp_path / "e")
 
 
-@pytest.mark.parametrize("name", CHANGES_OF_TERMS)
+@pytest.mark.parametrize("ledger_name", CHANGES_OF_TERMS)
 def test_moved_runs_keep_the_second_ledger_that_is_moved_with_them(
-    name: str, tmp_path: Path
+    ledger_name: str, tmp_path: Path
 ) -> None:
     """Runs that are moved to a new folder, together with the second ledger that they are charged to, keep that ledger.
 
     A new run in that folder uses it as well, and no first ledger is made there. The second ledger is one for another
     delta or adjacency.
     """
-    other_plan = CHANGES_OF_TERMS[name](plan_on_default_ledger())
+    other_plan = CHANGES_OF_TERMS[ledger_name](plan_on_default_ledger())
     run_until_released(plan_on_default_ledger(), folder=tmp_path / "a")
     train(other_plan, output_dir=tmp_path / "b")
     run_until_released(other_plan, folder=tmp_path / "c")
     (tmp_path / "new").mkdir()
-    for moved in ("b", "c", name):
-        (tmp_path / moved).rename(tmp_path / "new" / moved)
+    for folder_or_ledger in ("b", "c", ledger_name):
+        (tmp_path / folder_or_ledger).rename(tmp_path / "new" / folder_or_ledger)
     train(other_plan, output_dir=tmp_path / "new" / "b")
     train(other_plan, output_dir=tmp_path / "new" / "c")
     run_until_released(other_plan, folder=tmp_path / "new" / "d")
-    assert len(SharedLedger.stored(path=tmp_path / "new" / name).entries) == 3
+    assert len(SharedLedger.stored(path=tmp_path / "new" / ledger_name).entries) == 3
     assert not (tmp_path / "new" / "ledger.db").exists()
 
 
@@ -447,14 +447,15 @@ def test_a_run_that_is_moved_before_its_release_keeps_its_ledger(tmp_path: Path)
 
     If run and ledger are moved to the same folder later, the run finds the ledger there.
     """
-    folder = tmp_path / "a" / "run"
+    ledger_folder = tmp_path / "a"
+    folder = ledger_folder / "run"
     run_until(plan_on_default_ledger(), folder, stage="training teachers")
     moved = tmp_path / "b" / "run"
     moved.parent.mkdir()
     folder.rename(moved)
     run_until_released(plan_on_default_ledger(), folder=moved)
-    assert len(SharedLedger.stored(path=tmp_path / "a" / "ledger.db").entries) == 1
-    (tmp_path / "a").rename(tmp_path / "c")
+    assert len(SharedLedger.stored(path=ledger_folder / "ledger.db").entries) == 1
+    ledger_folder.rename(tmp_path / "c")
     moved.rename(tmp_path / "c" / "run")
     train(plan_on_default_ledger(), output_dir=tmp_path / "c" / "run")
     place = LedgerPlace.read(RunFolder(path=tmp_path / "c" / "run"))

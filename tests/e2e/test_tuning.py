@@ -278,9 +278,11 @@ def test_people_of_an_earlier_release_are_refused_whichever_plan_starts_from_it(
         table = replace(dataset, private_cells=digest_letter * 64, owners=owners)
         return replace(plan, load_dataset=partial(deepcopy, table))
 
-    run_until_released(replace(plan_for("a", plan=small_plan()), seed=None), folder=tmp_path / "a")
+    run_until_released(
+        replace(plan_for(digest_letter="a", plan=small_plan()), seed=None), folder=tmp_path / "a"
+    )
     monkeypatch.setattr(Plan, "_with_start_at_earlier_release", lambda plan, dataset: plan)
-    first, second, _ = (plan_for("b", plan=plan) for plan in competing_plans())
+    first, second, _ = (plan_for(digest_letter="b", plan=plan) for plan in competing_plans())
     with refused_parameter("ledger", value=ANY, rule_words="knows 1 of these 1 ids and groups"):
         tune_quickly(folder=tmp_path / "run", plans=[first, replace(second, start="release")])
     assert len(charges(tmp_path / "run")) == 1

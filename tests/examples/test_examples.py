@@ -145,8 +145,8 @@ def test_a_folder_as_of_chexpert_is_trained_on_by_the_printed_command(
     runpy.run_path(str(EXAMPLES_FOLDER / "chexpert.py"), run_name="__main__")
     command, *settings = shlex.split(capsys.readouterr().out)
     assert command == "pate-train"
-    with (tmp_path / "chexpert.csv").open() as lines:
-        rows = list(csv.DictReader(lines))
+    with (tmp_path / "chexpert.csv").open() as csv_file:
+        rows = list(csv.DictReader(csv_file))
     cells = {row[name] for row in rows for name in FINDINGS}
     assert cells == {"1", "0", "-1"} | ({""} if blank_label == "unknown" else set())
     splits_by_patient = defaultdict(set)
