@@ -79,8 +79,9 @@ def _gap_select_probs(inputs: Inputs) -> list[float]:
         padded=inputs["padded"],
         regularizer=inputs["regularizer"],
     )
-    if selection.candidates[0] != inputs["first_k"]:
-        raise InvalidValue("first_k", inputs["first_k"], rule=selection.candidates[0])
+    smallest_k = selection.candidates[0]
+    if smallest_k != inputs["first_k"]:
+        raise InvalidValue("first_k", inputs["first_k"], rule=smallest_k)
     return [float(p) for p in selection.probabilities(np.array(inputs["hist"]))]
 
 
@@ -205,13 +206,13 @@ def _rnm_gauss_tie_renyi(inputs: Inputs) -> float:
 
     The bit tells whether the largest noisy gap is one of the `n_up` gaps that move up. The other gaps move down.
     """
-    num_up = inputs["n_up"]
+    num_gaps_up = inputs["n_up"]
     sigma = inputs["sigma"]
     order = inputs["alpha"]
-    moves = np.where(np.arange(inputs["n_gaps"]) < num_up, 1.0, -1.0)
+    gap_moves = np.where(np.arange(inputs["n_gaps"]) < num_gaps_up, 1.0, -1.0)
     p, q = (
-        float(gaussian_argmax(shifts / sigma)[:num_up].sum())
-        for shifts in (np.zeros_like(moves), moves)
+        float(gaussian_argmax(gap_shifts / sigma)[:num_gaps_up].sum())
+        for gap_shifts in (np.zeros_like(gap_moves), gap_moves)
     )
     moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
     return math.log(moment) / (order - 1)
@@ -258,14 +259,14 @@ def _oneshot_set_probs(inputs: Inputs) -> dict[str, float]:
     )
     sets: dict[str, float] = {}
     for outcome, probability in mechanism.distribution(np.array(inputs["hist"])).items():
-        key = str(sorted(outcome))
-        sets[key] = sets.get(key, 0.0) + probability
+        set_as_text = str(sorted(outcome))
+        sets[set_as_text] = sets.get(set_as_text, 0.0) + probability
     return sets
 
 
 def _tct_q_values(inputs: Inputs) -> dict[str, float]:
     """Returns the hit probabilities q of three kinds of target at the entry's epsilon, and the boundary's epsilon."""
-    wrapped = boundary(inputs["eps"])
+    wrapped = boundary(call_epsilon=inputs["eps"])
     return {
         "notprior": not_prior(inputs["eps"]).hit_prob,
         "revise_notprior": revise(inputs["eps"]).hit_prob,
@@ -353,9 +354,11 @@ def _tct_exact_q_pair(inputs: Inputs) -> float:
 
 def _em_data_dependent_rdp(inputs: Inputs) -> dict[str, float]:
     """Returns the data-dependent cost of a gap selection in both directions."""
-    log_odds = logit(np.array([inputs["p_top"]]))
+    log_odds_of_likeliest_k = logit(np.array([inputs["p_top"]]))
     event = accounting.BoundedRangeEvent(epsilon=inputs["eps_range"])
-    forward, backward = gap_selection_rdp(log_odds, event=event, orders=inputs["alpha"])
+    forward, backward = gap_selection_rdp(
+        log_odds_of_likeliest_k, event=event, orders=inputs["alpha"]
+    )
     return {"P_to_Pprime": float(forward[0, 0]), "Pprime_to_P": float(backward[0, 0])}
 
 
@@ -403,7 +406,7 @@ EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     "tct_q_values": _tct_q_values,
     "boundary_wrapper_dist": lambda inputs: boundary_distribution(inputs["base"]),
     "tct_overrun_prob": lambda inputs: overrun_probability(
-        inputs["n"], target_hits=inputs["tau"], hit_prob=inputs["q"]
+        num_accesses=inputs["n"], target_hits=inputs["tau"], hit_prob=inputs["q"]
     ),
     "tct_min_accesses": lambda inputs: min_accesses(
         target_hits=inputs["tau"], hit_prob=inputs["q"], overrun_prob=inputs["delta_star"]

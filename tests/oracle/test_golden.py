@@ -79,8 +79,8 @@ def test_noisy_max_bound_lies_between_the_tied_divergence_and_corollary_9(
     assert entry["value"] <= bound <= corollary_9
 
 
-def _scaled(value: Any, factor: float) -> Any:
+def _scaled(golden_value: Any, factor: float) -> Any:
     """Returns a number, or a list or dictionary of numbers, times a factor."""
-    if isinstance(value, dict):
-        return {key: number * factor for key, number in value.items()}
-    return np.asarray(value) * factor
+    if isinstance(golden_value, dict):
+        return {key: number * factor for key, number in golden_value.items()}
+    return np.asarray(golden_value) * factor

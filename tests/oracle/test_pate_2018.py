@@ -67,8 +67,8 @@ def test_data_independent_price_of_winners_is_below_that_of_all_counts() -> None
     assert prices == [pytest.approx(2.21, abs=0.005), pytest.approx(2.07, abs=0.005)]
 
 
-def clear_votes(num_queries: int) -> np.ndarray:
-    """Returns votes on queries for which all but ten of 250 teachers agree, as on MNIST."""
+def clear_vote_counts(num_queries: int) -> np.ndarray:
+    """Returns vote counts `[num_queries, 10]` of queries on which all but ten of 250 teachers agree, as on MNIST."""
     others = np.random.default_rng(0).multinomial(n=10, pvals=[1 / 9] * 9, size=num_queries)
     return np.column_stack([np.full(num_queries, TEACHERS - 10), others])
 
@@ -88,7 +88,7 @@ def test_clear_votes_cost_less_than_the_guarantee(aggregator: Aggregator) -> Non
     This epsilon is marked as private, and cannot be added to a number. The cost of all queries is at least that of the
     answered ones.
     """
-    vote_counts = clear_votes(num_queries=SCREENED)
+    vote_counts = clear_vote_counts(num_queries=SCREENED)
     answered = np.arange(SCREENED) < ANSWERED
     cost = cost_on(
         aggregator, vote_counts, num_teachers=TEACHERS, orders=DEFAULT_ORDERS, answered=answered
@@ -111,7 +111,7 @@ def test_clear_votes_cost_less_than_the_guarantee(aggregator: Aggregator) -> Non
 
 def test_the_costs_of_screening_and_answers_add_up() -> None:
     """The data-dependent cost of ConfidentGNMax is the sum of its cost without answers and that of GNMax."""
-    vote_counts = clear_votes(num_queries=ANSWERED)
+    vote_counts = clear_vote_counts(num_queries=ANSWERED)
     none_answered = np.zeros(ANSWERED, bool)
     orders = np.array([2.0, 8.0, 20.0])
     screening = cost_on(
@@ -131,24 +131,31 @@ def test_votes_without_a_theorem_raise_unknown_cost() -> None:
     Four cases are tried: a teacher that casts no vote, add-remove adjacency, the aggregators `StableTopK` and
     `CenteredVotes`, and people with two teachers.
     """
-    vote_counts = clear_votes(num_queries=3)
+    vote_counts = clear_vote_counts(num_queries=3)
     vote_counts[1, 0] -= 1  # a teacher that said nothing
     with refused_parameter("votes", rule_words="one vote of", kind=UnknownCost):
         cost_on(GNMax(noise_std=40), vote_counts, num_teachers=TEACHERS, orders=[2.0])
-    other = GNMax(noise_std=40, adjacency="add_remove")  # type: ignore[arg-type]
+    add_remove_aggregator = GNMax(noise_std=40, adjacency="add_remove")  # type: ignore[arg-type]
     with refused_parameter("adjacency", value="add_remove", kind=UnknownCost):
-        cost_on(other, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0])
+        cost_on(
+            add_remove_aggregator,
+            clear_vote_counts(num_queries=3),
+            num_teachers=TEACHERS,
+            orders=[2.0],
+        )
     for aggregator in (
         StableTopK(selection_scale=5.0, test_std=5.0),
         CenteredVotes(noise_multiplier=5.0),
     ):
         with refused_parameter("aggregator", value=type(aggregator).__name__, kind=UnknownCost):
-            cost_on(aggregator, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0])
+            cost_on(
+                aggregator, clear_vote_counts(num_queries=3), num_teachers=TEACHERS, orders=[2.0]
+            )
     aggregator_of_two_teachers_a_person = GaussianVotes(noise_std=40, teachers_reached=2)
     with refused_parameter("teachers_reached", value=2, kind=UnknownCost):
         cost_on(
             aggregator_of_two_teachers_a_person,
-            clear_votes(num_queries=3),
+            clear_vote_counts(num_queries=3),
             num_teachers=TEACHERS,
             orders=[2.0],
         )
