@@ -85,7 +85,7 @@ def threshold_calls(test: AboveThreshold | BetweenThresholds) -> Iterator[CallOn
     """
     is_above_threshold = isinstance(test, AboveThreshold)
     rate = float(test.noise.rate)
-    low, high = (
+    lowest_threshold, highest_threshold = (
         (test.threshold, test.threshold)
         if isinstance(test, AboveThreshold)
         else (test.lower, test.upper)
@@ -93,15 +93,21 @@ def threshold_calls(test: AboveThreshold | BetweenThresholds) -> Iterator[CallOn
     # further out q is the same, and 1 - (common mass) has too few digits
     max_distance = 12 if test.epsilon < 1 else 4
     for value, move in product(
-        range(low - max_distance, high + max_distance + 1),
+        range(lowest_threshold - max_distance, highest_threshold + max_distance + 1),
         range(-test.sensitivity, test.sensitivity + 1),
     ):
         if move:
             both_values = sorted((value, value + move))
             outcome_edges = (
-                (low, *range(max(both_values[0], low) + 1, max(both_values[1], low) + 1))
+                (
+                    lowest_threshold,
+                    *range(
+                        max(both_values[0], lowest_threshold) + 1,
+                        max(both_values[1], lowest_threshold) + 1,
+                    ),
+                )
                 if is_above_threshold
-                else (low, high)
+                else (lowest_threshold, highest_threshold)
             )
             first, second = (
                 masses_between(rate, statistic=statistic, outcome_edges=outcome_edges)

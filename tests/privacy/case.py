@@ -227,8 +227,9 @@ def without_failure(
                 is_refusal, probs_if_common * (1 + removed_mass / refused_mass), probs_if_common
             )
         )
-    first, second = laws_without_failure
-    return first, second, np.maximum(first_laws - first, 0).sum(axis=1)
+    first_without_failure, second_without_failure = laws_without_failure
+    moved_mass = np.maximum(first_laws - first_without_failure, 0).sum(axis=1)
+    return first_without_failure, second_without_failure, moved_mass
 
 
 def _is_refusal(outcome: Any) -> bool:

@@ -58,9 +58,12 @@ def gap_pairs(
     num_labels: int, num_teachers: int, adjacency: Adjacency, *, padded: bool
 ) -> GapPairs:
     """Returns the gaps of all pairs of neighboring histograms; pairs with equal gaps and agreements are listed once."""
-    first, second = neighbors(num_labels, num_teachers, adjacency)
-    has_same_set = top_sets(first) == top_sets(second)
-    gaps = [gaps_of(counts, num_teachers=num_teachers, padded=padded) for counts in (first, second)]
+    first_counts, second_counts = neighbors(num_labels, num_teachers, adjacency)
+    has_same_set = top_sets(first_counts) == top_sets(second_counts)
+    gaps = [
+        gaps_of(counts, num_teachers=num_teachers, padded=padded)
+        for counts in (first_counts, second_counts)
+    ]
     columns = np.unique(
         np.concatenate([*gaps, has_same_set if padded else has_same_set[:, 1:-1]], axis=1), axis=0
     )

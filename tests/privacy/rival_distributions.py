@@ -42,17 +42,17 @@ def _exponential(utilities: FloatArray, noise_scale: float) -> FloatArray:
 
     The product in the integral of permute-and-flip is summed by inclusion and exclusion.
     """
-    weights = np.exp((utilities - utilities.max(axis=1, keepdims=True)) / noise_scale)
-    distribution = np.zeros_like(weights)
-    candidates = range(weights.shape[1])
+    candidate_weights = np.exp((utilities - utilities.max(axis=1, keepdims=True)) / noise_scale)
+    distribution = np.zeros_like(candidate_weights)
+    candidates = range(candidate_weights.shape[1])
     for i in candidates:
         others = [j for j in candidates if j != i]
         for size in range(len(others) + 1):
             for subset in combinations(others, size):
                 distribution[:, i] += (
-                    (-1) ** size * weights[:, list(subset)].prod(axis=1) / (size + 1)
+                    (-1) ** size * candidate_weights[:, list(subset)].prod(axis=1) / (size + 1)
                 )
-    return np.asarray(distribution * weights)
+    return np.asarray(distribution * candidate_weights)
 
 
 def _gaussian(utilities: FloatArray, noise_scale: float) -> FloatArray:
@@ -60,9 +60,9 @@ def _gaussian(utilities: FloatArray, noise_scale: float) -> FloatArray:
 
     The sum converges exponentially for smooth densities.
     """
-    values = utilities / noise_scale
-    winning_values = np.arange(values.min() - 10, values.max() + 10, 0.05)
-    noise_in_stds = winning_values - values[:, :, None]  # [N, n, G]
+    utilities_in_stds = utilities / noise_scale
+    winning_values = np.arange(utilities_in_stds.min() - 10, utilities_in_stds.max() + 10, 0.05)
+    noise_in_stds = winning_values - utilities_in_stds[:, :, None]  # [N, n, G]
     log_probs_below = log_ndtr(noise_in_stds)
     others = np.exp(log_probs_below.sum(axis=1, keepdims=True) - log_probs_below)
     distribution = (np.exp(-0.5 * noise_in_stds**2) * others).sum(axis=2)
@@ -81,9 +81,11 @@ def _laplace(utilities: FloatArray, noise_scale: float) -> FloatArray:
     winning_values = (edges[:, None] + 0.25 + 0.25 * nodes).ravel()
     noise_in_scales = (winning_values - utilities[:, :, None]) / noise_scale
     tail = 0.5 * np.exp(-np.abs(noise_in_scales))
-    cdf = np.where(noise_in_scales < 0, tail, 1 - tail)
+    cdfs_of_queries = np.where(noise_in_scales < 0, tail, 1 - tail)
     candidates = range(utilities.shape[1])
-    others = np.stack([np.delete(cdf, i, axis=1).prod(axis=1) for i in candidates], axis=1)
+    others = np.stack(
+        [np.delete(cdfs_of_queries, i, axis=1).prod(axis=1) for i in candidates], axis=1
+    )
     distribution = (tail * others) @ np.tile(weights, len(edges))
     return np.asarray(distribution / distribution.sum(axis=1, keepdims=True))
 
@@ -270,13 +272,17 @@ def released_set(
 
 def noisy_max_distribution(counts: FloatArray, noise_std: float) -> FloatArray:
     """Returns the probability of each count to be the largest after Gaussian noise, `[n]`, by the trapezoidal rule."""
-    values = np.asarray(counts, dtype=np.float64) / noise_std
+    counts_in_stds = np.asarray(counts, dtype=np.float64) / noise_std
     winning_values = np.linspace(
-        values.min() - 10, values.max() + 10, 1 + int(32 * (np.ptp(values) + 20))
+        counts_in_stds.min() - 10,
+        counts_in_stds.max() + 10,
+        1 + int(32 * (np.ptp(counts_in_stds) + 20)),
     )
-    probs_below = ndtr(winning_values - values[:, None])  # [n, G]
-    density = np.exp(-0.5 * (winning_values - values[:, None]) ** 2)
-    others = np.stack([np.delete(probs_below, i, axis=0).prod(axis=0) for i in range(len(values))])
+    probs_below = ndtr(winning_values - counts_in_stds[:, None])  # [n, G]
+    density = np.exp(-0.5 * (winning_values - counts_in_stds[:, None]) ** 2)
+    others = np.stack(
+        [np.delete(probs_below, i, axis=0).prod(axis=0) for i in range(len(counts_in_stds))]
+    )
     distribution = (density * others).sum(axis=1)
     return np.asarray(distribution / distribution.sum())
 

@@ -30,14 +30,19 @@ UNKNOWN = -1
 
 
 def hockey_sticks_in_plane(
-    sampling_prob: float, first_mean: FloatArray, second_mean: FloatArray, epsilons: FloatArray
+    sampling_prob: float,
+    first_mixture_mean: FloatArray,
+    second_mixture_mean: FloatArray,
+    epsilons: FloatArray,
 ) -> FloatArray:
     """Returns the hockey-stick divergences of two Gaussian mixtures in the plane at each epsilon, by quadrature.
 
-    With probability `sampling_prob`, the mean of the first mixture is `first_mean`, and that of the second one is
-    `second_mean`. Otherwise both means are 0.
+    With probability `sampling_prob`, the mean of the first mixture is `first_mixture_mean`, and that of the second one
+    is `second_mixture_mean`. Otherwise both means are 0.
     """
-    axis = np.linspace(-10, 10 + np.abs(first_mean).max() + np.abs(second_mean).max(), 801)
+    axis = np.linspace(
+        -10, 10 + np.abs(first_mixture_mean).max() + np.abs(second_mixture_mean).max(), 801
+    )
     x, y = np.meshgrid(axis, axis)
     centered_masses = np.exp(-(x * x + y * y) / 2) / (2 * math.pi) * (axis[1] - axis[0]) ** 2
 
@@ -46,8 +51,8 @@ def hockey_sticks_in_plane(
         ratio_of_shifted = np.exp(mean[0] * x + mean[1] * y - mean @ mean / 2)
         return centered_masses * (1 - sampling_prob + sampling_prob * ratio_of_shifted)
 
-    first_masses = mixture_masses(first_mean)
-    second_masses = mixture_masses(second_mean)
+    first_masses = mixture_masses(first_mixture_mean)
+    second_masses = mixture_masses(second_mixture_mean)
     return np.array(
         [
             float(np.maximum(first_masses - math.exp(epsilon) * second_masses, 0).sum())
@@ -91,8 +96,8 @@ def test_no_pair_in_the_plane_has_a_larger_divergence_than_the_worst_pair(
         [
             hockey_sticks_in_plane(
                 sampling_prob=sampling_prob,
-                first_mean=longest_mean * first_share,
-                second_mean=longest_mean * second_share,
+                first_mixture_mean=longest_mean * first_share,
+                second_mixture_mean=longest_mean * second_share,
                 epsilons=epsilons,
             )
             for first_share, second_share in MEANS_IN_THE_PLANE

@@ -60,11 +60,11 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
     )
     corners = np.array(list(product((0.0, 1.0), repeat=3)))
     group_weight = np.array([weight])
-    all_shares = TeacherShares(
+    shares_of_two_teachers = TeacherShares(
         label_shares=np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]]), weights=np.array([weight, 1.0])
     )
     prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
-    prevalence.release(all_shares, num_teachers=2, rng=np.random.default_rng(0))
+    prevalence.release(shares_of_two_teachers, num_teachers=2, rng=np.random.default_rng(0))
     lengths = np.array(
         [
             TeacherShares(label_shares=corner[None], weights=group_weight).lengths()

@@ -18,12 +18,14 @@ from tests.privacy.divergences import assert_reached, record_constructed
 ADJACENCIES = tuple(Adjacency)
 
 
-def draw_adversarial_votes(shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
-    """Returns n possible votes of one teacher, `[n, *shape]`: random ones, and scaled ones of -1, 0 and 1.
+def draw_adversarial_votes(
+    teacher_votes_shape: tuple[int, int], rng: np.random.Generator
+) -> FloatArray:
+    """Returns n possible votes of one teacher, `[n, *teacher_votes_shape]`.
 
-    The scales go from tiny to huge.
+    They are random votes, and votes of -1, 0 and 1 at scales from tiny to huge.
     """
-    num_votes = math.prod(shape)
+    num_votes = math.prod(teacher_votes_shape)
     corners = (
         np.array(list(product((-1.0, 0.0, 1.0), repeat=num_votes)))
         if num_votes <= 4
@@ -31,29 +33,35 @@ def draw_adversarial_votes(shape: tuple[int, int], rng: np.random.Generator) -> 
     )
     scaled_corners = [corners * factor for factor in (1e-9, 0.3, 1.0, 7.0, 1e9)]
     random_votes = rng.normal(size=(50, num_votes))
-    return np.concatenate([*scaled_corners, random_votes]).reshape(-1, *shape)
+    return np.concatenate([*scaled_corners, random_votes]).reshape(-1, *teacher_votes_shape)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("weight", [None, 1.0, 0.5, 0.07, 0.003])
-@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (2, 2), (3, 2)])
+@pytest.mark.parametrize("teacher_votes_shape", [(1, 1), (1, 3), (2, 2), (3, 2)])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
-    shape: tuple[int, int], adjacency: Adjacency, weight: float | None
+    teacher_votes_shape: tuple[int, int], adjacency: Adjacency, weight: float | None
 ) -> None:
     """A group of weight w that is replaced or removed moves the clipped sum by at most w times the sensitivity.
 
     All adversarial votes and all pairs of them are tried at four clips, at one of them also as low-rank factors. Some
     reach 90% of the bound.
     """
-    rng = np.random.default_rng(math.prod(shape))
+    rng = np.random.default_rng(math.prod(teacher_votes_shape))
+    num_queries = teacher_votes_shape[0]
     group_weight = None if weight is None else np.array([weight])
     span = PublicPCA.fit(np.random.default_rng(0).normal(size=(50, 4)), max_directions=1).span(
-        np.ones((shape[0], 4))
+        np.ones((num_queries, 4))
     )
-    for clip, center in ((0.37, 0.5), (0.7, 0.0), (1.0, 0.0), (2.5, rng.random(shape))):
-        clipped_sum = ClippedSum(clip, sum_shape=shape, adjacency=adjacency)
-        adversarial_votes = draw_adversarial_votes(shape, rng)
+    for clip, center in (
+        (0.37, 0.5),
+        (0.7, 0.0),
+        (1.0, 0.0),
+        (2.5, rng.random(teacher_votes_shape)),
+    ):
+        clipped_sum = ClippedSum(clip, sum_shape=teacher_votes_shape, adjacency=adjacency)
+        adversarial_votes = draw_adversarial_votes(teacher_votes_shape, rng)
         votes_by_form: list[list[Any]] = [[vote[None] + center for vote in adversarial_votes]]
         if clip == 0.7:
             votes_by_form.append(
@@ -188,8 +196,8 @@ def test_the_steps_of_the_prevalence_use_the_noise_that_is_charged(
         monkeypatch, module_name="pate.aggregators.prevalence", class_name="ClippedSum"
     )
     prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
-    shares = np.random.default_rng(0).random(size=(40, 5))
-    prevalence.release(shares, num_teachers=40, rng=np.random.default_rng(1))
+    label_shares = np.random.default_rng(0).random(size=(40, 5))
+    prevalence.release(label_shares, num_teachers=40, rng=np.random.default_rng(1))
     one_hot_lengths_after = np.eye(5) if adjacency == Adjacency.REPLACE_ONE else np.zeros((1, 5))
     sums = sums[1:]  # without that of the check before the charge
     moves = [

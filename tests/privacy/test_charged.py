@@ -296,8 +296,8 @@ def test_a_check_against_the_prior_keeps_its_target_probability(
     """
     sensitivity = adjacency.gap_sensitivity
     aggregator = make_prior_check(adjacency, noise_scale)
-    keep_probs = aggregator.check_probabilities(num_teachers=40)
-    epsilon = bit_epsilon(keep_probs, sensitivity=sensitivity)
+    keep_probs_by_margin = aggregator.check_probabilities(num_teachers=40)
+    epsilon = bit_epsilon(keep_probs_by_margin, sensitivity=sensitivity)
     assert sensitivity / noise_scale <= epsilon <= sensitivity / noise_scale * (1 + 1e-3)
     event = aggregator.event_for(num_queries=40, num_labels=3, num_teachers=40)
     assert [
@@ -308,9 +308,11 @@ def test_a_check_against_the_prior_keeps_its_target_probability(
     target = not_prior(epsilon)
     hit_probs = []
     for move in range(1, sensitivity + 1):
-        for first_prob, second_prob in zip(keep_probs[move:], keep_probs[:-move], strict=True):
-            first_law = np.array([first_prob, 1 - first_prob])
-            second_law = np.array([second_prob, 1 - second_prob])
+        for first_keep_prob, second_keep_prob in zip(
+            keep_probs_by_margin[move:], keep_probs_by_margin[:-move], strict=True
+        ):
+            first_law = np.array([first_keep_prob, 1 - first_keep_prob])
+            second_law = np.array([second_keep_prob, 1 - second_keep_prob])
             assert largest_log_ratio(first_law, second_law) <= epsilon * (1 + 1e-12)
             hit_prob = exact_hit_prob(
                 first_law=first_law.tolist(),
@@ -343,12 +345,12 @@ def session_distribution(
 
 
 def session_delta(
-    first_law: dict[object, float], second_law: dict[object, float], epsilon: float
+    first_session_law: dict[object, float], second_session_law: dict[object, float], epsilon: float
 ) -> float:
     """Returns the hockey-stick divergence at epsilon of two distributions of a session."""
     return sum(
-        max(0.0, mass - math.exp(epsilon) * second_law.get(outcome, 0.0))
-        for outcome, mass in first_law.items()
+        max(0.0, mass - math.exp(epsilon) * second_session_law.get(outcome, 0.0))
+        for outcome, mass in first_session_law.items()
     )
 
 
@@ -375,13 +377,13 @@ def test_a_whole_session_with_its_release_is_covered(
         epsilon: RdpAccountant().compose(event).get_delta(target_epsilon=epsilon)
         for epsilon in (0.5, 1.0, 2.0)
     }
-    keep_probs = aggregator.check_probabilities(num_teachers=6)  # by margin, from -6 to 6
+    keep_probs_by_margin = aggregator.check_probabilities(num_teachers=6)  # by margin, from -6 to 6
     prior_set = np.array([[True, False, False]])
 
     def session_law(counts: IntArray) -> dict[object, float]:
         margin = margins(counts[None], label_set_of_query=prior_set)[0]
         return session_distribution(
-            keep_prob=float(keep_probs[margin + 6]),
+            keep_prob=float(keep_probs_by_margin[margin + 6]),
             release_distribution=aggregator.release_step.distribution(counts, num_teachers=6),
             num_queries=num_queries,
         )
@@ -392,10 +394,10 @@ def test_a_whole_session_with_its_release_is_covered(
     )
     deltas = []
     for first_counts, second_counts in zip(some_first, some_second, strict=True):
-        first_law = session_law(first_counts)
-        second_law = session_law(second_counts)
+        first_session_law = session_law(first_counts)
+        second_session_law = session_law(second_counts)
         for epsilon, claimed_delta in claimed.items():
-            deltas.append(session_delta(first_law, second_law, epsilon))
+            deltas.append(session_delta(first_session_law, second_session_law, epsilon))
             assert deltas[-1] <= claimed_delta
     assert max(deltas) > 0
 
@@ -407,12 +409,12 @@ def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
     A single check has delta 0 at this epsilon.
     """
     aggregator = make_prior_check(adjacency, noise_scale=6.0, margin=-4.0)
-    keep_probs = aggregator.check_probabilities(num_teachers=6)  # by margin, from -6 to 6
+    keep_probs_by_margin = aggregator.check_probabilities(num_teachers=6)  # by margin, from -6 to 6
     sensitivity = adjacency.gap_sensitivity
-    epsilon = bit_epsilon(keep_probs, sensitivity=sensitivity)
+    epsilon = bit_epsilon(keep_probs_by_margin, sensitivity=sensitivity)
     likely_kept_law, rarely_kept_law = (
         session_distribution(
-            keep_prob=float(keep_probs[margin + 6]),
+            keep_prob=float(keep_probs_by_margin[margin + 6]),
             release_distribution={None: 1.0},
             num_queries=100,
         )

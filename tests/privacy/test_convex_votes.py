@@ -59,31 +59,33 @@ def votes_of(
 
 
 def sums_with_any_first_group(
-    num_others: int, *, penalty: float, clip: float
+    num_other_groups: int, *, penalty: float, clip: float
 ) -> tuple[FloatArray, ClippedMoments]:
-    """Returns the sums of votes of many first groups, each beside the same `num_others` other groups.
+    """Returns the sums of votes of many first groups, each beside the same `num_other_groups` other groups.
 
     A first group has one, two or five records. The axes of the array `[9, 2, 4, 10]` are for the numbers and sizes of
     its records, both signs of the student's weights, the labels, and the entries of a sum. The second value has the
     sensitivity.
     """
     rng = np.random.default_rng(2)
-    moment_clipping = ClippedMoments(clip, num_teachers=1 + num_others)
-    other_inputs = rng.normal(size=(num_others, 3))
-    other_labels = rng.random(size=(num_others, 2)) < 0.5
+    moment_clipping = ClippedMoments(clip, num_teachers=1 + num_other_groups)
+    other_inputs = rng.normal(size=(num_other_groups, 3))
+    other_labels = rng.random(size=(num_other_groups, 2)) < 0.5
     vote_sums = []
     for num_records, input_scale, sign in product((1, 2, 5), (1e-6, 1.0, 1e6), (1, -1)):
         for labels in product((False, True), repeat=2):
             inputs_of_first_group = np.repeat(
                 rng.normal(size=(1, 3)) * input_scale, num_records, axis=0
             )
-            group_of = np.concatenate([np.zeros(num_records, dtype=int), 1 + np.arange(num_others)])
+            group_of = np.concatenate(
+                [np.zeros(num_records, dtype=int), 1 + np.arange(num_other_groups)]
+            )
             all_labels = np.concatenate([np.tile(labels, (num_records, 1)), other_labels])
             votes = votes_of(
                 inputs=np.concatenate([inputs_of_first_group, other_inputs]),
                 labels=all_labels,
                 group_of=group_of,
-                learner_of_group=[0] * (1 + num_others),
+                learner_of_group=[0] * (1 + num_other_groups),
                 penalty=penalty,
             )
             question = RoundQuestion(
@@ -111,20 +113,22 @@ def largest_move_under_one_student(vote_sums: FloatArray) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_others", [0, 1, 40])
+@pytest.mark.parametrize("num_other_groups", [0, 1, 40])
 @pytest.mark.parametrize("penalty", [0.1, 1.0, 10.0, 1e4])
 @pytest.mark.parametrize("clip", [0.05, 0.6, 40.0])
 def test_no_group_moves_a_sum_further_than_claimed_and_nearly_as_far(
-    num_others: int, penalty: float, clip: float
+    num_other_groups: int, penalty: float, clip: float
 ) -> None:
-    """If one of `num_others` + 1 groups of a teacher is replaced, the sum moves by at most the sensitivity.
+    """If one of `num_other_groups` + 1 groups of a teacher is replaced, the sum moves by at most the sensitivity.
 
     For two settings some exchange moves the sum by over 80% of the sensitivity.
     """
-    vote_sums, moment_clipping = sums_with_any_first_group(num_others, penalty=penalty, clip=clip)
+    vote_sums, moment_clipping = sums_with_any_first_group(
+        num_other_groups, penalty=penalty, clip=clip
+    )
     moved = largest_move_under_one_student(vote_sums)
     assert moved <= moment_clipping.l2_sensitivity
-    if (num_others, penalty, clip) in ((0, 10.0, 0.05), (40, 1e4, 0.05)):
+    if (num_other_groups, penalty, clip) in ((0, 10.0, 0.05), (40, 1e4, 0.05)):
         assert moved > 0.8 * moment_clipping.l2_sensitivity
 
 
@@ -243,7 +247,9 @@ def test_training_without_limits_moves_the_sum_further_than_the_sensitivity(
         )
 
     monkeypatch.setattr(convex_votes, "convex_fit", fit_without_limits)
-    vote_sums, moment_clipping = sums_with_any_first_group(num_others=1, penalty=10.0, clip=0.6)
+    vote_sums, moment_clipping = sums_with_any_first_group(
+        num_other_groups=1, penalty=10.0, clip=0.6
+    )
     assert largest_move_under_one_student(vote_sums) > 2 * moment_clipping.l2_sensitivity
 
 

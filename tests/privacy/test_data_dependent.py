@@ -106,8 +106,9 @@ def test_gap_selection_in_one_direction_does_not_cover_the_other() -> None:
     Here the largest probability is 0.9, the bounded range is 0.5 and the Renyi order is 4. The costs are 0.081 and
     0.059.
     """
+    log_odds_of_likeliest_k = logit(np.array([0.9]))
     forward, backward = gap_selection_rdp(
-        logit(np.array([0.9])), event=BoundedRangeEvent(epsilon=0.5), orders=[4.0]
+        log_odds_of_likeliest_k, event=BoundedRangeEvent(epsilon=0.5), orders=[4.0]
     )
     assert backward[0, 0] > 1.3 * forward[0, 0]
 
@@ -117,18 +118,21 @@ def test_gap_selection_is_attained_by_a_distribution_with_the_same_largest_proba
 
     That holds at the Renyi orders from 4 to 16.
     """
-    law = np.array([[0.9, 0.1]])
+    selection_law = np.array([[0.9, 0.1]])
     epsilon = 0.5
-    tilted_weights = [law * np.exp([0.0, sign * epsilon]) for sign in (-1, 1)]
+    tilted_weights = [selection_law * np.exp([0.0, sign * epsilon]) for sign in (-1, 1)]
     neighboring_laws = [weights / weights.sum() for weights in tilted_weights]
+    log_odds_of_likeliest_k = logit(selection_law[0, :1])
     forward_rdp, backward_rdp = gap_selection_rdp(
-        logit(law[0, :1]), event=BoundedRangeEvent(epsilon), orders=ORDERS
+        log_odds_of_likeliest_k, event=BoundedRangeEvent(epsilon), orders=ORDERS
     )
     exact_forward_rdp = np.max(
-        [renyi_of_pairs(law, second_laws=neighbor) for neighbor in neighboring_laws], axis=0
+        [renyi_of_pairs(selection_law, second_laws=neighbor) for neighbor in neighboring_laws],
+        axis=0,
     )
     exact_backward_rdp = np.max(
-        [renyi_of_pairs(neighbor, second_laws=law) for neighbor in neighboring_laws], axis=0
+        [renyi_of_pairs(neighbor, second_laws=selection_law) for neighbor in neighboring_laws],
+        axis=0,
     )
     # at other orders a tilted part of the 0.1 has a larger divergence
     is_attained = (ORDERS >= 4) & (ORDERS <= 16)
@@ -278,8 +282,8 @@ def test_two_queries_at_once_cost_the_larger_sum() -> None:
     )
     costs_at_orders = np.array(
         [
-            one_bit_cost(statistics=counts, event=event.event, orders=ORDERS).rdp
-            for counts in counts_of_both_queries
+            one_bit_cost(statistics=counts_of_two, event=event.event, orders=ORDERS).rdp
+            for counts_of_two in counts_of_both_queries
         ]
     )
     assert_covered(renyi_divergence=forward, renyi_price=costs_at_orders)

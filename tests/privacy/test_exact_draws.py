@@ -312,12 +312,14 @@ def test_rare_coins_show_true_with_their_exact_probability() -> None:
     Their probabilities are e^-50 and e^-60. A random word of 0 makes both True, and one of 2^40 or of 2^63 neither. By
     exact weights, the first coin shows True first with probability e^-50, and the second with nearly e^-60.
     """
-    deficits = np.array([[50, 60]])
+    coin_deficits = np.array([50, 60])
     for word, coins in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
-        tossed = toss_rare_exponential(deficits, noise_scale=1.0, rng=ChosenWords([word]))
+        tossed = toss_rare_exponential(
+            coin_deficits[None], noise_scale=1.0, rng=ChosenWords([word])
+        )
         assert tossed.tolist() == [coins]
     first_interval, second_interval, none_interval = probability_intervals(
-        _first_coin_encloser(deficits[0], noise_scale=1.0)
+        _first_coin_encloser(coin_deficits, noise_scale=1.0)
     )
     assert float(first_interval[0]) == pytest.approx(math.exp(-50), rel=1e-9)
     assert float(second_interval[0]) == pytest.approx(math.exp(-60), rel=1e-6)
