@@ -13,22 +13,22 @@ ARGUMENTS = re.compile(r"^Args:\n((?:    .*\n?|\n)*)", re.MULTILINE)
 ARGUMENT = re.compile(r"^    \*{0,2}(\w+):", re.MULTILINE)
 
 
-def documented_arguments(definition: ast.FunctionDef | ast.ClassDef) -> list[str]:
+def documented_arguments(function_or_class: ast.FunctionDef | ast.ClassDef) -> list[str]:
     """Returns the names under `Args:` in the docstring of a function or a class."""
-    section = ARGUMENTS.search(ast.get_docstring(definition) or "")
+    section = ARGUMENTS.search(ast.get_docstring(function_or_class) or "")
     return ARGUMENT.findall(section[1]) if section else []
 
 
-def parameters_of(definition: ast.FunctionDef | ast.ClassDef) -> set[str] | None:
+def parameters_of(function_or_class: ast.FunctionDef | ast.ClassDef) -> set[str] | None:
     """Returns the parameters of a function, or of a class's `__init__`; None for a class without one of its own."""
-    if isinstance(definition, ast.ClassDef):
+    if isinstance(function_or_class, ast.ClassDef):
         constructors = [
             node
-            for node in definition.body
+            for node in function_or_class.body
             if isinstance(node, ast.FunctionDef) and node.name == "__init__"
         ]
         return parameters_of(constructors[0]) if constructors else None
-    arguments = definition.args
+    arguments = function_or_class.args
     parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     parameters += [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
     return {parameter.arg for parameter in parameters}
@@ -36,12 +36,12 @@ def parameters_of(definition: ast.FunctionDef | ast.ClassDef) -> set[str] | None
 
 def unknown_arguments(code: str) -> Iterator[str]:
     """Yields the line and the name of each documented argument that is no parameter."""
-    for definition in ast.walk(ast.parse(code)):
-        if isinstance(definition, (ast.FunctionDef, ast.ClassDef)):
-            parameters = parameters_of(definition)
-            for name in documented_arguments(definition):
+    for function_or_class in ast.walk(ast.parse(code)):
+        if isinstance(function_or_class, (ast.FunctionDef, ast.ClassDef)):
+            parameters = parameters_of(function_or_class)
+            for name in documented_arguments(function_or_class):
                 if parameters is not None and name not in parameters:
-                    yield f"{definition.lineno}: {name}"
+                    yield f"{function_or_class.lineno}: {name}"
 
 
 @pytest.mark.slow

@@ -150,11 +150,11 @@ def watch_sums(patch: pytest.MonkeyPatch, max_sums: int | None = None) -> list[R
     compute_sum = MomentVotes.total
     questions: list[RoundQuestion] = []
 
-    def record_and_compute_sum(self: MomentVotes, question: RoundQuestion) -> np.ndarray:
+    def record_and_compute_sum(moment_votes: MomentVotes, question: RoundQuestion) -> np.ndarray:
         if len(questions) == max_sums:
             raise KeyboardInterrupt
         questions.append(question)
-        return compute_sum(self, question)
+        return compute_sum(moment_votes, question)
 
     patch.setattr(MomentVotes, "total", record_and_compute_sum)
     return questions

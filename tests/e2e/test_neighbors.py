@@ -39,13 +39,13 @@ MISSING_LABELS_OF_RUNS: tuple[Mapping[int, str], ...] = (
 
 
 def _write_table(
-    path: Path, rows_of_changed_person: int, missing_labels: Mapping[int, str] | None = None
+    path: Path, num_rows_of_changed_person: int, missing_labels: Mapping[int, str] | None = None
 ) -> None:
     """Writes 300 people with one row each, apart from the first private person, who may have more.
 
     Args:
         path: the file.
-        rows_of_changed_person: the number of rows of the first private person.
+        num_rows_of_changed_person: the number of rows of the first private person.
         missing_labels: the label that is missing in the rows of each of these people; None if no label is missing.
     """
     rng = np.random.default_rng(0)
@@ -58,13 +58,13 @@ def _write_table(
         if missing_labels is not None and person in missing_labels:
             labels[missing_labels[person]] = ""
         cells = f"{part},{person},{age:.1f},{dose:.3f},{labels['flu']},{labels['cough']}"
-        lines += [cells] * (rows_of_changed_person if person == 0 else 1)
+        lines += [cells] * (num_rows_of_changed_person if person == 0 else 1)
     path.write_text("\n".join(lines) + "\n")
 
 
 def _published_folder(
     folder: Path,
-    rows_of_changed_person: int = 1,
+    num_rows_of_changed_person: int = 1,
     missing_labels: Mapping[int, str] | None = None,
     settings: Sequence[str] = WORDS,
 ) -> Path:
@@ -72,14 +72,14 @@ def _published_folder(
 
     Args:
         folder: the folder of the table and the run.
-        rows_of_changed_person: the number of rows of the first private person.
+        num_rows_of_changed_person: the number of rows of the first private person.
         missing_labels: the label that is missing in the rows of each of these people; None if no label is missing.
         settings: the settings of teachers, aggregator and student.
     """
     folder.mkdir()
     _write_table(
         path=folder / "all.csv",
-        rows_of_changed_person=rows_of_changed_person,
+        num_rows_of_changed_person=num_rows_of_changed_person,
         missing_labels=missing_labels,
     )
     ended = call(
@@ -105,8 +105,8 @@ def test_a_private_person_with_more_rows_changes_only_votes(
 
     The files may differ only in released labels, the student, digests, the threshold and the model card.
     """
-    first = _published_folder(folder=tmp_path / "one", rows_of_changed_person=1)
-    second = _published_folder(folder=tmp_path / "other", rows_of_changed_person=8)
+    first = _published_folder(folder=tmp_path / "one", num_rows_of_changed_person=1)
+    second = _published_folder(folder=tmp_path / "other", num_rows_of_changed_person=8)
     names = [
         sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
         for folder in (first, second)

@@ -73,11 +73,11 @@ def write_arrays(folder: Path, is_neighbor: bool, *, images: bool = False) -> li
     rng = np.random.default_rng(0)
     shape = (1, 16, 16) if images else (5,)
     sizes = {"private": 260, "public": 60, "test": 60}
-    for number, (split, size) in enumerate(sizes.items()):
+    for split_number, (split, size) in enumerate(sizes.items()):
         inputs = rng.random((size, *shape)).astype(np.float32)
         flat = inputs.reshape(size, -1)
         labels = np.stack([flat[:, label] > 0.4 + 0.1 * label for label in range(3)], axis=1)
-        groups = 1000 * number + np.arange(size)
+        groups = 1000 * split_number + np.arange(size)
         if split == "private" and is_neighbor:
             inputs[0] = 1.0 if images else 1e6
             labels[0] = ~labels[0]
