@@ -174,7 +174,9 @@ def test_the_exact_accountant_bounds_the_true_delta_of_gaussians(
 @pytest.mark.parametrize("accountant", [accounting.RdpAccountant, accounting.PldAccountant])
 def test_other_accountants_bound_the_true_delta_of_gaussians(accountant: Any) -> None:
     """At the epsilon of the Renyi or PLD accountant, the true delta (Balle and Wang) is at most the target delta."""
-    for multiplier, count in itertools.product((0.03, 1.9, 1e4, 1e13), (1, 10**9)):
+    noise_multipliers = (0.03, 1.9, 1e4, 1e13)
+    counts = (1, 10**9)
+    for multiplier, count in itertools.product(noise_multipliers, counts):
         spent = accountant().compose(
             accounting.GaussianEvent(noise_multiplier=multiplier), count=count
         )

@@ -369,7 +369,8 @@ def test_a_step_of_a_winner_is_nowhere_below_its_expectation() -> None:
     ratio_less_one = math.expm1(-200 * spacing * (1 - 9e-9))
     ratios_less_one = np.array([-ratio_less_one, ratio_less_one])
     pair = Pair(q_masses=np.array([0.5, 0.5]), ratios_less_one=ratios_less_one)
-    winner_pairs = WinnerPairs(roots=(pair,), variance=1.0, largest_loss=0.02)
+    variance_of_ratios = 1.0
+    winner_pairs = WinnerPairs(roots=(pair,), variance=variance_of_ratios, largest_loss=0.02)
     later_deltas = 0.5 * np.exp(-30 * np.maximum(grid.points, 0.0))
 
     def delta_at(epsilons: FloatArray) -> FloatArray:
@@ -459,7 +460,7 @@ BOX_OF_ONE_PAIR = Box(up_losses=np.array([0.05]), down_losses=np.array([-0.05]))
 WIDE_BIT = accounting.OneBitEvent(logits=tuple(np.linspace(-3, 3, 60).tolist()), reach=1)
 
 
-def pairs_of(event: accounting.Event) -> DominatingPairs:
+def dominating_pairs_of(event: accounting.Event) -> DominatingPairs:
     """Returns the dominating pairs of an event that costs something."""
     pairs = dominating_pairs(event)
     assert pairs is not None
@@ -512,7 +513,7 @@ def test_blocks_bound_the_composition_step_by_step_closely(
     The epsilon of the small blocks is at most 0.02% below that of the single block.
     """
     span_step = RepeatedStep(pairs=Span(length=0.1), num_times=1)
-    bit_step = RepeatedStep(pairs=pairs_of(WIDE_BIT), num_times=1)
+    bit_step = RepeatedStep(pairs=dominating_pairs_of(WIDE_BIT), num_times=1)
     steps_of_family = {"span": (span_step,), "bit": (bit_step,), "both": (span_step, bit_step)}
     repeated_steps = steps_of_family[family] * 150
     monkeypatch.setattr(exact_blocks, "WORK_OF_FULL_BLOCK", 10**9)
@@ -542,10 +543,12 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
     Negative control: bits with logits 20% too small give a delta below the adversary's.
     """
     monkeypatch.setattr(exact_blocks, "WORK_OF_FULL_BLOCK", 8)
-    bit = pairs_of(accounting.OneBitEvent(logits=LOGITS, reach=1))
-    bit_step = RepeatedStep(pairs=bit, num_times=1)
-    bounded_range = pairs_of(accounting.BoundedRangeEvent(epsilon=math.log(1.5)))
-    range_step = RepeatedStep(pairs=bounded_range, num_times=1)
+    dominating_pairs_of_bit = dominating_pairs_of(accounting.OneBitEvent(logits=LOGITS, reach=1))
+    bit_step = RepeatedStep(pairs=dominating_pairs_of_bit, num_times=1)
+    dominating_pairs_of_range = dominating_pairs_of(
+        accounting.BoundedRangeEvent(epsilon=math.log(1.5))
+    )
+    range_step = RepeatedStep(pairs=dominating_pairs_of_range, num_times=1)
     repeated_steps = (bit_step, range_step, bit_step)
     result = profile_of_block(
         block=compose_in_blocks(
@@ -564,8 +567,8 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
         searched_delta = float(strongest_delta(pairs_of_steps, exp_epsilon=exp_epsilon))
         assert result.delta(math.log(exp_epsilon)) >= searched_delta * (1 - 1e-12)
     cheaper_logits = tuple(0.8 * logit for logit in LOGITS)
-    cheaper_bit = pairs_of(accounting.OneBitEvent(logits=cheaper_logits, reach=1))
-    cheaper_step = RepeatedStep(pairs=cheaper_bit, num_times=1)
+    cheaper_pairs = dominating_pairs_of(accounting.OneBitEvent(logits=cheaper_logits, reach=1))
+    cheaper_step = RepeatedStep(pairs=cheaper_pairs, num_times=1)
     repeated_steps = (cheaper_step, range_step, cheaper_step)
     cheaper_result = profile_of_block(
         block=compose_in_blocks(

@@ -558,10 +558,10 @@ class OwnFilter(RenyiFilter):
 
 
 @pytest.mark.parametrize(
-    ("own_filter", "refused"), [(UnnamedFilter, "UnnamedFilter"), (OwnFilter, "own")]
+    ("own_filter", "refused_name"), [(UnnamedFilter, "UnnamedFilter"), (OwnFilter, "own")]
 )
 def test_a_new_file_is_not_written_for_a_filter_that_it_cannot_name(
-    tmp_path: Path, own_filter: Callable[[float, float], PrivacyFilter], refused: str
+    tmp_path: Path, own_filter: Callable[[float, float], PrivacyFilter], refused_name: str
 ) -> None:
     """A new ledger with a user's filter is refused, and no file is left behind.
 
@@ -569,7 +569,7 @@ def test_a_new_file_is_not_written_for_a_filter_that_it_cannot_name(
     """
     file = tmp_path / "ledger.db"
     for path in (file, None):
-        with refused_parameter("filter", value=refused):
+        with refused_parameter("filter", value=refused_name):
             accounting.Ledger(path, target_delta=DELTA, max_epsilon=CAP, filter=own_filter)
     assert not file.exists()
     accounting.Ledger(file, target_delta=DELTA, max_epsilon=CAP)

@@ -875,16 +875,16 @@ def test_a_file_of_several_data_sets_needs_a_named_data_set(
     After a charge for a second data set, such a ledger can be neither read nor charged nor opened anew.
     """
     charge(shared.account(data=FIRST_DIGEST))
-    unnamed_account = Ledger(path, target_delta=DELTA)
-    charge(unnamed_account, key="b")
+    account_of_unnamed_data = Ledger(path, target_delta=DELTA)
+    charge(account_of_unnamed_data, key="b")
     assert [entry.data for entry in shared.account(data=FIRST_DIGEST).entries] == [
         FIRST_DIGEST,
         FIRST_DIGEST,
     ]
     charge(shared.account(data=OTHER_DIGEST))
     for use in (
-        lambda: unnamed_account.entries,
-        lambda: charge(unnamed_account, key="c"),
+        lambda: account_of_unnamed_data.entries,
+        lambda: charge(account_of_unnamed_data, key="c"),
         lambda: Ledger(path, target_delta=DELTA),
     ):
         with refused_parameter("data", value="''"):
@@ -1258,8 +1258,8 @@ def test_a_charge_records_user_host_and_command(
     it is empty if there is none.
     """
 
-    def raise_unknown_user(number: int) -> Any:
-        raise KeyError(number)
+    def raise_unknown_user(user_id: int) -> Any:
+        raise KeyError(user_id)
 
     monkeypatch.setattr("pwd.getpwuid", raise_unknown_user)
     if command_line is None:

@@ -125,4 +125,4 @@ def test_sums_of_rho_are_exact_and_foreign_events_have_no_curve() -> None:
         """A subclass of an event, whose price `pate` cannot know."""
 
     with refused_parameter("event", value="OwnEvent"):
-        accounting.RdpAccountant().compose(OwnEvent(1.0)).get_epsilon(target_delta=1e-6)
+        accounting.RdpAccountant().compose(OwnEvent(epsilon=1.0)).get_epsilon(target_delta=1e-6)

@@ -132,11 +132,13 @@ def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
     bounds that are proven for each kind of event.
     """
     shift = 2 / multiplier
-    count = candidates - 1
+    num_other_candidates = candidates - 1
 
     def log_density(x: float) -> float:
         return (
-            math.log(count / math.sqrt(2 * math.pi)) - x * x / 2 + (count - 1) * float(log_ndtr(x))
+            math.log(num_other_candidates / math.sqrt(2 * math.pi))
+            - x * x / 2
+            + (num_other_candidates - 1) * float(log_ndtr(x))
         )
 
     def divergence(near: float, far: float) -> float:

@@ -147,9 +147,9 @@ def test_a_call_worse_than_the_session_is_refused() -> None:
         epsilon=0.1, hit_prob=boundary(call_epsilon=0.05).hit_prob
     )
     assert not opened_session.charge(outcome_in_target=True, target=not_prior(call_epsilon=0.1))
-    for worse in (not_prior(call_epsilon=0.11), boundary(call_epsilon=0.06)):
+    for worse_target in (not_prior(call_epsilon=0.11), boundary(call_epsilon=0.06)):
         with refused_parameter("target", value=ANY, rule_words="no larger epsilon"):
-            opened_session.charge(outcome_in_target=True, target=worse)
+            opened_session.charge(outcome_in_target=True, target=worse_target)
     assert opened_session.hits == [1]
 
 
@@ -476,26 +476,30 @@ def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
     refuses to resume a state.
     """
     path = tmp_path / "session.json"
-    first = session(target_hits=3, num_counters=2, failure_prob=3e-7)
+    saved_session = session(target_hits=3, num_counters=2, failure_prob=3e-7)
     for is_hit_of_each_counter in ([True, False], [True, True], [False, False]):
-        first.charge(outcome_in_target=is_hit_of_each_counter, failure_prob=1e-7)
-    first.save(path)
-    second = session(target_hits=3, num_counters=2, failure_prob=3e-7)
-    second.load(path)
-    assert (second.hits, second.num_calls, second.state) == ([2, 1], 3, first.state)
+        saved_session.charge(outcome_in_target=is_hit_of_each_counter, failure_prob=1e-7)
+    saved_session.save(path)
+    loaded_session = session(target_hits=3, num_counters=2, failure_prob=3e-7)
+    loaded_session.load(path)
+    assert (loaded_session.hits, loaded_session.num_calls, loaded_session.state) == (
+        [2, 1],
+        3,
+        saved_session.state,
+    )
     is_hit_of_each_counter = [True, True]
     with refused_parameter("failure_prob", value=ANY, rule_words="at most 3e-07"):
-        second.charge(outcome_in_target=is_hit_of_each_counter, failure_prob=1e-7)
+        loaded_session.charge(outcome_in_target=is_hit_of_each_counter, failure_prob=1e-7)
     assert [file.name for file in tmp_path.iterdir()] == ["session.json"]
-    halted = session(target_hits=1)
-    again = session(target_hits=1)
-    halted.charge(outcome_in_target=True)
-    halted.save(path)
-    again.load(path)
+    halted_session = session(target_hits=1)
+    loaded_halted_session = session(target_hits=1)
+    halted_session.charge(outcome_in_target=True)
+    halted_session.save(path)
+    loaded_halted_session.load(path)
     with refused_parameter("hits", value=1, rule_words="fewer than target_hits=1"):
-        again.charge(outcome_in_target=False)
+        loaded_halted_session.charge(outcome_in_target=False)
     with refused_parameter("num_calls", value=1, rule_words="0"):
-        again.resume(session(target_hits=1).state)
+        loaded_halted_session.resume(session(target_hits=1).state)
 
 
 CHARGED = session().state | {"num_calls": 5}

@@ -233,7 +233,7 @@ def test_impossible_parameters_are_refused_by_name(aggregator: Aggregator) -> No
                 replace(aggregator, **impossible_fields)
 
 
-VOTES = np.random.default_rng(0).random(size=(30, 20, 8)) < 0.3
+VOTES_BY_TEACHER = np.random.default_rng(0).random(size=(30, 20, 8)) < 0.3
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
@@ -255,16 +255,16 @@ def test_no_teacher_moves_more_counts_than_the_price_is_for(
     else:
         assert isinstance(event, GaussianEvent)
         priced_square = (10.0 / event.noise_multiplier) ** 2
-    neighboring_votes = VOTES.copy()
-    neighboring_votes[3] = ~VOTES[3] if adjacency is Adjacency.REPLACE_ONE else False
+    neighboring_votes = VOTES_BY_TEACHER.copy()
+    neighboring_votes[3] = ~VOTES_BY_TEACHER[3] if adjacency is Adjacency.REPLACE_ONE else False
 
-    limited_counts = counts_for(aggregator, blocks=[VOTES[:11], VOTES[11:]])
+    limited_counts = counts_for(aggregator, blocks=[VOTES_BY_TEACHER[:11], VOTES_BY_TEACHER[11:]])
     neighboring_counts = counts_for(
         aggregator, blocks=[neighboring_votes[:11], neighboring_votes[11:]]
     )
     squares = ((limited_counts - neighboring_counts) ** 2).sum(axis=1)
     assert squares.max() <= priced_square + 1e-9
-    plain_moves = histogram(VOTES) - histogram(teacher_votes=neighboring_votes)
+    plain_moves = histogram(VOTES_BY_TEACHER) - histogram(teacher_votes=neighboring_votes)
     assert (plain_moves**2).sum(axis=1).max() > priced_square
 
 
@@ -284,7 +284,8 @@ def test_votes_within_the_limit_are_counted_unchanged() -> None:
             counts_for(aggregator, blocks=[single_votes]), single_votes.sum(axis=0)
         )
     np.testing.assert_array_equal(
-        counts_for(aggregator=FixedTopK(k=1, epsilon=1.0), blocks=[VOTES]), VOTES.sum(axis=0)
+        counts_for(aggregator=FixedTopK(k=1, epsilon=1.0), blocks=[VOTES_BY_TEACHER]),
+        VOTES_BY_TEACHER.sum(axis=0),
     )
     with refused_parameter("votes", rule_words="the votes of"):
         counts_for(aggregator=GNMax(noise_std=1.0), blocks=[])

@@ -303,10 +303,10 @@ def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
         teacher_of_record=np.arange(NUM_RECORDS) % num_teachers, num_teachers=num_teachers
     )
     # The share of the noise in the labels' variance grows with its square over the number of teachers, and is the same.
-    noise = float(160 * np.sqrt(num_teachers / 4000))
-    rounds: Any = source_of_votes.in_rounds(noise_multiplier=noise)
+    noise_of_release = float(160 * np.sqrt(num_teachers / 4000))
+    rounds: Any = source_of_votes.in_rounds(noise_multiplier=noise_of_release)
     assert rounds.num_features - 1 == 4
-    assert source_of_votes.span(noise_multiplier=noise).shape[1] == 3
+    assert source_of_votes.span(noise_multiplier=noise_of_release).shape[1] == 3
 
 
 def test_labels_of_public_rows_have_their_directions_at_any_noise() -> None:

@@ -57,10 +57,12 @@ def test_the_clip_is_a_function_of_the_center() -> None:
     For 20 queries with 3 labels and c = 1/2, the sums equal those with `clip` set to `clip_factor` * sqrt(20 * 3 / 4).
     """
     votes_longer_than_any_clip = 1e6 * confidences_of_teachers(num_teachers=4)
-    votes = VoteBlocks(votes_longer_than_any_clip, num_teachers=4)
+    vote_blocks = VoteBlocks(votes_longer_than_any_clip, num_teachers=4)
     aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, clip_factor=0.5)
     explicit = dataclasses.replace(aggregator, clip=0.5 * np.sqrt(15.0))
-    np.testing.assert_array_equal(aggregator.summarize(votes), explicit.summarize(votes))
+    np.testing.assert_array_equal(
+        aggregator.summarize(vote_blocks), explicit.summarize(vote_blocks)
+    )
 
 
 def test_one_charge_pays_for_prevalence_and_votes() -> None:

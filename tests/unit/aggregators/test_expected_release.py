@@ -115,7 +115,8 @@ def test_gaussian_votes_in_closed_form(agreement: float) -> None:
     expected = expected_release(
         aggregator=GaussianVotes(noise_std=300.0), shape=SHAPE, agreement=agreement
     )
-    assert expected.present == pytest.approx(ndtr((agreement - 0.5) * 400 / 300), abs=0.04)
+    votes_for_present = agreement * 400
+    assert expected.present == pytest.approx(ndtr((votes_for_present - 200) / 300), abs=0.04)
     votes_for_absent = 3 * (1 - agreement) * 400 / 37
     assert expected.absent == pytest.approx(ndtr((200 - votes_for_absent) / 300), abs=0.02)
 

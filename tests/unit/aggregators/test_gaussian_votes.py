@@ -96,11 +96,13 @@ def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
 
     A vector of at most this length is unchanged. Too many teachers for an exact sum are refused.
     """
-    aggregator = ClippedVotes(noise_std=1.0, vote_clip=2, norm="l2")
+    vote_clip = 2
+    num_labels = 4
+    aggregator = ClippedVotes(noise_std=1.0, vote_clip=vote_clip, norm="l2")
     votes_within_clip = np.array([[[True, True, False, False]]])
-    votes_beyond_clip = np.ones((3, 4, 4), dtype=bool)
+    votes_beyond_clip = np.ones((3, 4, num_labels), dtype=bool)
     counts = aggregator.summarize(VoteBlocks(votes_beyond_clip, num_teachers=3))
-    three_shortened_votes = 3 * math.sqrt(2 / 4)
+    three_shortened_votes = 3 * math.sqrt(vote_clip / num_labels)
     np.testing.assert_allclose(counts, three_shortened_votes, rtol=1e-9)
     assert (counts <= three_shortened_votes).all()
     counts = aggregator.summarize(VoteBlocks(votes_within_clip, num_teachers=1))

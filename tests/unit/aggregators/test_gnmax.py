@@ -132,11 +132,14 @@ def test_screening_uses_the_smallest_majority() -> None:
     release = release_of_equal_queries(
         aggregator=CONFIDENT_VOTES, counts_of_query=[18, 2, 11], num_queries=40_000
     )
-    pass_prob = ndtr((11 - 15) / 2.0)
+    smallest_majority = 11
+    threshold = 15
+    pass_prob = ndtr((smallest_majority - threshold) / 2.0)
     five_stds = 5 * math.sqrt(pass_prob / 40_000)
     assert release.num_answered / 40_000 == pytest.approx(pass_prob, abs=five_stds)
     label_frequencies = release.labels[release.answered].mean(axis=0)
-    label_probs = ndtr(np.array([8, -8, 1]) / 3.0)
+    votes_above_half = np.array([8, -8, 1])
+    label_probs = ndtr(votes_above_half / 3.0)
     assert label_frequencies == pytest.approx(label_probs, abs=0.06)
 
 

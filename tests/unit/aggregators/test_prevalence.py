@@ -160,14 +160,14 @@ def test_prevalence_with_unknown_labels_is_that_of_the_known_ones(known_share: f
     num_records = 20_000
     known = rng.random(size=(num_records, 2)) < known_share
     labels = (rng.random(size=(num_records, 2)) < (0.3, 0.05)) & known
-    record_shares = RecordShares(
+    source_of_shares = RecordShares(
         labels=labels,
         teacher_of=np.arange(num_records),
         num_teachers=num_records,
         known_label_mask=known,
     )
     released = Prevalence(noise_multiplier=5.0).release_shares(
-        record_shares, num_teachers=num_records, rng=rng
+        source_of_shares, num_teachers=num_records, rng=rng
     )
     np.testing.assert_allclose(released.prevalence, desired=(0.3, 0.05), atol=0.02)
     assert released.known_shares is not None
