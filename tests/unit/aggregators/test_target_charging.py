@@ -448,10 +448,11 @@ def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
 def test_refused_hit_is_charged() -> None:
     """A hit that is not answered counts, so a session of 2 hits ends after 2 of them.
 
-    An empty prior makes each query a hit here. No set of labels with equal counts is stable, so no hit is answered.
+    A prior that names no label makes each query a hit here. No set of labels with equal counts is stable, so no hit is
+    answered.
     """
-    empty_prior = np.zeros((10, 4), dtype=np.bool_)
-    session = replace(NOT_PRIOR, first_queries=0).with_prior(empty_prior)
+    all_false_prior = np.zeros((10, 4), dtype=np.bool_)
+    session = replace(NOT_PRIOR, first_queries=0).with_prior(all_false_prior)
     release = release_of_session(aggregator=session, counts_of_queries=[UNSURE_COUNTS] * 10)
     assert not release.answered.any()
     assert (release.num_hits, release.num_abstained, release.num_asked) == (2, 2, 2)

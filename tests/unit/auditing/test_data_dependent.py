@@ -160,13 +160,13 @@ def bound_of_proof(log_q: float, std: float, order: float) -> mpmath.mpf:
         dh = h / q * (1 - 1 / (s * x))
         dg = g / q * (1 + 1 / (s * x))
         dm = m / q * (1 - order / (s * x))
-        likeliest = (1 - h) ** (1 - order)
+        moment_of_likeliest = (1 - h) ** (1 - order)
         if dh >= 1 >= dg and dm >= max((1 - q) / (1 - h), (1 - g) / (1 - q)) ** (order - 1):
             sharper = max(
                 (1 - q) ** order * (1 - h) ** (1 - order), (1 - g) ** order * (1 - q) ** (1 - order)
             )
-            likeliest = min(likeliest, sharper)
-        return min(mpmath.log(likeliest + m) / (order - 1), order / s**2)
+            moment_of_likeliest = min(moment_of_likeliest, sharper)
+        return min(mpmath.log(moment_of_likeliest + m) / (order - 1), order / s**2)
 
 
 def histograms_and_neighbors(

@@ -70,8 +70,8 @@ class _Handler(BaseHTTPRequestHandler):
             ]
             self._send_json({"files": upload_modes})
         elif path_parts[-2:-1] == ["commit"]:
-            for line in request_body.decode().splitlines():
-                entry = json.loads(line)
+            for commit_line in request_body.decode().splitlines():
+                entry = json.loads(commit_line)
                 if entry["key"] == "file":
                     uploaded_file = entry["value"]
                     content = base64.b64decode(uploaded_file["content"])
