@@ -41,17 +41,17 @@ def test_missing_labels_of_any_form_are_gaps(form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "labels",
+    "unchanged_labels",
     [LABELS, LABELS.astype(float), [["a"], []], ["x", None]],
     ids=["booleans", "floats", "sets of words", "classes"],
 )
-def test_labels_without_gaps_stay_as_they_are(labels: Any) -> None:
+def test_labels_without_gaps_stay_as_they_are(unchanged_labels: Any) -> None:
     """Labels without gaps, sets of words, and classes are returned as the same object, without a mask.
 
     Classes are returned so even if one record has None in place of its class, as here.
     """
-    filled, known = without_gaps(labels)
-    assert filled is labels and known is None
+    filled, known = without_gaps(unchanged_labels)
+    assert filled is unchanged_labels and known is None
 
 
 def test_a_masked_array_without_masked_entries_has_a_mask() -> None:

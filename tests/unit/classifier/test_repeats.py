@@ -152,9 +152,8 @@ def test_the_warning_states_the_total_that_a_ledger_would() -> None:
         unit=ONE_ROW,
         adjacency=Adjacency.REPLACE_ONE,
     )
-    past_fits = PastFits().with_fit(price).with_fit(price)
     with pytest.warns(RepeatedRelease, match="here to at least epsilon 1.55 at delta 1e-6"):
-        warn_of_past_fits(past_fits)
+        warn_of_past_fits(PastFits().with_fit(price).with_fit(price))
 
 
 def test_a_fit_that_is_not_charged_is_not_remembered() -> None:

@@ -278,13 +278,13 @@ def test_a_record_that_a_search_only_scored_is_remembered(
 def test_unknown_labels_are_scored_as_absent() -> None:
     """Labels with None, as a fit accepts them, have the score of labels with 0 in its place."""
     inputs, labels, public_inputs = labeled_records()
-    model = PATEClassifier(epsilon=6.0).fit(inputs, labels, X_public=public_inputs)
+    classifier = PATEClassifier(epsilon=6.0).fit(inputs, labels, X_public=public_inputs)
     known = np.arange(60).reshape(30, 2) % 3 > 0
     groups = np.arange(30)
     labels_with_none = np.where(known, labels[:30].astype(object), None).tolist()
-    score = total_score(model, inputs=inputs[:30], labels=labels_with_none, group_ids=groups)
+    score = total_score(classifier, inputs=inputs[:30], labels=labels_with_none, group_ids=groups)
     assert score == total_score(
-        model, inputs=inputs[:30], labels=labels[:30] & known, group_ids=groups
+        classifier, inputs=inputs[:30], labels=labels[:30] & known, group_ids=groups
     )
 
 
@@ -303,21 +303,25 @@ def test_classes_in_a_column_are_scored_one_by_one() -> None:
     """Classes `[n, 1]`, which a fit accepts, have the score of classes `[n]`."""
     inputs, labels, public_inputs = labeled_records()
     classes = labels[:, 0]
-    model = PATEClassifier(epsilon=6.0).fit(inputs, classes, X_public=public_inputs)
+    classifier = PATEClassifier(epsilon=6.0).fit(inputs, classes, X_public=public_inputs)
     groups = np.arange(30)
-    score = total_score(model, inputs=inputs[:30], labels=classes[:30, None], group_ids=groups)
-    assert score == total_score(model, inputs=inputs[:30], labels=classes[:30], group_ids=groups)
+    score = total_score(classifier, inputs=inputs[:30], labels=classes[:30, None], group_ids=groups)
+    assert score == total_score(
+        classifier, inputs=inputs[:30], labels=classes[:30], group_ids=groups
+    )
 
 
 @pytest.mark.parametrize("changed_group", [0, 5])
 def test_one_group_moves_the_score_by_at_most_its_steps(changed_group: int) -> None:
     """One changed group of five records moves the sum of scores by at most 2^20 steps, the largest score of a group."""
     inputs, labels, public_inputs = labeled_records()
-    model = PATEClassifier(epsilon=6.0).fit(inputs, labels, X_public=public_inputs)
+    classifier = PATEClassifier(epsilon=6.0).fit(inputs, labels, X_public=public_inputs)
     groups = np.arange(30) // 5
     true_labels = labels[:30]
     flipped_labels = true_labels.copy()
     flipped_labels[groups == changed_group] ^= True
-    score = total_score(model, inputs=inputs[:30], labels=true_labels, group_ids=groups)
-    other_score = total_score(model, inputs=inputs[:30], labels=flipped_labels, group_ids=groups)
+    score = total_score(classifier, inputs=inputs[:30], labels=true_labels, group_ids=groups)
+    other_score = total_score(
+        classifier, inputs=inputs[:30], labels=flipped_labels, group_ids=groups
+    )
     assert 0 < abs(score - other_score) <= 2**20
