@@ -61,7 +61,7 @@ def test_tables_and_bars_are_printed_in_any_encoding(
         schema={"columns": [column]},
         output="ü.yaml",
         lines=["±"],
-        parts={},
+        parts={"test": "test.csv"},
         next_steps="",
         command="pate-train",
     )

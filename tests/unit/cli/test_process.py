@@ -68,9 +68,11 @@ def test_each_signal_prints_one_line_and_sets_the_code(
 def test_second_signal_kills_the_process() -> None:
     """A second SIGTERM kills a process that is still ending after the first SIGTERM."""
     # the thread that ends an unresponsive process must not do it before the second signal does
-    slow_thread = "import pate.cli.process; pate.cli.process._SECONDS_UNTIL_FORCED_END = 60"
+    postponed_forced_end = (
+        "import pate.cli.process; pate.cli.process._SECONDS_UNTIL_FORCED_END = 60"
+    )
     process = started_process(
-        setup=slow_thread, ending="print('ending', flush=True); time.sleep(30)"
+        setup=postponed_forced_end, ending="print('ending', flush=True); time.sleep(30)"
     )
     process.send_signal(signal.SIGTERM)
     assert process.stdout is not None

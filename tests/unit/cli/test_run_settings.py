@@ -205,30 +205,30 @@ def hydra_config(folder: Path, num: int = 0, arguments: Sequence[str] = ()) -> A
 
 
 def rows_of_sweep(
-    folder: Path,
+    sweep_folder: Path,
     results_by_overrides: Sequence[tuple[str, dict[str, Any] | None]],
     folders_of_releases: Sequence[Path] = (),
 ) -> list[dict[str, str]]:
     """Simulates the jobs of a sweep, and returns the rows of its sweep.csv.
 
     Args:
-        folder: the folder of the sweep.
+        sweep_folder: the folder of the sweep.
         results_by_overrides: the overrides and the result of each job; None as the result of a job that failed.
         folders_of_releases: the folders of the first jobs, with what these jobs released.
     """
     table = SweepTable()
-    table.on_multirun_start(hydra_config(folder=folder))
-    for num, place in enumerate(folders_of_releases):
-        enter_folder(folder, job_number=num, output_dir=place)
+    table.on_multirun_start(hydra_config(folder=sweep_folder))
+    for num, run_folder in enumerate(folders_of_releases):
+        enter_folder(sweep_folder, job_number=num, output_dir=run_folder)
     for num, (words, job_result) in enumerate(results_by_overrides):
         job = JobReturn()
         job.status = JobStatus.FAILED if job_result is None else JobStatus.COMPLETED
         job.return_value = job_result
         table.on_job_end(
-            hydra_config(folder=folder, num=num, arguments=words.split()), job_return=job
+            hydra_config(folder=sweep_folder, num=num, arguments=words.split()), job_return=job
         )
-    table.on_multirun_end(hydra_config(folder=folder))
-    return rows_of(folder / "sweep.csv")
+    table.on_multirun_end(hydra_config(folder=sweep_folder))
+    return rows_of(sweep_folder / "sweep.csv")
 
 
 def job_result(score: float, epsilon: float = 8.004) -> dict[str, Any]:
@@ -245,7 +245,7 @@ def test_sweep_table_sorts_runs_and_explains_refusals(tmp_path: Path, capsys: An
     """sweep.csv has the jobs in their order, with notes; the printed table is sorted by score, with refusals below."""
     refused_row = {"note": "no [b]gap[/b]"}
     rows = rows_of_sweep(
-        folder=tmp_path,
+        sweep_folder=tmp_path,
         results_by_overrides=[
             ("aggregator=a seed=0", job_result(score=0.1)),
             ("aggregator=b seed=0", job_result(score=0.27)),
@@ -267,7 +267,7 @@ def test_sweep_table_sorts_runs_and_explains_refusals(tmp_path: Path, capsys: An
 def test_new_sweep_forgets_the_jobs_of_an_earlier_one(tmp_path: Path, capsys: Any) -> None:
     """The table of a second sweep has only its own job, and not the two jobs of the first sweep."""
     rows_of_sweep(
-        folder=tmp_path,
+        sweep_folder=tmp_path,
         results_by_overrides=[
             ("seed=0", job_result(score=0.1)),
             ("seed=1", job_result(score=0.2, epsilon=float("inf"))),
@@ -276,7 +276,9 @@ def test_new_sweep_forgets_the_jobs_of_an_earlier_one(tmp_path: Path, capsys: An
     assert "inf" in capsys.readouterr().out
     assert (
         len(
-            rows_of_sweep(folder=tmp_path, results_by_overrides=[("seed=2", job_result(score=0.3))])
+            rows_of_sweep(
+                sweep_folder=tmp_path, results_by_overrides=[("seed=2", job_result(score=0.3))]
+            )
         )
         == 1
     )
@@ -303,7 +305,7 @@ def test_sweep_table_shows_names_baselines_and_cost(tmp_path: Path, capsys: Any)
     row = {"delta": 1e-6, "data": "cases", "beside": ends}
     words_of_jobs = "experiment=first", "experiment=centered_votes"
     rows_of_sweep(
-        folder=tmp_path,
+        sweep_folder=tmp_path,
         results_by_overrides=[
             (words_of_job, job_result(score=0.2) | row | {"run": name})
             for words_of_job, name in zip(words_of_jobs, "ab", strict=True)
@@ -330,7 +332,7 @@ def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, cap
     ]
     failed: tuple[str, None] = ("seed=0", None)
     rows_of_sweep(
-        folder=tmp_path / "sweep",
+        sweep_folder=tmp_path / "sweep",
         results_by_overrides=[("seed=1", job_result(score=0.2)), failed, failed, failed],
         folders_of_releases=[*folders, folders[0]],
     )
@@ -364,7 +366,7 @@ def test_a_total_names_what_its_ledger_counts_in_all(tmp_path: Path, capsys: Any
             adjacency=ledger.adjacency,
         )
     rows_of_sweep(
-        folder=tmp_path / "sweep",
+        sweep_folder=tmp_path / "sweep",
         results_by_overrides=[("seed=1", job_result(score=0.2))],
         folders_of_releases=[folder],
     )
@@ -407,7 +409,7 @@ def test_releases_with_one_seed_have_no_finite_total(
             ),
         ]
         rows_of_sweep(
-            folder=tmp_path / "sweep",
+            sweep_folder=tmp_path / "sweep",
             results_by_overrides=[("seed=0", job_result(score=0.2))],
             folders_of_releases=folders,
         )
@@ -463,7 +465,7 @@ def test_shares_of_different_reference_scores_are_not_mixed(tmp_path: Path, caps
         }
 
     rows = rows_of_sweep(
-        folder=tmp_path,
+        sweep_folder=tmp_path,
         results_by_overrides=[
             ("seed=0", result_of_job(share_of_reachable=0.439, ceiling="all_records_model")),
             ("seed=1", result_of_job(share_of_reachable=1.109, ceiling="true_label_student")),
@@ -482,7 +484,7 @@ def test_shares_of_different_reference_scores_are_not_mixed(tmp_path: Path, caps
     ]
     by_student = result_of_job(share_of_reachable=1.109, ceiling="true_label_student")
     rows_of_sweep(
-        folder=tmp_path, results_by_overrides=[("seed=0", by_student), ("seed=1", by_student)]
+        sweep_folder=tmp_path, results_by_overrides=[("seed=0", by_student), ("seed=1", by_student)]
     )
     text = capsys.readouterr().out
     assert text.count("110.9%") == 2 and "reached: 100%" not in text

@@ -13,7 +13,7 @@ from pate.comparison.alternatives.signal_posterior import SignalPosterior
 
 # The clip in typical lengths of a gradient, and the variance of the log-odds, of all schedules.
 CLIP_FACTOR = 0.5
-SIGNAL_VARIANCE = 2.0
+LOG_ODDS_VARIANCE = 2.0
 
 
 def public_pool() -> np.ndarray:
@@ -42,7 +42,7 @@ def best_schedule(
         prevalence=prevalences,
         noise_rate=noise_variance_of_step_mean,
         clip_in_typical_lengths=CLIP_FACTOR,
-        signal_variance=SIGNAL_VARIANCE,
+        signal_variance=LOG_ODDS_VARIANCE,
         signal_is_concentrated=signal_is_concentrated,
     )
 
@@ -66,7 +66,7 @@ def test_more_noise_shortens_learning_and_raises_the_expected_error() -> None:
         little.expected_squared_error
         < more.expected_squared_error
         < most.expected_squared_error
-        <= SIGNAL_VARIANCE * 1.001
+        <= LOG_ODDS_VARIANCE * 1.001
     )
     assert all(10 <= schedule.num_steps <= 100 for schedule in (little, more, most))
 
@@ -81,8 +81,8 @@ def test_a_signal_in_one_direction_is_learned_better_at_large_noise() -> None:
     schedule_of_concentrated_signal = best_schedule(
         prevalences, noise_variance_of_step_mean=1e-2, signal_is_concentrated=True
     )
-    gain = SIGNAL_VARIANCE - schedule_of_spread_signal.expected_squared_error
-    assert SIGNAL_VARIANCE - schedule_of_concentrated_signal.expected_squared_error > 2 * gain > 0
+    gain = LOG_ODDS_VARIANCE - schedule_of_spread_signal.expected_squared_error
+    assert LOG_ODDS_VARIANCE - schedule_of_concentrated_signal.expected_squared_error > 2 * gain > 0
 
 
 def test_noise_of_trained_weights_has_the_expected_variance() -> None:
