@@ -503,17 +503,17 @@ def test_a_folder_that_cannot_be_written_has_no_ledger(
     )
 
 
-@pytest.mark.parametrize("accountant", [AutoAccountant, RdpAccountant, ExactAccountant])
+@pytest.mark.parametrize("accountant_class", [AutoAccountant, RdpAccountant, ExactAccountant])
 def test_ledger_card_and_report_state_the_same_price(
-    accountant: Any, ledger: Path, tmp_path: Path
+    accountant_class: Any, ledger: Path, tmp_path: Path
 ) -> None:
     """Ledger, card, report and console state the same epsilon of a run, by the accountant of its plan.
 
     That holds for three accountants, each with a cap on the total epsilon.
     """
-    price = accountant().compose(EVENT).get_epsilon(target_delta=1e-5)
+    price = accountant_class().compose(EVENT).get_epsilon(target_delta=1e-5)
     monitor = SilentMonitor()
-    plan = replace(plan_of(ledger), accountant=accountant, max_total_epsilon=2 * price)
+    plan = replace(plan_of(ledger), accountant=accountant_class, max_total_epsilon=2 * price)
     report = train(plan, output_dir=tmp_path / "run", monitor=monitor)
     (said,) = [line for line in monitor.lines if "this first release costs" in line]
     (account,) = map(account_values, ledgers_in(ledger))

@@ -437,13 +437,13 @@ def test_no_adaptive_session_costs_more_than_the_price(epsilon: float, target_hi
         exact = largest_session_delta(epsilon, target_hits=3, target_epsilon=claimed, num_calls=300)
         assert exact > 10 * 1e-3
     if target_hits == 5:
-        cheap = TargetCharging(
+        refuted_price = TargetCharging(
             epsilon, target_hits=5, hit_prob=2 * true_target.hit_prob, target_delta=1e-3
         ).price
         exact = largest_session_delta(
-            epsilon, target_hits=5, target_epsilon=cheap.epsilon, num_calls=300
+            epsilon, target_hits=5, target_epsilon=refuted_price.epsilon, num_calls=300
         )
-        assert exact > cheap.delta
+        assert exact > refuted_price.delta
 
 
 def test_best_session_costs_at_least_a_repeated_test() -> None:

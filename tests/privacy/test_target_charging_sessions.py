@@ -314,17 +314,21 @@ def sparse_vector_distributions(
     for bits in zip(item_bits, neighboring_item_bits, strict=True):
         longer = []
         for one, other, hits_one, hits_other, hits_rest in transcripts:
-            rest = OTHERS if hits_rest < item_hits else 0
+            num_other_items = OTHERS if hits_rest < item_hits else 0
             counted = [
                 bit and hits < item_hits
                 for bit, hits in zip(bits, (hits_one, hits_other), strict=True)
             ]
-            low = max(min(rest + counted[0], rest + counted[1]), THRESHOLD - 1)
+            smaller_count = max(
+                min(num_other_items + counted[0], num_other_items + counted[1]), THRESHOLD - 1
+            )
             distributions = [
                 masses_between(
-                    noise_rate, statistic=rest + int(own), outcome_edges=(THRESHOLD, low + 1)
+                    noise_rate,
+                    statistic=num_other_items + int(is_item_counted),
+                    outcome_edges=(THRESHOLD, smaller_count + 1),
                 )
-                for own in counted
+                for is_item_counted in counted
             ]
             for outcome in range(3):
                 hit = outcome > 0

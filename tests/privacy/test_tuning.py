@@ -209,7 +209,7 @@ def test_a_fixed_number_of_runs_exceeds_the_price(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("distribution", "share"),
+    ("distribution", "charged_share"),
     [
         (accounting.TruncatedNegativeBinomial(eta=1.0, gamma=0.01), 0.75),
         (accounting.TruncatedNegativeBinomial(eta=0.0, gamma=0.01), 0.75),
@@ -217,9 +217,9 @@ def test_a_fixed_number_of_runs_exceeds_the_price(
     ],
     ids=str,
 )
-def test_price_is_close_to_the_worst_order(distribution: RunCount, share: float) -> None:
+def test_price_is_close_to_the_worst_order(distribution: RunCount, charged_share: float) -> None:
     """Negative control: the price is exceeded if a run is charged 75% (or 70%) of its epsilon."""
-    base = accounting.PureDpEvent(epsilon=share * 0.5)
+    base = accounting.PureDpEvent(epsilon=charged_share * 0.5)
     first, second = randomized_response(epsilon=0.5)
     best_laws = [
         law_of_best(

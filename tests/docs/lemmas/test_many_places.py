@@ -43,7 +43,7 @@ def joint_law(law_of_privacy_unit: dict[int, float], *, num_units: int) -> np.nd
     return np.array([math.prod(path) for path in product(probs, repeat=num_units)])
 
 
-@pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant])
+@pytest.mark.parametrize("accountant_class", [RdpAccountant, ExactAccountant])
 @pytest.mark.parametrize("group_size", [1, 2, 10])
 @pytest.mark.parametrize(
     ("event", "mu"),
@@ -62,7 +62,7 @@ def joint_law(law_of_privacy_unit: dict[int, float], *, num_units: int) -> np.nd
     ],
 )
 def test_a_group_of_gaussian_releases_is_never_dearer_than_said(
-    event: GaussianEvent, mu: float, group_size: int, accountant: type
+    event: GaussianEvent, mu: float, group_size: int, accountant_class: type
 ) -> None:
     """At the epsilon of `group_epsilon`, the exact delta of Gaussian releases for a group is at most 1e-6.
 
@@ -70,11 +70,11 @@ def test_a_group_of_gaussian_releases_is_never_dearer_than_said(
     at 99% of this epsilon minus 0.001.
     """
     epsilon = group_epsilon(
-        event, group_size=group_size, budget=Budget(delta=DELTA, accountant=accountant)
+        event, group_size=group_size, budget=Budget(delta=DELTA, accountant=accountant_class)
     )
     group_mu = group_size * mu
     assert gaussian_delta(mu=group_mu, epsilon=epsilon) <= DELTA
-    if accountant is ExactAccountant:
+    if accountant_class is ExactAccountant:
         smaller_epsilon = 0.99 * epsilon - 1e-3
         assert gaussian_delta(mu=group_mu, epsilon=smaller_epsilon) > DELTA, "it is tight"
 

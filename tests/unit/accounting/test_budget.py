@@ -29,9 +29,9 @@ def test_a_delta_not_between_0_and_1_is_refused(delta: float) -> None:
 
 def test_an_accountant_that_cannot_be_called_is_refused() -> None:
     """`Budget` refuses the name of an accountant, the text "rdp", in place of the accountant's class."""
-    accountant: type[RdpAccountant] = "rdp"  # type: ignore[assignment]
+    accountant_name: type[RdpAccountant] = "rdp"  # type: ignore[assignment]
     with refused_parameter("accountant", value="rdp"):
-        Budget(epsilon=1.0, delta=1e-6, accountant=accountant)
+        Budget(epsilon=1.0, delta=1e-6, accountant=accountant_name)
 
 
 def test_less_noise_than_was_fitted_costs_more_than_the_budget() -> None:

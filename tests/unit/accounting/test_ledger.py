@@ -568,19 +568,19 @@ def test_impossible_settings_are_refused(
             SharedLedger(path, target_delta=DELTA).account(data=data)
 
 
-@pytest.mark.parametrize("accountant", ["rdp", RdpAccountant()])
-def test_an_accountant_must_be_a_class(accountant: Any, path: Path) -> None:
+@pytest.mark.parametrize("invalid_accountant", ["rdp", RdpAccountant()])
+def test_an_accountant_must_be_a_class(invalid_accountant: Any, path: Path) -> None:
     """`Ledger` and `calibrate` refuse an accountant that is a name or an instance and not a class.
 
     No file is written.
     """
     for call in (
-        lambda: Ledger(path, target_delta=DELTA, accountant=accountant),
+        lambda: Ledger(path, target_delta=DELTA, accountant=invalid_accountant),
         lambda: calibrate(
             event_for=lambda noise: COMPOSED_EVENT,
             target_epsilon=1.0,
             target_delta=DELTA,
-            accountant=accountant,
+            accountant=invalid_accountant,
         ),
     ):
         with refused_parameter("accountant", value=ANY, rule_words="class such"):
@@ -906,23 +906,23 @@ def test_a_charge_without_a_data_set_counts_for_every_data_set(ledger: Ledger, p
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "accountant", ACCOUNTANTS, ids=[accountant.name for accountant in ACCOUNTANTS]
+    "accountant_class", ACCOUNTANTS, ids=[accountant_class.name for accountant_class in ACCOUNTANTS]
 )
 @ON_DISK_AND_IN_MEMORY
 def test_every_total_equals_a_fresh_composition_of_all_charges(
-    accountant: Callable[[], Accountant], on_disk: bool, path: Path
+    accountant_class: Callable[[], Accountant], on_disk: bool, path: Path
 ) -> None:
     """After each of 12 charges, the total equals that of a new accountant that composes all events so far.
 
     Once two different events were charged, the new accountant is that of `in_any_order`, whose bound holds for
     every order of the events.
     """
-    ledger = Ledger(path if on_disk else None, target_delta=DELTA, accountant=accountant)
+    ledger = Ledger(path if on_disk else None, target_delta=DELTA, accountant=accountant_class)
     assert ledger.epsilon == 0
     for number, event in enumerate(SEQUENCE):
         charged_events = SEQUENCE[: number + 1]
         has_one_event = len(set(charged_events)) == 1
-        make_accountant = accountant if has_one_event else in_any_order(accountant)
+        make_accountant = accountant_class if has_one_event else in_any_order(accountant_class)
         expected = composed_epsilon(make_accountant=make_accountant, events=charged_events)
         assert charge(ledger, event, key=str(number)).epsilon == ledger.epsilon == expected
 

@@ -71,10 +71,10 @@ def attack_result(
     """
     # Renyi is quicker for the other releases, and prices them nearly as well
     exact = aggregator is VOTES_OF_RECORDS or num_runs == 20
-    accountant = ExactAccountant if exact else RdpAccountant
+    accountant_class = ExactAccountant if exact else RdpAccountant
     attack = Attack(
         aggregator=aggregator,
-        budget=Budget(delta=1e-6, epsilon=epsilon, accountant=accountant),
+        budget=Budget(delta=1e-6, epsilon=epsilon, accountant=accountant_class),
         num_queries=num_queries,
         num_teachers=num_teachers,
         seed=0,

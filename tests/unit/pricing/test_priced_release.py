@@ -227,10 +227,10 @@ def make_renyi_accountant() -> RdpAccountant:
     ("at_most", "expected"), [(1, 1), (825, 825), (826, 826), (827, 826), (10_000, 826)]
 )
 @pytest.mark.parametrize(
-    "accountant", [RdpAccountant, make_renyi_accountant], ids=["class", "function"]
+    "make_accountant", [RdpAccountant, make_renyi_accountant], ids=["class", "function"]
 )
 def test_at_most_limits_the_number_of_queries(
-    at_most: int, expected: int, accountant: Callable[[], Accountant]
+    at_most: int, expected: int, make_accountant: Callable[[], Accountant]
 ) -> None:
     """If 826 queries are affordable, `largest_num_queries` returns 826 or `at_most`, whichever is smaller.
 
@@ -242,7 +242,7 @@ def test_at_most_limits_the_number_of_queries(
         target_delta=1e-6,
         num_labels=40,
         num_teachers=800,
-        accountant=accountant,
+        accountant=make_accountant,
         at_most=at_most,
     )
     assert largest == expected

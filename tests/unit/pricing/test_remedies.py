@@ -362,9 +362,9 @@ class CheapAccountant(AccountantBesideRenyi):
         return self._rdp.get_delta(target_epsilon=target_epsilon / 0.6)
 
 
-@pytest.mark.parametrize("accountant", [RdpAccountant, CheapAccountant])
+@pytest.mark.parametrize("accountant_class", [RdpAccountant, CheapAccountant])
 def test_each_change_is_the_smallest_with_two_digits(
-    accountant: Callable[[], Any],
+    accountant_class: Callable[[], Any],
 ) -> None:
     """Each of three remedies makes a plan useful, and a change smaller by one unit of the second digit does not.
 
@@ -373,7 +373,7 @@ def test_each_change_is_the_smallest_with_two_digits(
     aggregator = GaussianVotes(noise_std=1.0)
     shape = VoteShape(num_queries=300, num_labels=10, num_teachers=100)
     plan = Plan(
-        aggregator=aggregator, shape=shape, budget=budget(epsilon=2.0, accountant=accountant)
+        aggregator=aggregator, shape=shape, budget=budget(epsilon=2.0, accountant=accountant_class)
     )
     changes = remedies(
         aggregator, useless_release=plan.priced(), budget=plan.budget, num_groups=100_000

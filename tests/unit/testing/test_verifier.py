@@ -180,14 +180,14 @@ def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
     )
 
 
-@pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant])
-def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
+@pytest.mark.parametrize("accountant_class", [RdpAccountant, ExactAccountant])
+def test_what_each_accountant_prints_is_checked(accountant_class: type) -> None:
     """The claimed delta at epsilon 0.2 is that of the given accountant, and it holds."""
     event = PureDpEvent(epsilon=1.0)
     verdict = verify(
         exponential_mechanism,
         event=event,
-        accountant=accountant,
+        accountant=accountant_class,
         epsilons=(0.2,),
         deltas=(),
         num_labels=2,
@@ -195,7 +195,7 @@ def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
         adjacency=Adjacency.REPLACE_ONE,
     )
     assert verdict.sound
-    assert verdict.delta.claimed == accountant().compose(event).get_delta(target_epsilon=0.2)
+    assert verdict.delta.claimed == accountant_class().compose(event).get_delta(target_epsilon=0.2)
 
 
 @pytest.mark.parametrize(
