@@ -40,7 +40,7 @@ from tests.refusals import refused_parameter
 Data = np.ndarray[Any, Any]
 HISTOGRAMS = np.random.default_rng(0).integers(low=0, high=10, size=(40, 5))
 NUMBERS = np.random.default_rng(1).integers(low=0, high=10, size=40)
-BITS = np.random.default_rng(2).random(size=(40, 20)) < 0.5
+BITS_OF_ITEMS = np.random.default_rng(2).random(size=(40, 20)) < 0.5
 
 
 def selection(adjacency: Adjacency, noise: str = "gumbel") -> GapSelection:
@@ -53,8 +53,8 @@ def selection(adjacency: Adjacency, noise: str = "gumbel") -> GapSelection:
 class SparseVectorAt9(SparseVector):
     """A sparse vector with the threshold 9, so that it can be called like the other mechanisms."""
 
-    def __call__(self, bits: Any, *, rng: np.random.Generator) -> Any:
-        return super().__call__(bits, thresholds=9, rng=rng)
+    def __call__(self, bits_of_items: Any, *, rng: np.random.Generator) -> Any:
+        return super().__call__(bits_of_items, thresholds=9, rng=rng)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ CALLS = {
     ),
     "sparse vector": Call(
         make_mechanism=partial(SparseVectorAt9, epsilon=0.5, item_hits=3, failure_prob=1e-9),
-        data=BITS,
+        data=BITS_OF_ITEMS,
         is_session=True,
     ),
 }

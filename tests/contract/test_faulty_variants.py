@@ -259,8 +259,8 @@ def test_5_every_label_is_charged() -> None:
 # 4. A conjunction of noisy counts charged as one
 
 
-def conjunction_ratio(num_counts: int, price: accounting.Event) -> float:
-    """Returns the largest ratio of the exact Renyi divergence of a bit, which needs several noisy counts, to a price.
+def conjunction_ratio(num_counts: int, event: accounting.Event) -> float:
+    """Returns the largest ratio of the exact Renyi divergence of a bit of several noisy counts to an event's price.
 
     The bit is 1 if `num_counts` equal counts, each with its own noise of std 50, all exceed 0. On the neighbor, all
     counts are one larger or smaller. All Renyi orders and counts from -175 to 175 are tried.
@@ -271,14 +271,14 @@ def conjunction_ratio(num_counts: int, price: accounting.Event) -> float:
         first_laws=np.concatenate([laws[1:], laws[:-1]]),
         second_laws=np.concatenate([laws[:-1], laws[1:]]),
     )
-    return float((divergences / price_curve(price)).max())
+    return float((divergences / price_curve(event)).max())
 
 
 def test_4_a_conjunction_of_noisy_counts_costs_more_than_one() -> None:
     """A bit that is 1 if 5 or 20 noisy counts all exceed 0 costs over 1.8 or 4.3 times one noisy count."""
-    price_of_one = accounting.GaussianEvent(noise_multiplier=50.0)
-    assert conjunction_ratio(num_counts=5, price=price_of_one) > 1.8
-    assert conjunction_ratio(num_counts=20, price=price_of_one) > 4.3
+    event_of_one_count = accounting.GaussianEvent(noise_multiplier=50.0)
+    assert conjunction_ratio(num_counts=5, event=event_of_one_count) > 1.8
+    assert conjunction_ratio(num_counts=20, event=event_of_one_count) > 4.3
 
 
 def test_4_screening_draws_one_noise() -> None:
@@ -286,11 +286,11 @@ def test_4_screening_draws_one_noise() -> None:
 
     The package adds noise once, to the smallest majority.
     """
-    screening = ConfidentVotes(screening_std=50.0, threshold_share=0.5, noise_std=1e9).event_for(
-        num_queries=1, num_labels=20, num_teachers=350
-    )
-    assert conjunction_ratio(num_counts=1, price=screening) <= 1 + 1e-9
-    assert conjunction_ratio(num_counts=20, price=screening) > 4
+    screening_event = ConfidentVotes(
+        screening_std=50.0, threshold_share=0.5, noise_std=1e9
+    ).event_for(num_queries=1, num_labels=20, num_teachers=350)
+    assert conjunction_ratio(num_counts=1, event=screening_event) <= 1 + 1e-9
+    assert conjunction_ratio(num_counts=20, event=screening_event) > 4
 
 
 # 6. No noise costs nothing
