@@ -81,6 +81,9 @@ class Dataset:
         private_cells: a digest of the private records before any preprocessing. By this digest a ledger recognizes the
             same private records in several runs, and adds up what these runs spend. If it is None, the digest of
             `private` is used. No epsilon covers the digest.
+        test_cells: a digest of the test records before any preprocessing. By this digest a ledger recognizes the same
+            test records in several runs, and adds up what their released scores spend. If it is None, the labels of
+            `test` are used. No epsilon covers the digest.
         public_labeled: whether some labels of the public pool are known; always False for a pool without any positive
             label. If it is False, nothing shows how often the released labels and the teachers are right. The student
             is measured on `test` all the same.
@@ -106,6 +109,7 @@ class Dataset:
     preprocessing: Preprocessing | None = None
     public_ids: NDArray[Any] | None = None
     private_cells: str | None = None
+    test_cells: str | None = None
     public_labeled: bool = True
     notes: tuple[str, ...] = ()
     owners: Mapping[str, Set[bytes]] = field(default_factory=dict)

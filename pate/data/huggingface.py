@@ -23,7 +23,7 @@ from pate.data.table.column import Column
 from pate.data.table.column_names import as_column_names, as_name, require_column
 from pate.data.table.column_remarks import remarks_on_dates
 from pate.data.table.date_column import DateColumn
-from pate.data.table.fingerprints import private_digest, row_fingerprints
+from pate.data.table.fingerprints import cell_digest, row_fingerprints
 from pate.data.table.labels import Labels
 from pate.data.table.rows import Roles, Rows
 from pate.data.table.schema import TableSchema
@@ -170,7 +170,7 @@ class HuggingFace(TextReader):
         input_kind: Kind = "features"
         preprocessing: Preprocessing | None = None
         notes: tuple[str, ...] = () if self.group is not None else (UNGROUPED,)
-        private_cell_digest = None
+        cell_digests = None
         compute_fingerprints = None
         if isinstance(input_column, PictureColumn):
             input_kind = "images"
@@ -180,7 +180,10 @@ class HuggingFace(TextReader):
         elif input_column is None:
             preprocessing = schema
             notes += self._remarks_on_dates(schema)
-            private_cell_digest = private_digest(self._batches("private"))
+            cell_digests = {
+                split_name: cell_digest(self._batches(split_name))
+                for split_name in ("private", "test")
+            }
             compute_fingerprints = partial(self._fingerprints, schema)
         return make_dataset(
             encoded_rows_of_splits=encoded_rows_of_splits,
@@ -192,7 +195,7 @@ class HuggingFace(TextReader):
             seed=self.seed,
             notes=notes,
             preprocessing=preprocessing,
-            private_cell_digest=private_cell_digest,
+            cell_digests=cell_digests,
             compute_fingerprints=compute_fingerprints,
         )
 

@@ -88,7 +88,7 @@ class ScorePrice:
             epsilon=Budget(delta=plan.target_delta).epsilon_of(event),
             delta=plan.target_delta,
             unit=dataset.group_unit,
-            account_name=account_of_test_records(dataset.test),
+            account_name=account_of_test_records(dataset),
             subgroup_divisions=subgroups_of(dataset, column_names=plan.score_groups or ()),
         )
 
@@ -250,13 +250,19 @@ class ScoreCharge:
         )
 
 
-def account_of_test_records(test_split: Split) -> str:
-    """Returns the name of the account of test records: a digest of the labels of each group, in no order.
+def account_of_test_records(dataset: Dataset) -> str:
+    """Returns the name of the account of test records: a digest that does not depend on the order of the records.
 
-    The same records are charged to the same account with other features, in another order, and beside other private or
-    public records. The numbers of records and groups are left out, as a data set counts them over all splits.
+    The digest is that of all cells if the reader has computed one (`Dataset.test_cells`). So the same table is charged
+    to the same account with other labels or groups, and beside other private or public records. Otherwise it is that of
+    the labels of each group. Then the same records are charged to the same account with other features. The numbers of
+    records and groups are left out, as a data set counts them over all splits.
     """
     hasher = hashlib.sha256(b"test records")
+    if dataset.test_cells is not None:
+        hasher.update(dataset.test_cells.encode())
+        return hasher.hexdigest()
+    test_split = dataset.test
     label_rows = np.packbits(test_split.labels, axis=1)
     order = np.lexsort((*label_rows.T, test_split.group_ids))
     group_ids = test_split.group_ids[order]

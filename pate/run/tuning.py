@@ -269,7 +269,7 @@ def _read_datasets(plans: Sequence[Plan]) -> list[Dataset]:
     if len({plan.unit(dataset) for plan, dataset in zip(plans, datasets, strict=True)}) > 1:
         rule = "settings under which all runs have the same unit of privacy: one data.group, one holders"
         raise InvalidValue("tune", "true", rule=rule)
-    if len({account_of_test_records(dataset.test) for dataset in datasets}) > 1:
+    if len({account_of_test_records(dataset) for dataset in datasets}) > 1:
         rule = "settings under which all runs are compared on the same test records, whose people pay for that"
         raise InvalidValue("tune", "true", rule=rule)
     if datasets[0].budgets is not None:

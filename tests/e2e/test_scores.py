@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,8 @@ def test_the_account_of_test_records_is_the_same_beside_other_records(
 ) -> None:
     """A test file has one account for scores, in any order of its rows, whatever private and public files are used.
 
-    Fewer test records have another account.
+    The account does not depend on the columns that are read as labels or groups. Fewer test records have another
+    account.
     """
     rng = np.random.default_rng(0)
 
@@ -91,17 +93,24 @@ def test_the_account_of_test_records_is_the_same_beside_other_records(
         (tmp_path / file_name).write_text(text)
         return str(tmp_path / file_name)
 
-    def account(private: str, public: str, test: str) -> str:
-        dropped = {"id", "family"} - set(settings.values())
+    def account(
+        private: str,
+        public: str,
+        test: str,
+        *,
+        labels: tuple[str, ...] = ("flu", "rash"),
+        columns_by_role: Mapping[str, str] = settings,
+    ) -> str:
+        dropped = {"id", "family"} - set(columns_by_role.values())
         data = Table(
             private=private,
             public=public,
             test=test,
-            labels=("flu", "rash"),
+            labels=labels,
             drop=tuple(sorted(dropped)),
-            **settings,
+            **columns_by_role,
         )
-        return account_of_test_records(data.load().test)
+        return account_of_test_records(data.load())
 
     test = table("test", num_rows=90)
     first = account(private=table("a", 300), public=table("b", 60), test=test)
@@ -112,6 +121,8 @@ def test_the_account_of_test_records_is_the_same_beside_other_records(
     public = str(tmp_path / "b.csv")
     assert account(private, public, test=written("reverse.csv", lines=lines[::-1])) == first
     assert account(private, public, test=written("fewer.csv", lines=lines[3:])) != first
+    assert account(private, public, test=test, labels=("rash",)) == first
+    assert account(private, public, test=test, columns_by_role={"group": "family"}) == first
 
 
 def test_scores_stand_in_all_published_files(run: tuple[Path, Report]) -> None:

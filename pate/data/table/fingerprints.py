@@ -70,7 +70,7 @@ def _values_of(cells: Any, schema_column: Column, cell_notation: CellSpelling) -
 
 
 class CellDigest:
-    """A SHA-256 digest of all cells of the private rows, which does not depend on the order of the rows.
+    """A SHA-256 digest of all cells of the rows of a split, which does not depend on the order of the rows.
 
     No epsilon covers the digest. `hashes` may be called by several threads at once, and `add` in any order. Texts of
     large floats depend on which floats are in the same batch, so rows with such floats must come in equal batches.
@@ -129,8 +129,8 @@ class CellDigest:
         return digest.hexdigest()
 
 
-def private_digest(batches: Iterable[NumberedBatch], *, cells_are_text: bool = False) -> str:
-    """Returns the `CellDigest` of all private rows in hexadecimal.
+def cell_digest(batches: Iterable[NumberedBatch], *, cells_are_text: bool = False) -> str:
+    """Returns the `CellDigest` of all rows of a split in hexadecimal.
 
     Args:
         batches: pairs of row numbers and a pyarrow table, with all cells of the rows.

@@ -313,13 +313,16 @@ class Table(TextReader):
         cell_notation = source.public_file.spelling(default_spelling=schema.spelling)
         # The cells are read in the notation of these files; the published preprocessing keeps that of the schema.
         spelled_schema = replace(schema, spelling=cell_notation)
-        private_cell_hasher = CellDigest(cells_are_text=source.table_of_split["private"].is_text)
+        cell_hashers = {
+            split_name: CellDigest(cells_are_text=source.table_of_split[split_name].is_text)
+            for split_name in ("private", "test")
+        }
         encoded_rows_of_splits = {
             split_name: source.read_rows(
                 split_name,
                 spelled_schema,
                 open_stage=open_stage,
-                cell_hasher=private_cell_hasher if split_name == "private" else None,
+                cell_hasher=cell_hashers.get(split_name),
             )
             for split_name in SPLITS
         }
@@ -338,7 +341,10 @@ class Table(TextReader):
             seed=self.seed,
             notes=self._notes(),
             preprocessing=schema,
-            private_cell_digest=private_cell_hasher.hexdigest(),
+            cell_digests={
+                split_name: cell_hasher.hexdigest()
+                for split_name, cell_hasher in cell_hashers.items()
+            },
             compute_fingerprints=compute_fingerprints,
         )
 

@@ -52,7 +52,7 @@ def make_dataset(
     seed: int,
     notes: tuple[str, ...] = (),
     preprocessing: Preprocessing | None = None,
-    private_cell_digest: str | None = None,
+    cell_digests: Mapping[str, str] | None = None,
     compute_fingerprints: CellNumbers | None = None,
 ) -> Dataset:
     """Returns the data set that consists of the rows of each split.
@@ -67,7 +67,8 @@ def make_dataset(
         seed: the seed of the order of the public records.
         notes: remarks for the owner, to which remarks on records are added.
         preprocessing: the function from raw samples to inputs, for a published model; None if there is none.
-        private_cell_digest: the digest of the private rows; None if it is not computed.
+        cell_digests: the digests of the private and of the test rows, by the split's name; None if they are not
+            computed.
         compute_fingerprints: a function from a split's name to a number for each record, see `remarks_on_copies`;
             None compares inputs alone in the search for copies.
 
@@ -124,7 +125,8 @@ def make_dataset(
         test=splits["test"],
         preprocessing=preprocessing,
         public_ids=public_record_names[random_order],
-        private_cells=private_cell_digest,
+        private_cells=cell_digests["private"] if cell_digests else None,
+        test_cells=cell_digests["test"] if cell_digests else None,
         public_labeled=public_rows.labeled,
         notes=(*notes, *remarks),
         owners=_owner_names(private_rows, cell_notation=schema.spelling),

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from pate.data import Dataset, Table
-from pate.data.table.fingerprints import private_digest
+from pate.data.table.fingerprints import cell_digest
 from pate.data.table.table_file import TableFile
 from tests.refusals import ANY, refused_parameter
 
@@ -494,8 +494,8 @@ def test_digests_of_cells_are_those_in_ledgers() -> None:
     table = pa.table(columns)
     batches = [(row_numbers[first : first + 8192], table.slice(first, 8192)) for first in (0, 8192)]
     expected_digest = "b45dd0742785ef5917dfac9266fbec8b57ffdcdb9d63548404185fce0dcae0c4"
-    assert private_digest(batches) == expected_digest
-    assert private_digest(batches[:1]) != expected_digest
+    assert cell_digest(batches) == expected_digest
+    assert cell_digest(batches[:1]) != expected_digest
     words = pa.table(
         {
             "age": [
@@ -505,9 +505,9 @@ def test_digests_of_cells_are_those_in_ledgers() -> None:
         }
     )
     expected_digest = "e7a4dfd96b62b591114310c527067115bf36741e7172c403a83638a34a4832fd"
-    assert private_digest([(row_numbers, words)], cells_are_text=True) == expected_digest
+    assert cell_digest([(row_numbers, words)], cells_are_text=True) == expected_digest
     expected_digest = "c02332f356ece811f5b91b7ebc26719e7eed763b0afc9f2c960ab97d13d4ed25"
-    assert private_digest([(row_numbers, words)]) == expected_digest
+    assert cell_digest([(row_numbers, words)]) == expected_digest
 
 
 @pytest.mark.process
