@@ -67,7 +67,11 @@ class ExpectedRelease:
 
     @property
     def success(self) -> float:
-        """The probability that a query is answered, times `right`, the mean share of right labels; at most 1."""
+        """`answered` times `right`, in [0, 1]: the probability of an answer, times the mean of its two shares.
+
+        The shares are those of present labels that the answer names, and of absent labels that it leaves out. Labels
+        that are drawn without the votes have 1/2 if all queries are answered.
+        """
         return self.answered * self.right
 
     @property

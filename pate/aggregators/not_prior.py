@@ -1,12 +1,12 @@
-"""Sessions in which a student predicts the labels of each query, and only contradicted predictions use it up.
+"""Sessions in which a student predicts the labels of each query, and a contradicted prediction uses up a hit.
 
 A session answers its queries in order. A student that has learned from earlier answers predicts the labels of the next
 queries. The prediction, the *prior*, is public, as it is computed from the release and public inputs. For each query, a
 noisy check decides whether the counts agree with the prior. If so, the query is answered with the prior and is free. If
-not, the query is a *hit*, which is charged, and stable top-k answers or refuses it.
+not, the query is a *hit*, and stable top-k answers or refuses it. After `target_hits` hits, every query is refused.
 
 At the beginning of a session no student has learned yet. So the first queries go through stable top-k without a check.
-The price has all of them, and as many hits as end the session.
+The price is charged before the first answer. It covers these first queries, the checks and `target_hits` hits.
 """
 
 from __future__ import annotations

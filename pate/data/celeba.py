@@ -157,10 +157,11 @@ class CelebA:
         )
 
     def _read_lists(self, celeba_folder: Path) -> _Lists:
-        """Reads the lists of a copy, and finds the photographs that they name.
+        """Reads the lists of a copy of CelebA, such as that of attributes, and finds the photographs that they name.
 
         Raises:
-            InvalidValue: a required list is missing or damaged, or there are gaps and the field `missing` is "error".
+            InvalidValue: a required list is missing or damaged, a split has no photograph, or there are gaps, such as
+                a listed photograph without a file, and the field `missing` is "error".
         """
         attributes = read_attributes(celeba_folder)
         num_listed = len(attributes.file_names)

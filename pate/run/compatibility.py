@@ -72,7 +72,9 @@ def require_suitable(
     num_teachers: int,
     num_queries: int,
 ) -> None:
-    """Raises `InvalidValue` if the parts of a run do not suit a data set; nothing has been trained or spent yet.
+    """Raises `InvalidValue` if the parts of a run do not suit a data set.
+
+    A run calls this function before it trains or spends anything.
 
     Args:
         dataset: the data set.

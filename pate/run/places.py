@@ -195,7 +195,7 @@ def _price_of_group(num_units: int, *, event: Event, budget: Budget) -> str:
 
     Args:
         num_units: the number of units, such as teachers.
-        event: the price of the release for one unit.
+        event: the event of the release, whose own epsilon is for one unit.
         budget: the budget of the release, with its delta and its accountant.
     """
     epsilon = group_epsilon(event, group_size=num_units, budget=budget)

@@ -49,7 +49,7 @@ from pate.votes.source import GroupVotes, VotesInRounds
 
 
 class EpsilonOnVotes(Protocol):
-    """The type of a function that computes the privacy cost of a release on its own votes.
+    """The type of a function that computes the privacy cost of a release on the very votes it was drawn from.
 
     `pate.auditing.aggregator_cost.epsilon_on` is such a function. Its result depends on private votes, so it is no
     guarantee.

@@ -1,8 +1,10 @@
-"""A model of labels and ranks by the student's probabilities on public records, and how scores depend on each record.
+"""`ScoreModel` says how labels and ranks follow from a student's probabilities, and how scores depend on each record.
 
-L is the number of labels, n a number of records. A model says for each label how many records lie in each cell of the
-logit of its probability, and which share of these have the label. Macro-F1 and the mean average precision are functions
-of that. Their influences say how much one record more moves them, to first order. All of this is public.
+L is the number of labels, n a number of records. A model counts, for each label, the public records in each cell of the
+logit of its probability. It takes the student's probability, or a correction of it by released sums, for the share of
+these records that have the label; no true label of a public record is read. Macro-F1 and the mean average precision are
+functions of both. The influence of a record is how much one more such record moves a score, to first order. All of this
+is public.
 
 Source: docs/proofs/scores.md; the expansion is that of R. von Mises, "On the asymptotic distribution of differentiable
 statistical functions", 1947.

@@ -118,14 +118,15 @@ class RecordCounts:
         known: BoolArray | None,
         influences_of_labels: Influences,
     ) -> RecordCounts:
-        """Returns the counts of records; labels that are not known count nowhere.
+        """Returns the counts of each record by itself; labels that are not known count nowhere.
 
         Args:
             probabilities: the student's probability of each label, `[n, L]`.
             predicted: the student's prediction of each label, `[n, L]`.
             labels: the true labels, `[n, L]`.
             known: which labels are known, `[n, L]`; None where all are.
-            influences_of_labels: how much each label of a record moves macro-F1 and the mean average precision.
+            influences_of_labels: computes how much each label of a record moves macro-F1 and the mean average
+                precision, `[n, L]`. The counts of a record hold the sums over its labels.
         """
         known_label_mask = np.ones(labels.shape, np.bool_) if known is None else known
         bin_indices = bins_of(probabilities)

@@ -175,7 +175,10 @@ class ClippedMoments:
 
     @property
     def _residual_steps(self) -> float:
-        """One over the spacing of the grid that residuals are rounded to: a power of 2, smaller for a larger clip."""
+        """The reciprocal of the spacing of the grid to which residuals are rounded toward 0; it is a power of 2.
+
+        The spacing doubles at each clip that is a power of 2, so that a large clip has a coarse grid.
+        """
         return float(_RESIDUAL_STEPS / 2.0 ** math.floor(math.log2(self.clip)))
 
     def _clip_factors(self, vectors: FloatArray) -> FloatArray:

@@ -179,11 +179,13 @@ class CenterableVotes(VoteSource):
         least_directions: int = 0,
         recipe: Recipe = DEFAULT_RECIPE,
     ) -> RoundVotes | None:
-        """Returns the votes in rounds, on the errors of a student; None for votes that are cast once.
+        """Returns the votes in rounds, on the errors of a student; None if the source can give its votes only once.
+
+        Votes in rounds lie along features, most of which are principal directions of the inputs of the public pool.
 
         Args:
             noise_multiplier: the noise multiplier of the votes; with more noise there are fewer features.
-            least_directions: the number of directions of the pool that are kept whatever the noise, if it has as many.
+            least_directions: the number of directions that are kept whatever the noise, if the pool has as many.
             recipe: the tuned constants of the aggregator.
         """
         return None

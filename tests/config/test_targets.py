@@ -387,7 +387,7 @@ class Theirs:
 
 @dataclass
 class Holder:
-    """A user's class with a field of each kind of annotation."""
+    """A user's class that holds parts of a run, in fields with each kind of annotation; no holder of records."""
 
     many: list[Teacher] = field(default_factory=list)
     either: RdpAccountant | str | None = None

@@ -1,7 +1,7 @@
-"""A setting is reported as unused if and only if it changes nothing in the parts that are used.
+"""A setting is reported as unused if and only if another value of it changes nothing that a run computes.
 
-That is tried and not read from the code. A setting that is not reported must change price, answers to made-up votes,
-solved noise or a model on a few rows.
+Tests try other values, and read nothing from the code. A setting that is not reported must change a price, answers to
+made-up votes, the noise that is solved for a target, or a model that is trained on a few rows.
 """
 
 from collections.abc import Callable, Iterator

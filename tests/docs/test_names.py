@@ -81,9 +81,10 @@ def build_by_python(group: str, python_expression: str) -> Any:
 
 
 def fields_as_text(part: Any) -> str:
-    """Returns the settings of a part as text, with lists as tuples, so that equal parts can be compared.
+    """Returns the fields of a part as text, which is the same for two parts with the same settings.
 
-    Estimators are equal only to themselves, and YAML has no tuples.
+    Parts are compared as text, since an estimator is equal only to itself. A field that is a list is written as a
+    tuple, since a part built from YAML has lists where one built in Python has tuples.
     """
     return repr(
         {

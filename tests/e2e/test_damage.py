@@ -259,7 +259,10 @@ def test_a_changed_lost_or_foreign_file_is_named(folder: Path) -> None:
     before = contents(folder)
 
     def require_named(damaged_path: Path, refusal_words: str) -> None:
-        """Fails unless the run is refused with these words, names the damaged file, and leaves the folder as it is."""
+        """Runs again in the folder, and fails unless the run is refused and changes no file.
+
+        The error must have the path of the damaged file and the given words.
+        """
         contents_before = contents(folder)
         with refusal_of(name="manifest", value=damaged_path, rule_words=refusal_words):
             train(small_plan(), output_dir=folder)

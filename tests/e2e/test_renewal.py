@@ -78,7 +78,10 @@ def write_records(
 
 @pytest.fixture(scope="module")
 def renewed(tmp_path_factory: pytest.TempPathFactory) -> Renewed:
-    """Runs both cohorts, the second from the release of the first."""
+    """Runs `pate-train` on two files of private records, the first and the second cohort, and returns both runs.
+
+    The second run starts from the release of the first one (`start=`). The public and test records are the same.
+    """
     folder = tmp_path_factory.mktemp("renewal")
     write_records(path=folder / "first.npz", num_rows=NUM_PRIVATE, first_id=0)
     write_records(path=folder / "second.npz", num_rows=NUM_PRIVATE, first_id=10_000)

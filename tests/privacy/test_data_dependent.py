@@ -41,7 +41,12 @@ def test_gaps_and_top_sets_agree_with_the_ranking(padded: bool) -> None:
 
 
 def renyi_of_pairs(first_laws: FloatArray, second_laws: FloatArray) -> FloatArray:
-    """Returns the Renyi divergence of each of N first laws from its second law, at each Renyi order, `[N, A]`."""
+    """Returns the Renyi divergence of each of N first distributions from its second one, at each of `ORDERS`, `[N, A]`.
+
+    Args:
+        first_laws: the probability of each of n outcomes, `[N, n]`.
+        second_laws: the same of the second distributions, `[N, n]`.
+    """
     return np.asarray(
         renyi(logs(first_laws), log_second_laws=logs(second_laws), renyi_orders=ORDERS)
     )

@@ -223,9 +223,16 @@ def test_sessions_of_two_runs_keep_their_price(hits: int) -> None:
 def sweep_distribution(
     counts: tuple[int, ...], k: int, noise_rate: float, *, score_reach: int
 ) -> FloatArray:
-    """Returns the distribution of the labels and noisy scores of a sweep, which publishes the k largest noisy counts.
+    """Returns the probability of each outcome of `SweepTopK`, the labels and scores of the k largest noisy counts.
 
-    Scores above `score_reach` in absolute value have a negligible probability, and are left out.
+    A score is a noisy count. The array has one axis: for each sequence of k labels, the probability of each sequence of
+    k scores from -`score_reach` to `score_reach`. Other scores have a negligible probability, and are left out.
+
+    Args:
+        counts: the exact count of each label.
+        k: 1 or 2.
+        noise_rate: 1 / scale of the discrete Laplace noise.
+        score_reach: the largest score that is kept.
     """
     score_grid = np.arange(-score_reach, score_reach + 1)
     noisy_count_masses = [laplace_mass(noise_rate, values=score_grid - count) for count in counts]

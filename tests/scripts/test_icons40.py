@@ -183,8 +183,9 @@ def choose_labels_by_definition(
 def test_the_pool_ends_where_it_is_full_for_the_first_time(seed: int) -> None:
     """`choose_labels` chooses the same labels as `choose_labels_by_definition`, for random words and families of icons.
 
-    Labels are the most frequent words of the pool, that is, of the first families. A longer pool may have fewer icons
-    with a label, since other words come first in it.
+    The pool is the icons of the first families, and the labels are its most frequent words. It ends before more than 25
+    of its icons have a label. It ends there even if a longer pool had fewer such icons again, as can happen where other
+    words become the most frequent ones.
     """
     rng = np.random.default_rng(seed)
     family_of_icon = np.repeat(np.arange(30), rng.integers(1, 6, size=30))

@@ -91,9 +91,10 @@ def test_an_item_made_of_items_ends_though_all_threads_wait_for_some() -> None:
 
 @pytest.mark.slow
 def test_one_thread_for_each_product_and_the_number_from_before_afterwards() -> None:
-    """Within `one_blas_thread` and `all_cores`, matrix products have one thread.
+    """Within `one_blas_thread` and `all_cores`, each matrix product runs in one thread.
 
-    Afterwards they have two threads again, also after an error.
+    `all_cores` uses the cores for several products at once instead. After the block, also after an error in it, a
+    product runs in two threads again, as before the block.
     """
 
     def blas_threads(item: int = 0) -> set[int]:

@@ -123,11 +123,12 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         return relabel_outcomes(place_distribution, relabel_outcome=places_to_released_indices)
 
     def _candidates(self, counts: IntArray) -> tuple[IntArray, FloatArray]:
-        """Returns the candidates of each histogram `[Q, d]`: the indices of the domain, and last the bottom.
+        """Returns the candidates of each histogram `[Q, d]`: the indices of the domain, and the bottom, a threshold.
 
         Returns:
-            Two arrays `[Q, domain_size + 1]`: the index of each candidate, -1 for the bottom; and its height, the
-            number of votes by which it exceeds the largest count outside the domain (0 if nothing is outside).
+            Two arrays `[Q, domain_size + 1]`: the index of each candidate, -1 for the bottom; and its height before
+            noise, the number of votes by which it exceeds the largest count outside the domain. That count is taken as
+            0 if the domain has all indices. The height of the bottom is `margin`.
         """
         indices_by_count = np.argsort(-counts, axis=1, kind="stable")[:, : self.domain_size + 1]
         falling_counts = np.take_along_axis(counts, indices_by_count, axis=1)

@@ -61,7 +61,10 @@ class TopKMechanism(Parameters, ABC):
 
     @abstractmethod
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
-        """Draws indices for each histogram of a batch `[Q, d]` of valid counts; returns `[Q, k]`."""
+        """Draws indices for each histogram of a batch `[Q, d]` of valid counts; -1 stands where a place is not filled.
+
+        Returns `[Q, k]`, but `[Q, domain_size]` for `TopStableTopK`. The subclass names the order of the indices.
+        """
 
     @abstractmethod
     def distribution_of(self, counts: IntArray) -> Distribution:

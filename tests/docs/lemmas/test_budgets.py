@@ -34,9 +34,10 @@ def test_a_scale_below_the_weight_pays_for_the_rounding(num_clips: int, weight: 
 
 
 def test_weights_of_shared_records_stay_within_each_owner_and_grow() -> None:
-    """If each record's weight is divided by its owners' largest sum of weights, no owner's sum exceeds 1.
+    """No owner's sum of weights exceeds 1 after a step that divides the weight of every record by a sum.
 
-    After the first of six such steps no weight falls. Each record has two or three owners.
+    An owner's sum adds up the weights of its records. A record has two or three owners, and its weight is divided by
+    the largest of their sums. Six such steps are done, and from the second one on no weight falls.
     """
     num_records = 40
     for _ in range(30):

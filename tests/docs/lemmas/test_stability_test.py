@@ -13,7 +13,7 @@ Probability = float | np.ndarray
 
 
 def bit_renyi(first_prob: Probability, second_prob: Probability, renyi_order: float) -> np.ndarray:
-    """Returns the Renyi divergence at a Renyi order between two bits, given their probabilities of a 1."""
+    """Returns the Renyi divergence of a first bit from a second one; each bit is given by its probability of a 1."""
     ones = first_prob**renyi_order * second_prob ** (1 - renyi_order)
     zeros = (1 - first_prob) ** renyi_order * (1 - second_prob) ** (1 - renyi_order)
     return np.log(ones + zeros) / (renyi_order - 1)

@@ -29,8 +29,8 @@ UNITS = [
 def test_words_name_the_columns(unit: PrivacyUnit, words: str, columns: tuple[str, ...]) -> None:
     """A unit of privacy is described by `words` and names its `columns`.
 
-    Under the replace-one adjacency, the same words describe what is protected. The unit that is read back from JSON
-    equals the original.
+    A price under the replace-one adjacency protects this unit, so `protected_under` returns `words`. The unit that is
+    read back from JSON equals the original.
     """
     assert (unit.words, unit.columns) == (words, columns)
     assert unit.protected_under(Adjacency.REPLACE_ONE) == words

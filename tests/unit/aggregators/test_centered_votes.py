@@ -93,7 +93,10 @@ def test_a_center_of_other_queries_is_refused() -> None:
 
 
 def test_a_stream_cannot_be_read_twice() -> None:
-    """Centered votes refuse an iterator in place of an array, as they read their votes twice."""
+    """`CenteredVotes` refuses an iterator of votes in place of an array if it computes the center itself.
+
+    It then reads the votes a first time for the center, the prevalence of each label, and again to sum them.
+    """
     rng = np.random.default_rng(0)
     with refused_parameter("votes", value=ANY, rule_words="an array"):
         CenteredVotes(noise_multiplier=1.0).aggregate(

@@ -119,10 +119,11 @@ def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
 def test_price_grows_with_the_number_of_movable_votes(
     adjacency: Adjacency, num_moved_votes: int, norm: str, divergence_share: float
 ) -> None:
-    """With a clip of 3 votes, the price is for 6 moved counts of one teacher under replace-one, and 3 under add-remove.
+    """With a clip of 3 votes, one change moves 6 counts of a query by 1 under replace-one, and 3 under add-remove.
 
-    The Renyi divergence is `divergence_share` times that of the vector of counts: 2/pi for bits under the l1 norm, 1
-    under the l2 norm.
+    A release of the noisy counts would have a Renyi divergence in proportion to that number, `num_moved_votes`. The
+    price is `divergence_share` times as much: 2/pi with the l1 norm, where each label is released as a bit, and 1 with
+    the l2 norm, where the noisy counts are charged.
     """
     aggregator = ClippedVotes(noise_std=200.0, vote_clip=3, norm=norm, adjacency=adjacency)
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)

@@ -390,7 +390,7 @@ def test_the_papers_parameters_cost_rho_under_add_remove() -> None:
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_answer_with_all_labels_costs_nothing(adjacency: Adjacency) -> None:
-    """If k is the number of labels, the event is a no-op, every release has all labels, and calibration succeeds."""
+    """If k is the number of labels, every answer has all of them, so the event is a no-op; calibration succeeds."""
     for num_labels in (1, 4):
         aggregator = replace(FIXED_K, k=num_labels, adjacency=adjacency)
         event = aggregator.event_for(num_queries=9, num_labels=num_labels, num_teachers=5)

@@ -67,7 +67,10 @@ def test_classes_that_the_owner_passed_are_published_as_a_statement(tmp_path: Pa
     ids=["booleans", "zeros and ones", "two labels"],
 )
 def test_bits_are_published_without_a_statement(labels: Any, tmp_path: Path) -> None:
-    """A fit to labels that are false or true, or 0 or 1, is published without a statement about names."""
+    """A fit to labels that are false or true, or 0 or 1, is published without `public_classes=True`.
+
+    Such labels have no names that come from private records, so the report states no names to be public.
+    """
     bundle = fitted_classifier(labels=labels).publish(tmp_path / "release")
     assert bundle.privacy.stated_public == ()
     assert "stated_public" not in (tmp_path / "release" / "privacy.json").read_text()

@@ -123,10 +123,10 @@ def test_groups_of_any_type_are_numbered(groups: Any, group_numbers: list[int]) 
 def test_pools_that_cannot_be_cut_are_refused(
     groups: Any, public_fraction: float | None, message: str
 ) -> None:
-    """A division is refused without public samples, with a fraction of 1, or with one group alone.
+    """`Pools.cut` refuses to cut records into private and public ones in each case here, with a message of its own.
 
-    So is a list of groups in which one is missing, or which has four entries for ten records. Each refusal has the
-    message of its case.
+    There are neither public samples nor a public fraction, the fraction is 1, or there is one group alone. Or the list
+    of groups lacks a group, or has four entries for ten records.
     """
     with pytest.raises(InvalidValue, match=message):
         Pools.cut(

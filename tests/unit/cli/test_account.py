@@ -55,7 +55,7 @@ def page_of(
 
 @pytest.fixture
 def quote_of(page_of: Callable[..., str]) -> Callable[..., dict[str, Any]]:
-    """Returns a function that runs `pate-account` with settings, and returns the printed JSON."""
+    """Returns a function that runs `pate-account` with given settings and returns the price that it prints as JSON."""
 
     def run_with_json(arguments: Arguments) -> dict[str, Any]:
         """Runs `pate-account` with these settings and returns its printed JSON."""

@@ -120,7 +120,7 @@ def draw_always(outcome: int) -> Callable[[np.random.Generator], int]:
 
 
 def rng() -> np.random.Generator:
-    """Returns a random generator with the seed 0."""
+    """Returns a new random generator with the seed 0 at each call; tests call this function, it is no fixture."""
     return np.random.default_rng(0)
 
 

@@ -205,7 +205,10 @@ def test_a_constant_student_of_an_earlier_version_is_read(tmp_path, others):
 
 @pytest.mark.parametrize("norm", ["group", "batch"])
 def test_round_trip_and_equal_bytes(norm, answered, others, tmp_path):
-    """The same seed gives the same files of a student, and a student that is read predicts as the trained one."""
+    """Two students that are trained with the same seed are saved as the same bytes, for each `norm`.
+
+    A student that is read back predicts on other images as the trained one does.
+    """
     student = replace(STUDENT, epochs=2, patch=2, grid=2, norm=norm)
     model = student.fit(answered.inputs, labels=answered.labels, seed=3)
     model.save(tmp_path / "first")

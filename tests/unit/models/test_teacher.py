@@ -154,7 +154,11 @@ def test_isolated_states_do_not_depend_on_the_sizes_of_other_shards(teacher, mak
 
 
 def test_teachers_are_isolated_if_groups_have_several_records():
-    """`isolate_shard_sizes` wraps stacked teachers if a group has several records, but no networks for images."""
+    """`isolate_shard_sizes` has teachers trained one by one instead of together if a group has several records.
+
+    The size of a shard is private then, and must not influence other teachers. Networks for images stay together, as
+    training them one by one takes too long.
+    """
     linear_teacher = TEACHERS[0]
     distinct_group_ids = np.arange(6)
     group_ids_with_a_pair = np.array([0, 1, 2, 2, 3, 4])

@@ -346,7 +346,11 @@ def test_a_plan_short_of_its_remedy_is_not_useful() -> None:
 
 
 class CheapAccountant(AccountantBesideRenyi):
-    """An accountant with 0.6 times the Renyi epsilon, which stands for a tighter and slower one."""
+    """An accountant with 0.6 times the Renyi epsilon, in place of a tighter one that takes longer to compute.
+
+    Its epsilon is no bound. The search for remedies begins with the Renyi accountant, and must find smaller changes by
+    the lower prices of this one.
+    """
 
     name = "cheap"
 

@@ -30,7 +30,10 @@ def test_release_of_bits_meets_its_mu() -> None:
 
 
 def test_release_that_may_fail_is_refused() -> None:
-    """A target mu is refused for stable top-k, which may fail and so has no mu; the error names `target_epsilon`."""
+    """A target mu is refused for stable top-k, whose guarantee fails with a small probability and so has no mu.
+
+    The error names `target_epsilon`.
+    """
     aggregator: Aggregator = StableTopK(selection_scale=20.0, test_std=20.0, failure_prob=1e-10)
     budget = MuBudget.from_mu(mu=1.0, delta=1e-6, accountant=RdpAccountant)
     with refused_parameter("target_mu", value=1.0, rule_words="target_epsilon"):

@@ -71,7 +71,7 @@ def print_maximum(data: np.ndarray, release_tape: ReleaseTape) -> float:
 
 
 def warn_of_outlier(data: np.ndarray, release_tape: ReleaseTape) -> float:
-    """Warns of a private outlier."""
+    """Leaks by a warning whether a private number is above 2, and returns the released mean."""
     if data.max() > 2:
         warnings.warn("an outlier", stacklevel=1)
     return release_mean(data=data, release_tape=release_tape)

@@ -1,4 +1,8 @@
-"""The steps of the small run, for any number of holders: they cast votes, a server releases, a student is trained."""
+"""Functions here run the steps of a small federation: holders cast votes, a server releases, a student is trained.
+
+Data and settings are those of tests/e2e/small_run.py. The 24 teachers are divided among a given number of holders.
+Other functions kill a step at each file that it replaces, or compare its files with those of `train`.
+"""
 
 import os
 import signal

@@ -132,7 +132,10 @@ class Link:
         return reply
 
     def run_sum(self) -> tuple[np.ndarray, tuple[str, ...]]:
-        """Runs a secure sum by Flower's own workflow; returns the sum and the names of its holders."""
+        """Runs `flower.secure_sum`, which uses Flower's workflow SecAgg+, with the messages of this link.
+
+        Returns the sum, and the names of the holders whose numbers are in it.
+        """
         context = flwr.Context(
             run_id=1, node_id=0, node_config={}, state=flwr.RecordDict(), run_config={}
         )

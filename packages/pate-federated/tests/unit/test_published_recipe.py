@@ -1,4 +1,7 @@
-"""`published_recipe` returns the recipe by which the student of a release is trained."""
+"""`published_recipe` returns the tuned constants of centered votes (`Recipe`) from the settings of a release.
+
+The training of the student reads them. Where the settings name none, they are the defaults.
+"""
 
 from pathlib import Path
 

@@ -129,8 +129,8 @@ def test_one_refusal_names_all_columns_that_cannot_be_features(tmp_path: Path) -
 def test_numbers_with_leading_zeros_yield_a_remark_on_codes(tmp_path: Path) -> None:
     """A remark on a public column of numbers with leading zeros proposes the setting `data.category`.
 
-    If that setting names the column, only two other remarks are left: that `age` has two numbers alone, and that no
-    group is named.
+    If that setting names the column, only two other remarks are left: that `age` has no more than two different
+    numbers, and that `data.group` names no column.
     """
     table = write_rows(folder=tmp_path, head="zip,age,ill", rows=["01067,3,1", "53111,4,0"])
     remark = table.public_remarks()[0]

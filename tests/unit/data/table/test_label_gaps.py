@@ -168,7 +168,10 @@ def test_null_and_absent_fields_of_json_are_unknown_labels(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_many_files_and_batches_have_one_mask(tmp_path: Path) -> None:
-    """If only the last 100 rows of two files of 9,000 rows each have empty labels, only these labels are unknown."""
+    """The only unknown labels of two files are the 100 that are empty, in the last 100 rows of the second file.
+
+    Each file has 9,000 rows. The other label is known in all rows.
+    """
     table = write_frames(folder=tmp_path, frames=people_frames())
     frame = people_frames(rows_per_split=18_000)["private"]
     frame["person"] += 10_000

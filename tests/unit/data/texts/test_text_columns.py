@@ -24,7 +24,11 @@ pytest.importorskip("pyarrow")
 def write_notes(
     path: Path, texts: list[str], *, persons: list[str] | None = None, ids: list[str] | None = None
 ) -> None:
-    """Writes a CSV file of texts, sizes and a label, with columns of persons and of ids if they are given."""
+    """Writes a CSV file with a row for each text, to which the function adds a made-up size and a made-up label.
+
+    The columns are `note`, `size` and the label `ill`. If persons or ids are given, one for each text, the columns
+    `who` and `name` have them.
+    """
     columns = {
         "note": texts,
         "size": [place % 7 for place in range(len(texts))],
