@@ -197,9 +197,9 @@ def test_no_adaptive_session_of_sets_exceeds_the_price(
 
 def check_laws(aggregator: NotPriorTopK) -> Laws:
     """Returns the distributions of a check of the prior for all pairs of margins that differ by the gap sensitivity."""
-    keep_probs = aggregator.check_probabilities(num_teachers=40)
+    keep_prob_by_margin = aggregator.check_probabilities(num_teachers=40)
     sensitivity = aggregator.adjacency.gap_sensitivity
-    laws = np.stack([keep_probs, 1 - keep_probs], axis=1)
+    laws = np.stack([keep_prob_by_margin, 1 - keep_prob_by_margin], axis=1)
     larger_margins = laws[sensitivity:]
     smaller_margins = laws[:-sensitivity]
     return (

@@ -265,25 +265,29 @@ def test_limited_domain_for_add_remove_under_replace_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "noise_std", "beta", "claimed_divergence", "exact_divergence"),
+    ("order", "noise_std", "smoothness", "claimed_divergence", "exact_divergence"),
     [(8.0, 5.0, 0.06125, 0.711, 1.936), (20.0, 10.0, 0.0245, 0.339, 2.239)],
 )
 def test_smooth_sensitivity_noise_beyond_a_quarter(
-    order: float, noise_std: float, beta: float, claimed_divergence: float, exact_divergence: float
+    order: float,
+    noise_std: float,
+    smoothness: float,
+    claimed_divergence: float,
+    exact_divergence: float,
 ) -> None:
-    """Theorem 23 of Papernot et al. 2018 is refuted at beta * order = 0.49, and the corrected formula holds.
+    """Theorem 23 of Papernot et al. 2018 is refuted at smoothness * order = 0.49, and the corrected formula holds.
 
-    The two Gaussians differ by 1 in mean and by a factor e^beta in standard deviation.
+    The two Gaussians differ by 1 in mean and by a factor e^smoothness in standard deviation.
     """
-    log_term = (order * beta - 0.5 * math.log(1 - 2 * order * beta)) / (order - 1)
-    divergence_of_theorem_23 = order * math.exp(2 * beta) / noise_std**2 + log_term
-    corrected_divergence = order / (2 * noise_std**2 * (1 - 2 * order * beta)) + log_term
+    log_term = (order * smoothness - 0.5 * math.log(1 - 2 * order * smoothness)) / (order - 1)
+    divergence_of_theorem_23 = order * math.exp(2 * smoothness) / noise_std**2 + log_term
+    corrected_divergence = order / (2 * noise_std**2 * (1 - 2 * order * smoothness)) + log_term
     assert divergence_of_theorem_23 == pytest.approx(claimed_divergence, abs=1e-3)
 
     def verdict_on(divergence: float) -> Verdict:
         return verify_densities(
             first=norm(loc=0.0, scale=noise_std).logpdf,
-            second=norm(loc=1.0, scale=noise_std * math.exp(beta)).logpdf,
+            second=norm(loc=1.0, scale=noise_std * math.exp(smoothness)).logpdf,
             event=Claim(renyi=((order, divergence),)),
             names=("narrow", "wide"),
             low=-150 * noise_std,

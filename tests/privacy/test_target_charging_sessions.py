@@ -177,11 +177,13 @@ def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -
     )
     deltas_of_hits = []
     likeliest = [int(np.argmax(law[:-1])) for law in first]
-    for at in np.argsort(-np.abs(np.log(first / second)).max(axis=1))[:5]:
+    for pair_index in np.argsort(-np.abs(np.log(first / second)).max(axis=1))[:5]:
         # the likeliest outcome apart, the others together, so that there are few transcripts
         apart = [
-            np.array([law[likeliest[at]], 1 - law[likeliest[at]] - law[-1], law[-1]])
-            for law in (first[at], second[at])
+            np.array(
+                [law[likeliest[pair_index]], 1 - law[likeliest[pair_index]] - law[-1], law[-1]]
+            )
+            for law in (first[pair_index], second[pair_index])
         ]
         call = CallOnNeighbors(laws=(apart[0], apart[1]), in_target=np.arange(3) == 2)
         exact, exact_of_hits = (
@@ -221,20 +223,21 @@ def test_sessions_of_two_runs_keep_their_price(hits: int) -> None:
 
 @lru_cache(maxsize=256)
 def sweep_distribution(
-    counts: tuple[int, ...], k: int, noise_rate: float, *, score_reach: int
+    counts: tuple[int, ...], k: int, noise_rate: float, *, largest_absolute_score: int
 ) -> FloatArray:
     """Returns the probability of each outcome of `SweepTopK`, the labels and scores of the k largest noisy counts.
 
     A score is a noisy count. The array has one axis: for each sequence of k labels, the probability of each sequence of
-    k scores from -`score_reach` to `score_reach`. Other scores have a negligible probability, and are left out.
+    k scores from -`largest_absolute_score` to `largest_absolute_score`. Other scores have a negligible probability, and
+    are left out.
 
     Args:
         counts: the exact count of each label.
         k: 1 or 2.
         noise_rate: 1 / scale of the discrete Laplace noise.
-        score_reach: the largest score that is kept.
+        largest_absolute_score: the largest score that is kept.
     """
-    score_grid = np.arange(-score_reach, score_reach + 1)
+    score_grid = np.arange(-largest_absolute_score, largest_absolute_score + 1)
     noisy_count_masses = [laplace_mass(noise_rate, values=score_grid - count) for count in counts]
     # P(noisy < score), then one more
     below = [np.append(0.0, np.cumsum(masses)) for masses in noisy_count_masses]
@@ -276,7 +279,7 @@ def test_a_sweep_keeps_its_price_and_not_that_of_k_noisy_counts(
         for side in neighbors(num_labels=3, num_teachers=2, adjacency=adjacency)
     )
     compute_law = partial(
-        sweep_distribution, k=k, noise_rate=float(sweep.noise.rate), score_reach=26
+        sweep_distribution, k=k, noise_rate=float(sweep.noise.rate), largest_absolute_score=26
     )
     pairs = [
         (compute_law(first_counts), compute_law(second_counts))

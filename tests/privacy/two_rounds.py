@@ -33,16 +33,16 @@ def require_price_of_two_rounds(
     noises = record_constructed(
         monkeypatch, module_name="pate.aggregators.centered_rounds", class_name="RoundedGaussian"
     )
-    draws_by_num_holding: dict[int, IntArray] = {}  # one set of draws, asked about both prices
+    draws_by_num_with_label: dict[int, IntArray] = {}  # one set of draws, asked about both prices
 
     def draw_sums(histogram: Any, num_draws: int, rng: np.random.Generator) -> IntArray:
         """Returns the sums of both rounds of sampled releases in halves of a noise std, integers `[num_draws, 2]`.
 
         `histogram[0]` of the three records have the label. A sum is projected on the direction of the features.
         """
-        if (num_holding := int(histogram[0])) in draws_by_num_holding:
-            return draws_by_num_holding[num_holding]
-        labels = (np.arange(3) < num_holding)[:, None]
+        if (num_records_with_label := int(histogram[0])) in draws_by_num_with_label:
+            return draws_by_num_with_label[num_records_with_label]
+        labels = (np.arange(3) < num_records_with_label)[:, None]
         votes = votes_of_labels(labels)
         direction = votes.public_features[0] / np.linalg.norm(votes.public_features[0])
         sums_in_stds = np.empty((num_draws, 2))
@@ -56,10 +56,10 @@ def require_price_of_two_rounds(
                 assert committed is not None
                 noisy_sum = float(direction @ committed["total"][:, 0])
                 sums_in_stds[release_number, round_number] = noisy_sum / noise.std
-        draws_by_num_holding[num_holding] = np.asarray(
+        draws_by_num_with_label[num_records_with_label] = np.asarray(
             np.rint(2 * sums_in_stds.clip(-6, 6)), dtype=np.int64
         )
-        return draws_by_num_holding[num_holding]
+        return draws_by_num_with_label[num_records_with_label]
 
     rng = np.random.default_rng(0)
 

@@ -116,13 +116,16 @@ def test_curves_have_quartiles_of_three_measures(tmp_path: Path, check_ins: Path
 
 def test_a_cell_does_not_depend_on_other_cells() -> None:
     """A mechanism has the same scores alone as beside others, and other scores with another seed."""
-    data = check_ins_look_alike(num_places=30, num_users=900)
+    count_data = check_ins_look_alike(num_places=30, num_users=900)
 
     joint_grid = SelectionGrid(epsilons=[1.0], repeats=20, names=["joint"], ks=[6])
 
     def make_recall_rows(grid: SelectionGrid) -> list[RecallRow]:
         """Returns a row for each cell of a grid: a mechanism with one k, one epsilon and one adjacency."""
-        return [RecallRow.from_scores(cell, scores=scores) for cell, scores in grid.cells(data)]
+        return [
+            RecallRow.from_scores(cell, scores=scores_of_repeats)
+            for cell, scores_of_repeats in grid.cells(count_data)
+        ]
 
     rows_of_joint_mechanism = make_recall_rows(joint_grid)
     rows_of_both_mechanisms = make_recall_rows(

@@ -199,18 +199,22 @@ def test_thinning_leaves_each_place_with_its_share(num_halvings: int) -> None:
     rng = np.random.default_rng(num_halvings)
     num_places = 3_001
     num_runs = 40
-    kept_places_of_runs = [
+    places_of_kept_counts_by_run = [
         draw_thinned_places(num_places=num_places, num_halvings=num_halvings, rng=rng)
         for _ in range(num_runs)
     ]
-    for kept_places in kept_places_of_runs:
-        assert (np.diff(kept_places) > 0).all()
-        assert len(kept_places) == 0 or 0 <= kept_places[0] <= kept_places[-1] < num_places
-    num_kept = sum(map(len, kept_places_of_runs))
+    for places_of_kept_counts in places_of_kept_counts_by_run:
+        assert (np.diff(places_of_kept_counts) > 0).all()
+        assert (
+            len(places_of_kept_counts) == 0
+            or 0 <= places_of_kept_counts[0] <= places_of_kept_counts[-1] < num_places
+        )
+    num_kept = sum(map(len, places_of_kept_counts_by_run))
     assert binomtest(num_kept, n=num_places * num_runs, p=0.5**num_halvings).pvalue > ACCEPTED
     assert binomtest(num_kept, n=num_places * num_runs, p=1.3 * 0.5**num_halvings).pvalue < ACCEPTED
     num_kept_late = sum(
-        int((kept_places >= num_places // 2).sum()) for kept_places in kept_places_of_runs
+        int((places_of_kept_counts >= num_places // 2).sum())
+        for places_of_kept_counts in places_of_kept_counts_by_run
     )
     assert binomtest(num_kept_late, n=num_kept, p=0.5).pvalue > ACCEPTED
 

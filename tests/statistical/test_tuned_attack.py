@@ -36,11 +36,11 @@ def best_release(
 def refuted_epsilon(draw_num_runs: Callable[[np.random.Generator], int]) -> float:
     """Returns the largest epsilon that an attack by draws refutes."""
     rng = np.random.default_rng(11)
-    member_present, member_absent = 1.0, 0.0
+    value_with_member, value_without_member = 1.0, 0.0
     attack = attack_draws(
         partial(best_release, draw_num_runs=draw_num_runs),
-        member_present,
-        member_absent,
+        value_with_member,
+        value_without_member,
         delta=DELTA,
         rng=rng,
         num_draws=NUM_DRAWS,

@@ -103,14 +103,14 @@ def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
     The step exceeds the best pair's delta by at most 0.1% plus 1e-6. The first call of the step splits boxes, and four
     later calls reuse them.
     """
-    root = dominating_pairs(OneBitEvent(logits=tuple(np.linspace(-3, 3, 40).tolist()), reach=2))
-    assert isinstance(root, Box)
+    root_box = dominating_pairs(OneBitEvent(logits=tuple(np.linspace(-3, 3, 40).tolist()), reach=2))
+    assert isinstance(root_box, Box)
     grid = LossGrid(first_index=-300, num_points=700, spacing=rounded_spacing(spacing=0.01))
     later_deltas = np.array([gaussian_delta_at(epsilon=x) for x in grid.points.tolist()])
-    step = composition_step(step_pairs=root, grid=grid, negligible_delta=1e-15)
+    step = composition_step(step_pairs=root_box, grid=grid, negligible_delta=1e-15)
     # The first call splits boxes, and later calls use the cover.
     deltas_of_calls = [step(later_deltas) for _ in range(5)]
-    pending = [root]
+    pending = [root_box]
     pairs = []
     while pending:
         box = pending.pop()
@@ -130,17 +130,19 @@ def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
 
 
 @pytest.mark.parametrize("shift", [0.01, 0.4, 2.5])
-@pytest.mark.parametrize("cells", [3, 40, 900])
-def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells: int) -> None:
+@pytest.mark.parametrize("cells_per_shift", [3, 40, 900])
+def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells_per_shift: int) -> None:
     """One composition step of a Gaussian pair gives a delta between its closed form and 0.01% more."""
-    spacing = rounded_spacing(shift / cells)
-    grid = LossGrid(first_index=-8 * cells, num_points=18 * cells, spacing=spacing)
+    spacing = rounded_spacing(shift / cells_per_shift)
+    grid = LossGrid(
+        first_index=-8 * cells_per_shift, num_points=18 * cells_per_shift, spacing=spacing
+    )
     values_after = deltas_before_event(
         pairs=ShiftedMaximum(num_normals=1, shift_of_maximum=shift),
         grid=grid,
         later_deltas=deltas_without_later_events(grid),
     )
-    for multiple in range(0, 6 * cells, max(1, cells // 3)):
+    for multiple in range(0, 6 * cells_per_shift, max(1, cells_per_shift // 3)):
         truth = gaussian_delta(mu=shift, epsilon=multiple * spacing)
         assert (
             truth * (1 - 1e-9)
