@@ -46,17 +46,17 @@ def write_table(
         test: the rows of the test set, or the whole content of its file.
     """
     return Table(
-        private=_write_content(path=folder / "private.csv", content=private),
-        public=_write_content(path=folder / "public.csv", content=public),
-        test=_write_content(path=folder / "test.csv", content=test),
+        private=_write_content(path=folder / "private.csv", rows_or_bytes=private),
+        public=_write_content(path=folder / "public.csv", rows_or_bytes=public),
+        test=_write_content(path=folder / "test.csv", rows_or_bytes=test),
         labels=("flu", "cough"),
         group="patient",
     )
 
 
-def _write_content(path: Path, content: FileContent) -> str:
+def _write_content(path: Path, rows_or_bytes: FileContent) -> str:
     """Writes rows below the usual head, or the whole content, into a file; returns the file's path."""
-    if isinstance(content, bytes):
-        path.write_bytes(content)
+    if isinstance(rows_or_bytes, bytes):
+        path.write_bytes(rows_or_bytes)
         return str(path)
-    return write_lines(path=path, head=HEAD, lines=content)
+    return write_lines(path=path, head=HEAD, lines=rows_or_bytes)

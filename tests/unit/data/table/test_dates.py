@@ -184,47 +184,47 @@ class UnclearCells:
 
     Attributes:
         cells: the dates as text.
-        line: the message of the refusal, as a regular expression.
+        rule_pattern: the rule in the refusal, as a regular expression.
         date_order: the setting `data.date_order` of the run; None if the run has none.
     """
 
     cells: list[str]
-    line: str
+    rule_pattern: str
     date_order: str | None = None
 
 
 UNCLEAR = {
     "04.03.2024 or": UnclearCells(
         cells=dates_in_form(form="%d.%m.%Y", dates=EARLY[1:]),
-        line=r"dates whose order is plain, and 02\.01\.2024 may be 2024-01-02 \(data\.date_order=dmy\) or 2024-02-01 "
-        r"\(data\.date_order=mdy\); 'data\.category=\[when\]' where these are words",
+        rule_pattern=r"dates whose order is plain, and 02\.01\.2024 may be 2024-01-02 \(data\.date_order=dmy\) "
+        r"or 2024-02-01 \(data\.date_order=mdy\); 'data\.category=\[when\]' where these are words",
     ),
     "two digits": UnclearCells(
         cells=dates_in_form(form="%d.%m.%y"),
-        line=r"years of four digits, and there is 01\.03\.24: "
+        rule_pattern=r"years of four digits, and there is 01\.03\.24: "
         r"data\.date_order=dmy \(or mdy, ymd\) and data\.first_year",
     ),
     "two digits in an order": UnclearCells(
         cells=dates_in_form(form="%d.%m.%y"),
-        line=r"years of four digits, and there is 01\.03\.24: .*data\.first_year=1930",
+        rule_pattern=r"years of four digits, and there is 01\.03\.24: .*data\.first_year=1930",
         date_order="dmy",
     ),
     "two digits and a word": UnclearCells(
         cells=dates_in_form(form="%d %b %y"),
-        line=r"years of four digits, and there is 01 Mar 24: "
+        rule_pattern=r"years of four digits, and there is 01 Mar 24: "
         r"data\.first_year=1930 reads two digits, 30 as 1930 and 29 as",
     ),
     "mixed": UnclearCells(
         cells=[day.strftime("%d/%m/%Y" if day.day % 2 else "%m/%d/%Y") for day in DAYS],
-        line=r"dates in one order, 01/03/2024 and \d\d/\d\d/2024 are in two: mend them in the file",
+        rule_pattern=r"dates in one order, 01/03/2024 and \d\d/\d\d/2024 are in two: mend them in the file",
     ),
     "two marks": UnclearCells(
         cells=[day.strftime("%d.%m.%Y" if day.day % 2 else "%m/%d/%Y") for day in DAYS],
-        line=r"dates in one order, 01\.03\.2024 and 03/02/2024 are in two: mend them in the file",
+        rule_pattern=r"dates in one order, 01\.03\.2024 and 03/02/2024 are in two: mend them in the file",
     ),
     "another than is named": UnclearCells(
         cells=dates_in_form(form="%m/%d/%Y"),
-        line=r"dates in the order dmy as data\.date_order says, 03/13/2024 is in another",
+        rule_pattern=r"dates in the order dmy as data\.date_order says, 03/13/2024 is in another",
         date_order="dmy",
     ),
 }
@@ -241,7 +241,9 @@ def test_unclear_dates_are_refused_with_the_setting(tmp_path: Path, case: str) -
     table = replace(
         write_dates(folder=tmp_path, date_cells=unclear.cells), date_order=unclear.date_order
     )
-    with pytest.raises(InvalidValue, match=rf"^data\.public\.when: expected {unclear.line}"):
+    with pytest.raises(
+        InvalidValue, match=rf"^data\.public\.when: expected {unclear.rule_pattern}"
+    ):
         table.load()
     as_words = replace(table, category=("when",)).public_schema()
     assert as_words.columns[1].kind == "category"
@@ -291,11 +293,11 @@ def test_column_may_mix_iso_dates_ordered_dates_and_missing_cells(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "cells", [["10.1.3", "9.1.2"], ["12-34-5678", "78-12-1234"], ["1.2.3.4", "5.6.7.8"]]
+    "codes", [["10.1.3", "9.1.2"], ["12-34-5678", "78-12-1234"], ["1.2.3.4", "5.6.7.8"]]
 )
-def test_codes_similar_to_dates_stay_words(tmp_path: Path, cells: list[str]) -> None:
+def test_codes_similar_to_dates_stay_words(tmp_path: Path, codes: list[str]) -> None:
     """Codes with dots or dashes, such as 10.1.3, are a category and no dates."""
-    schema = write_dates(folder=tmp_path, date_cells=cells * 20).public_schema()
+    schema = write_dates(folder=tmp_path, date_cells=codes * 20).public_schema()
     assert schema.columns[1].kind == "category"
 
 

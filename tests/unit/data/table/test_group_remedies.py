@@ -26,8 +26,10 @@ def test_refusal_of_a_column_unknown_to_the_schema_offers_group_first(tmp_path: 
     table = write_patients(folder=tmp_path)
     path = tmp_path / "schema.yaml"
     Table(public=table.public, labels=("flu",), group="mrn").public_schema().write(path)
-    line = f"data.schema={path}: expected no other column in data.public than it lists, and there is mrn; "
-    with pytest.raises(InvalidValue, match=rf"^{re.escape(line + GROUP_FIRST)} protected$"):
+    start_of_refusal = f"data.schema={path}: expected no other column in data.public than it lists, and there is mrn; "
+    with pytest.raises(
+        InvalidValue, match=rf"^{re.escape(start_of_refusal + GROUP_FIRST)} protected$"
+    ):
         replace(table, schema=str(path)).load()
 
 

@@ -278,8 +278,8 @@ def test_records_of_a_holder_have_the_mask(tmp_path: Path) -> None:
 
 def test_missing_word_in_a_column_of_label_lists_makes_all_labels_unknown(tmp_path: Path) -> None:
     """In a column that lists labels, an empty cell means no label, and a word of `data.missing` unknown labels."""
-    cells = DIAGNOSES | {"private": ["flu;cough", "-", None, "cough"]}
-    table = write_diagnoses(folder=tmp_path, cells=cells)
+    cells_by_split = DIAGNOSES | {"private": ["flu;cough", "-", None, "cough"]}
+    table = write_diagnoses(folder=tmp_path, cells_by_split=cells_by_split)
     private = replace(table, missing=("-",)).load().private
     assert private.known is not None
     assert private.known[:4].tolist() == [[True] * 2, [False] * 2, [True] * 2, [True] * 2]

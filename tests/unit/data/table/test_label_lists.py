@@ -115,19 +115,19 @@ def write_lists(folder: Path, *, cell_of: CellOf, ending: str) -> Table:
     return replace(table, label_separator=";", group="person")
 
 
-def as_list_or_null(labels_of_record: list[str]) -> Any:
+def as_list_or_null(labels_of_one_record: list[str]) -> Any:
     """Returns the list of labels; None if it is empty."""
-    return labels_of_record or None
+    return labels_of_one_record or None
 
 
-def as_list_with_missing_items(labels_of_record: list[str]) -> Any:
+def as_list_with_missing_items(labels_of_one_record: list[str]) -> Any:
     """Returns the list of labels with None and an empty text as further items."""
-    return [*labels_of_record, None, ""]
+    return [*labels_of_one_record, None, ""]
 
 
-def as_array_of_objects(labels_of_record: list[str]) -> Any:
+def as_array_of_objects(labels_of_one_record: list[str]) -> Any:
     """Returns a numpy array of objects with the labels."""
-    return np.array(labels_of_record, object)
+    return np.array(labels_of_one_record, object)
 
 
 # The function that makes a cell, for each kind of file. A name begins with the ending of the file.

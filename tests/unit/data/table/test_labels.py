@@ -162,18 +162,20 @@ DIAGNOSES: dict[str, list[str | None]] = {
 }
 
 
-def frames_of_diagnoses(cells: Mapping[str, list[str | None]]) -> dict[str, Any]:
+def frames_of_diagnoses(cells_by_split: Mapping[str, list[str | None]]) -> dict[str, Any]:
     """Returns frames in which one column lists all labels of a row."""
     frames = {}
     for split, frame in people_frames().items():
-        diagnoses = (cells[split] * NUM_ROWS)[:NUM_ROWS]
+        diagnoses = (cells_by_split[split] * NUM_ROWS)[:NUM_ROWS]
         frames[split] = frame.drop(columns=["flu", "cough"]).assign(diagnoses=diagnoses)
     return frames
 
 
-def write_diagnoses(folder: Path, cells: Mapping[str, list[str | None]] = DIAGNOSES) -> Table:
+def write_diagnoses(
+    folder: Path, cells_by_split: Mapping[str, list[str | None]] = DIAGNOSES
+) -> Table:
     """Writes files whose column `diagnoses` lists the labels, and returns their reader."""
-    table = write_frames(folder=folder, frames=frames_of_diagnoses(cells=cells))
+    table = write_frames(folder=folder, frames=frames_of_diagnoses(cells_by_split=cells_by_split))
     return replace(table, labels=("diagnoses",), label_separator=";")
 
 
@@ -207,13 +209,13 @@ def test_label_names_do_not_come_from_private_rows(tmp_path: Path) -> None:
     with refused_parameter(
         "data.labels", value="[diagnoses]", rule_words="the public file names none"
     ):
-        write_diagnoses(folder=tmp_path, cells=DIAGNOSES | {"public": [None]}).load()
+        write_diagnoses(folder=tmp_path, cells_by_split=DIAGNOSES | {"public": [None]}).load()
 
 
 @pytest.fixture
 def table_without_public_diagnoses(tmp_path: Path) -> Table:
     """Returns the reader of three files, of which the public file lacks the column that lists the labels."""
-    frames = frames_of_diagnoses(cells=DIAGNOSES)
+    frames = frames_of_diagnoses(cells_by_split=DIAGNOSES)
     frames["public"] = frames["public"].drop(columns="diagnoses")
     return replace(write_frames(folder=tmp_path, frames=frames), label_separator=";")
 
@@ -231,16 +233,17 @@ def test_public_file_may_lack_the_column_that_lists_labels(
 
 
 @pytest.mark.parametrize(
-    ("labels", "refused_names"), [(("flu", "cough"), "[flu,cough]"), (("diagnoses", "age"), "age")]
+    ("labels", "text_of_refused_labels"),
+    [(("flu", "cough"), "[flu,cough]"), (("diagnoses", "age"), "age")],
 )
 def test_labels_without_their_column_and_a_label_named_like_a_feature_are_refused(
-    table_without_public_diagnoses: Table, labels: tuple[str, ...], refused_names: str
+    table_without_public_diagnoses: Table, labels: tuple[str, ...], text_of_refused_labels: str
 ) -> None:
     """Labels without the name of the column that lists them are refused if the public file lacks this column.
 
     The column could only be found by its public cells. A label that has the name of a feature, `age`, is refused too.
     """
-    with refused_parameter("data.labels", value=refused_names):
+    with refused_parameter("data.labels", value=text_of_refused_labels):
         replace(table_without_public_diagnoses, labels=labels).load()
 
 

@@ -186,8 +186,9 @@ def test_persons_are_numbered_in_order_of_first_row() -> None:
 
     Names that differ in letter case have two numbers here, and are merged in a later step.
     """
-    cells_of_splits = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
-    people = People.from_names(cells_of_splits)
+    cells_of_first_split = pa.chunked_array([["b", "a", "B", "b"]])
+    cells_of_second_split = pa.chunked_array([["c", "C"]])
+    people = People.from_names([cells_of_first_split, cells_of_second_split])
     assert [numbers.tolist() for numbers in people.person_arrays_of_splits] == [
         [0, 1, 2, 0],
         [3, 4],
@@ -199,8 +200,9 @@ def test_merged_persons_take_the_smallest_number() -> None:
 
     `merged_by_similar_names` merges such persons of the second file as well, and numbers groups from 0 without gaps.
     """
-    columns = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
-    people = People.from_names(columns)
+    cells_of_first_split = pa.chunked_array([["b", "a", "B", "b"]])
+    cells_of_second_split = pa.chunked_array([["c", "C"]])
+    people = People.from_names([cells_of_first_split, cells_of_second_split])
     assert [groups.tolist() for groups in people.groups()] == [[0, 1, 0, 0], [3, 4]]
     assert [groups.tolist() for groups in people.merged_by_similar_names()] == [
         [0, 1, 0, 0],

@@ -17,7 +17,7 @@ def test_each_batch_reports_megabytes_and_rows() -> None:
     steps: list[tuple[int, str]] = []
     batches = [(np.arange(500_000), table)] * 3
     watched = report_batches(
-        batches, file_size_mb=9, report_progress=lambda done, note: steps.append((done, note))
+        batches, file_size_mb=9, report_progress=lambda done_mb, note: steps.append((done_mb, note))
     )
     assert [len(numbers) for numbers, _ in watched] == [500_000] * 3
     assert steps == [(4, "500,000 rows"), (8, "1,000,000 rows"), (9, "1,500,000 rows")]

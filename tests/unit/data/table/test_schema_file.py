@@ -152,8 +152,8 @@ def test_schema_stores_the_encoding(tmp_path: Path) -> None:
         table=write_patients(folder=tmp_path), settings=replace(TABLE_SETTINGS, encoding="cp1252")
     )
     (tmp_path / "private.csv").write_bytes("mrn,age,sex,flu\nJos\u00e9,30,F,1\n".encode("cp1252"))
-    names = frozenset({"Jos\u00e9".encode(), "jos\u00e9".encode()})
-    assert completed.load().owners == {"group": names}
+    person_names = frozenset({"Jos\u00e9".encode(), "jos\u00e9".encode()})
+    assert completed.load().owners == {"group": person_names}
 
 
 def test_holder_reads_private_records_with_a_schema_alone(tmp_path: Path) -> None:

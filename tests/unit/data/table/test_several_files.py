@@ -496,7 +496,7 @@ def test_digests_of_cells_are_those_in_ledgers() -> None:
     expected_digest = "b45dd0742785ef5917dfac9266fbec8b57ffdcdb9d63548404185fce0dcae0c4"
     assert cell_digest(batches) == expected_digest
     assert cell_digest(batches[:1]) != expected_digest
-    words = pa.table(
+    table_of_words = pa.table(
         {
             "age": [
                 ["3,5", "3.5", " 7 ", "NA", ""][row_number % 5] for row_number in range(num_rows)
@@ -505,9 +505,9 @@ def test_digests_of_cells_are_those_in_ledgers() -> None:
         }
     )
     expected_digest = "e7a4dfd96b62b591114310c527067115bf36741e7172c403a83638a34a4832fd"
-    assert cell_digest([(row_numbers, words)], cells_are_text=True) == expected_digest
+    assert cell_digest([(row_numbers, table_of_words)], cells_are_text=True) == expected_digest
     expected_digest = "c02332f356ece811f5b91b7ebc26719e7eed763b0afc9f2c960ab97d13d4ed25"
-    assert cell_digest([(row_numbers, words)]) == expected_digest
+    assert cell_digest([(row_numbers, table_of_words)]) == expected_digest
 
 
 @pytest.mark.process

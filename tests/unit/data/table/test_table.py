@@ -102,8 +102,8 @@ def test_schema_does_not_depend_on_private_and_test_rows(tmp_path: Path) -> None
 def test_private_groups_do_not_depend_on_public_names(tmp_path: Path) -> None:
     """The private groups do not depend on the names of public patients."""
     usual = write_table(folder=tmp_path).load()
-    renamed_public = [f"a{row}" for row in PUBLIC_ROWS]
-    renamed = write_table(folder=tmp_path, public=renamed_public).load()
+    rows_of_renamed_patients = [f"a{row}" for row in PUBLIC_ROWS]
+    renamed = write_table(folder=tmp_path, public=rows_of_renamed_patients).load()
     assert usual.private.group_ids.tolist() == renamed.private.group_ids.tolist()
 
 
