@@ -57,11 +57,12 @@ class NoisyShares(Method):
         if parameters is None:
             if (budget.epsilon or 0) < 1:
                 raise InvalidValue(name="target_epsilon", value=budget.epsilon, rule="at least 1")
+            accountant_class = budget.accountant
             noise_multiplier = calibrate(
                 GaussianEvent,
                 target_epsilon=budget.epsilon,
                 target_delta=budget.delta,
-                accountant=budget.accountant,
+                accountant=accountant_class,
             )
             parameters = {"noise_multiplier": noise_multiplier}
         labels = bench.dataset.private.labels

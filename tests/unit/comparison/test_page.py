@@ -14,13 +14,13 @@ from pate.comparison.page import _axis_limits, render_page
 from tests.unit.report.test_page import Page, parsed_page
 
 # Parameters of methods in words, with an epsilon each, for the page.
-METHOD_PARAMETERS = {"early@400": [(1.0, "noise_std 3"), (8.0, "noise_std <1>")]}
+EPSILONS_AND_TEXTS_BY_METHOD = {"early@400": [(1.0, "noise_std 3"), (8.0, "noise_std <1>")]}
 
 
 @pytest.mark.slow
 def test_page_is_self_contained_and_escapes_names(frontier: Frontier) -> None:
     """The page loads nothing from elsewhere, and escapes HTML characters in names and parameters."""
-    html = render_page(frontier, parameter_texts_by_method=METHOD_PARAMETERS)
+    html = render_page(frontier, parameter_texts_by_method=EPSILONS_AND_TEXTS_BY_METHOD)
     parsed_page(html=html)
     assert "never<b>" not in html
     assert "noise_std &lt;1&gt;" in html
@@ -33,9 +33,9 @@ def test_tables_of_the_page_have_scores_and_goals(frontier: Frontier) -> None:
 
     A method without scores is called out of reach. The goals are headings.
     """
-    rows = Page(html=render_page(frontier, parameter_texts_by_method=METHOD_PARAMETERS)).texts_of(
-        tag="tr"
-    )
+    rows = Page(
+        html=render_page(frontier, parameter_texts_by_method=EPSILONS_AND_TEXTS_BY_METHOD)
+    ).texts_of(tag="tr")
     assert any(
         row.startswith("early (400)") and "0.300" in row and "0.550" in row and "±" not in row
         for row in rows

@@ -19,7 +19,7 @@ from pate.validation import InvalidValue
 from tests.refusals import ANY, refused_parameter
 
 NUM_IMAGES = 1500
-SHAPE = (NUM_IMAGES, 1, 2, 3)
+SHAPE_OF_ALL_IMAGES = (NUM_IMAGES, 1, 2, 3)
 IMAGE_NUMBERS = np.arange(NUM_IMAGES)
 STAMPS_OF_IMAGES = np.arange(NUM_IMAGES) + 1
 
@@ -27,7 +27,7 @@ PROGRAM_THAT_IS_KILLED = f"""
 import os, signal, sys
 import numpy as np
 from pathlib import Path
-from tests.unit.data.test_cache import IMAGE_NUMBERS, SHAPE, STAMPS_OF_IMAGES, ImageCache, synthetic_images
+from tests.unit.data.test_cache import IMAGE_NUMBERS, STAMPS_OF_IMAGES, ImageCache, synthetic_images
 from pate.progress import unwatched
 def decode(rows):
     if rows[0] >= 1024:
@@ -62,16 +62,18 @@ class ImageCache:
 
     folder: Path
 
-    def fill(self, rows: np.ndarray, stamps: np.ndarray, decode: Any, stage: Any) -> np.ndarray:
+    def fill(
+        self, rows: np.ndarray, stamps: np.ndarray, decode: Any, open_stage: Any
+    ) -> np.ndarray:
         """Decodes those of the images `rows` that are missing or have another stamp, and returns the cached images."""
         return cached_pixels(
             self.folder,
-            shape=SHAPE,
+            shape=SHAPE_OF_ALL_IMAGES,
             image_numbers=rows,
             stamps=stamps,
             decode=decode,
             stage_name="decoding",
-            open_stage=stage,
+            open_stage=open_stage,
         )
 
 
@@ -91,15 +93,15 @@ def test_images_are_decoded_once_and_memory_mapped(cache: ImageCache) -> None:
     announced = list[object]()
 
     @contextmanager
-    def stage(name: str, total: int) -> Iterator[Callable[[int], None]]:
+    def open_stage(name: str, total: int) -> Iterator[Callable[[int], None]]:
         announced.append((name, total))
         yield announced.append
 
     with refused_parameter("image", value=1030):
-        cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=decoder, stage=unwatched)
+        cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=decoder, open_stage=unwatched)
     decoder.unreadable_image_number = None
-    first = cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=decoder, stage=stage)
-    again = cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=decoder, stage=stage)
+    first = cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=decoder, open_stage=open_stage)
+    again = cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=decoder, open_stage=open_stage)
     assert announced == [("decoding", NUM_IMAGES - 1024), NUM_IMAGES - 1024]
     assert first.tolist() == again.tolist() == synthetic_images(rows=IMAGE_NUMBERS).tolist()
     assert decoder.decoded == IMAGE_NUMBERS.tolist()
@@ -115,9 +117,9 @@ def test_only_needed_or_changed_images_are_decoded(cache: ImageCache) -> None:
     """
     decoder = Decoder()
     stamps = STAMPS_OF_IMAGES.copy()
-    cache.fill(np.array([3, 1400]), stamps, decode=decoder, stage=unwatched)
+    cache.fill(np.array([3, 1400]), stamps, decode=decoder, open_stage=unwatched)
     stamps[3] += 1
-    mapped = cache.fill(np.array([3, 5, 1400]), stamps, decode=decoder, stage=unwatched)
+    mapped = cache.fill(np.array([3, 5, 1400]), stamps, decode=decoder, open_stage=unwatched)
     assert decoder.decoded == [3, 1400, 3, 5]
     assert mapped[[3, 5, 1400]].tolist() == synthetic_images(rows=np.array([3, 5, 1400])).tolist()
 
@@ -133,10 +135,10 @@ def test_a_killed_fill_continues_to_the_same_bytes(cache: ImageCache, tmp_path: 
     )
     assert done.returncode == -signal.SIGKILL
     second_decoder = Decoder()
-    cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=second_decoder, stage=unwatched)
+    cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=second_decoder, open_stage=unwatched)
     assert second_decoder.decoded == list(range(1024, NUM_IMAGES))
     uninterrupted = ImageCache(tmp_path / "whole")
-    uninterrupted.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=Decoder(), stage=unwatched)
+    uninterrupted.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=Decoder(), open_stage=unwatched)
     for name in ("images.u8", "stamps.i64"):
         assert (cache.folder / name).read_bytes() == (uninterrupted.folder / name).read_bytes()
 
@@ -162,10 +164,12 @@ def test_images_written_before_the_disk_was_full_are_kept(
         with pytest.raises(
             OSError, match=r"No space left on device \(the cache takes 9e-06 GB for 1,500 images\)"
         ):
-            cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=Decoder(), stage=unwatched)
+            cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=Decoder(), open_stage=unwatched)
     second_decoder = Decoder()
     assert (
-        cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=second_decoder, stage=unwatched).tolist()
+        cache.fill(
+            IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=second_decoder, open_stage=unwatched
+        ).tolist()
         == synthetic_images(rows=IMAGE_NUMBERS).tolist()
     )
     assert second_decoder.decoded == list(range(512, NUM_IMAGES))
@@ -176,13 +180,13 @@ def test_complete_cache_is_only_read(cache: ImageCache, monkeypatch: pytest.Monk
 
     So the cache may lie in a read-only file system.
     """
-    cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=Decoder(), stage=unwatched)
+    cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=Decoder(), open_stage=unwatched)
     before = {path.name: path.stat().st_mtime_ns for path in cache.folder.iterdir()}
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", None)
         assert (
             cache.fill(
-                IMAGE_NUMBERS[5:], STAMPS_OF_IMAGES, decode=Decoder(), stage=unwatched
+                IMAGE_NUMBERS[5:], STAMPS_OF_IMAGES, decode=Decoder(), open_stage=unwatched
             ).tolist()
             == synthetic_images(rows=IMAGE_NUMBERS).tolist()
         )
@@ -194,12 +198,12 @@ def test_complete_cache_is_only_read(cache: ImageCache, monkeypatch: pytest.Monk
 def test_truncated_cache_file_is_recomputed(cache: ImageCache, name: str, num_bytes: int) -> None:
     """If a file of the cache was cut to 0 or 1,000 bytes, the next fill gives the same images."""
     before = np.asarray(
-        cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=synthetic_images, stage=unwatched)
+        cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=synthetic_images, open_stage=unwatched)
     ).copy()
     path = cache.folder / name
     path.write_bytes(path.read_bytes()[:num_bytes])
     assert np.array_equal(
-        cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=synthetic_images, stage=unwatched),
+        cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=synthetic_images, open_stage=unwatched),
         before,
     )
 
@@ -210,7 +214,10 @@ def test_an_unwritable_folder_is_refused(cache: ImageCache) -> None:
     within_file = ImageCache(cache.folder.with_name("file") / "cache")
     with refused_parameter("data.cache", value=ANY, rule_words="folder that"):
         within_file.fill(
-            rows=IMAGE_NUMBERS, stamps=STAMPS_OF_IMAGES, decode=synthetic_images, stage=unwatched
+            rows=IMAGE_NUMBERS,
+            stamps=STAMPS_OF_IMAGES,
+            decode=synthetic_images,
+            open_stage=unwatched,
         )
 
 
@@ -220,5 +227,5 @@ def test_a_link_in_place_of_the_file_is_refused(cache: ImageCache) -> None:
     (cache.folder / "victim").write_text("mine")
     (cache.folder / "images.u8").symlink_to(cache.folder / "victim")
     with refused_parameter("data.cache", value=ANY, rule_words="a folder that"):
-        cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=synthetic_images, stage=unwatched)
+        cache.fill(IMAGE_NUMBERS, STAMPS_OF_IMAGES, decode=synthetic_images, open_stage=unwatched)
     assert (cache.folder / "victim").read_text() == "mine"

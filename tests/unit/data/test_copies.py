@@ -102,7 +102,8 @@ def test_agreement_by_chance_yields_no_remark() -> None:
     test = rng.integers(5, size=(100, 2)).astype(np.float32)
     private_inputs = Inputs.from_split(_split(inputs=private))
     public_inputs = Inputs.from_split(_split(inputs=public))
-    assert public_inputs.count_in(other_inputs=private_inputs) == len(public)
+    num_public_in_private = public_inputs.count_in(other_inputs=private_inputs)
+    assert num_public_in_private == len(public)
     assert _remarks(private_inputs=private, public_inputs=public, test_inputs=test) == []
     # Private and public records are the same as a whole.
     assert len(_remarks(private_inputs=public, public_inputs=public, test_inputs=test)) == 1

@@ -209,34 +209,37 @@ def test_private_digest_changes_with_any_private_value(changed_split: Split) -> 
     assert changed_split.digest() != PRIVATE.digest()
 
 
-LEVELS = np.arange(5 * 3 * 2 * 2, dtype=np.uint8).reshape(5, 3, 2, 2)
+CHANNELS_FIRST_LEVELS = np.arange(5 * 3 * 2 * 2, dtype=np.uint8).reshape(5, 3, 2, 2)
 PICTURE_NUMBERS = np.array([4, 0, 2])
 
 
-def pixel_split(levels: np.ndarray, rows: np.ndarray) -> Split:
+def pixel_split(channels_first_levels: np.ndarray, rows: np.ndarray) -> Split:
     """Returns a split of the pictures in some rows of an array of levels."""
     return Split(
-        Pixels(levels, rows), np.ones((len(rows), 1), np.bool_), record_ids=rows, group_ids=rows
+        Pixels(channels_first_levels, rows),
+        np.ones((len(rows), 1), np.bool_),
+        record_ids=rows,
+        group_ids=rows,
     )
 
 
-def pixel_dataset(levels: np.ndarray) -> Dataset:
+def pixel_dataset(channels_first_levels: np.ndarray) -> Dataset:
     """Returns a data set of five pictures: three private, one public and one of the test set."""
     return Dataset(
         name="toy",
         real=False,
         kind="images",
         label_names=("round",),
-        private=pixel_split(levels=levels, rows=np.array([0, 1, 2])),
-        public=pixel_split(levels=levels, rows=np.array([3])),
-        test=pixel_split(levels=levels, rows=np.array([4])),
+        private=pixel_split(channels_first_levels=channels_first_levels, rows=np.array([0, 1, 2])),
+        public=pixel_split(channels_first_levels=channels_first_levels, rows=np.array([3])),
+        test=pixel_split(channels_first_levels=channels_first_levels, rows=np.array([4])),
     )
 
 
 def test_pixels_behave_like_a_float_array() -> None:
     """`Pixels` over bytes has shape, type, indexing and values of the array of bytes divided by 255."""
-    pixels = Pixels(levels=LEVELS, rows=PICTURE_NUMBERS)
-    expected_pixels = LEVELS[PICTURE_NUMBERS] / np.float32(255)
+    pixels = Pixels(levels=CHANNELS_FIRST_LEVELS, rows=PICTURE_NUMBERS)
+    expected_pixels = CHANNELS_FIRST_LEVELS[PICTURE_NUMBERS] / np.float32(255)
     assert (pixels.shape, pixels.ndim, len(pixels)) == (
         expected_pixels.shape,
         expected_pixels.ndim,
@@ -255,7 +258,10 @@ def test_pixels_behave_like_a_float_array() -> None:
     assert Pixels(levels=np.full((1, 1, 1, 1), 255, np.uint8), rows=np.array([0]))[:].item() == 1.0
     assert np.asarray(pixels, np.float64).dtype == np.float64
     assert np.isfinite(pixels).all()
-    assert np.concatenate(list(pixels.blocks())).tolist() == LEVELS[PICTURE_NUMBERS].tolist()
+    assert (
+        np.concatenate(list(pixels.blocks())).tolist()
+        == CHANNELS_FIRST_LEVELS[PICTURE_NUMBERS].tolist()
+    )
 
 
 def test_split_of_pixels_equals_split_of_an_array() -> None:
@@ -263,19 +269,21 @@ def test_split_of_pixels_equals_split_of_an_array() -> None:
 
     Levels of another type or with other axes are refused.
     """
-    row = pixel_split(levels=LEVELS, rows=PICTURE_NUMBERS).take(np.array([1]))
+    row = pixel_split(channels_first_levels=CHANNELS_FIRST_LEVELS, rows=PICTURE_NUMBERS).take(
+        np.array([1])
+    )
     assert isinstance(row.inputs, np.ndarray)
-    assert row.inputs.tolist() == (LEVELS[:1] / np.float32(255)).tolist()
-    first = pixel_dataset(levels=LEVELS)
-    other = LEVELS.copy()
+    assert row.inputs.tolist() == (CHANNELS_FIRST_LEVELS[:1] / np.float32(255)).tolist()
+    first = pixel_dataset(channels_first_levels=CHANNELS_FIRST_LEVELS)
+    other = CHANNELS_FIRST_LEVELS.copy()
     assert first.input_shape == (3, 2, 2)
-    assert first.digest() == pixel_dataset(levels=other).digest()
+    assert first.digest() == pixel_dataset(channels_first_levels=other).digest()
     other[3, 0, 0, 0] += 1
-    assert first.digest() != pixel_dataset(levels=other).digest()
+    assert first.digest() != pixel_dataset(channels_first_levels=other).digest()
     with refused_parameter("levels.dtype", value="float64", rule_words="uint8"):
-        Pixels(levels=LEVELS / 1.0, rows=PICTURE_NUMBERS)
+        Pixels(levels=CHANNELS_FIRST_LEVELS / 1.0, rows=PICTURE_NUMBERS)
     with refused_parameter("levels.ndim", value=3):
-        Pixels(levels=LEVELS[0], rows=PICTURE_NUMBERS)
+        Pixels(levels=CHANNELS_FIRST_LEVELS[0], rows=PICTURE_NUMBERS)
 
 
 KNOWN_LABELS_WITH_GAPS = np.array([[True, False], [False, True], [True, True]])

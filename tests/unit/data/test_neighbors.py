@@ -23,7 +23,7 @@ from tests.unit.data.split_paths import SplitPaths
 
 pytest.importorskip("pyarrow")
 NUM_PEOPLE = 12
-PRIVATE_PERSON = 3
+PRIVATE_PERSON_NUMBER = 3
 NEIGHBORS = (8, 0)  # records of that person, who has one otherwise
 
 
@@ -42,7 +42,7 @@ def _split_of(person: int) -> str:
 def _persons_of_records(num_records_of_private_person: int) -> list[int]:
     """Returns the person of each record, with the records of all splits mixed."""
     counts = [
-        num_records_of_private_person if person == PRIVATE_PERSON else 1
+        num_records_of_private_person if person == PRIVATE_PERSON_NUMBER else 1
         for person in range(NUM_PEOPLE)
     ]
     return [person for person in range(NUM_PEOPLE) for _ in range(counts[person])]
@@ -270,7 +270,7 @@ def test_public_part_does_not_depend_on_the_mask_of_a_private_record(tmp_path: P
         _write_table(
             path=path, persons_of_records=_persons_of_records(num_records_of_private_person=1)
         )
-        row = f"private,{_cells(person=PRIVATE_PERSON)}"
+        row = f"private,{_cells(person=PRIVATE_PERSON_NUMBER)}"
         row_with_unknown_label = f"{row.rsplit(',', 2)[0]},{label_cells}"
         path.write_text(path.read_text().replace(row, row_with_unknown_label))
         table = Table(path=str(path), split="split", labels=("flu", "cough"), group="person")

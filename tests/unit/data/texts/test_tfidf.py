@@ -113,7 +113,7 @@ def test_altered_file_is_refused(
     If the digest of the original file is given, the file is refused as another one.
     """
     path = tmp_path / fitted.file
-    write_changed(fitted, path=path, key=key, value=value)
+    write_changed(vectors=fitted, path=path, key=key, value=value)
     with refused_parameter("file", value=ANY, rule_words="what makes numbers of texts"):
         TextVectors.load(path, remedy="copy it again")
     with refused_parameter("file", value=ANY, rule_words="another"):
