@@ -27,14 +27,16 @@ class _MarkedDates:
         possible_date_orders: the orders of day, month and year in which all of these dates are valid.
         example: the first of these dates.
         counterexamples: for each order that was excluded, the first date that is invalid in that order.
+        telling_example: the first of these dates that means another day in another order; None if there is none.
     """
 
     possible_date_orders: set[str]
     example: str
     counterexamples: dict[str, str] = field(default_factory=dict)
+    telling_example: str | None = None
 
     def add(self, date_text: str, written_date: WrittenDate) -> None:
-        """Excludes the orders in which a date is invalid.
+        """Adds a date, and excludes the orders in which it is invalid.
 
         Args:
             date_text: the date as text.
@@ -44,6 +46,8 @@ class _MarkedDates:
             if not written_date.is_date_in(date_order=order):
                 self.possible_date_orders.discard(order)
                 self.counterexamples[order] = date_text
+        if self.telling_example is None and _tells_order(date_text):
+            self.telling_example = date_text
 
     def only_order(self, named_order: str | None, first_year: int | None) -> str:
         """Returns the order of day, month and year in which these dates are read.
@@ -70,14 +74,15 @@ class _MarkedDates:
                 f"dates in one order, {self.example} and {other_date} are in two: mend them in the file"
             )
         if len(self.possible_date_orders) > 1:
+            example = self.telling_example or self.example
             readings = []
             for order in sorted(self.possible_date_orders):
                 day = days_as_text(
-                    days_of(date_text=self.example, date_orders=(order,), first_year=first_year)
+                    days_of(date_text=example, date_orders=(order,), first_year=first_year)
                 )
                 readings.append(f"{day} (data.date_order={order})")
             raise UnclearDates(
-                f"dates whose order is plain, and {self.example} may be {' or '.join(readings)}"
+                f"dates whose order is plain, and {example} may be {' or '.join(readings)}"
             )
         return next(iter(self.possible_date_orders))
 
@@ -152,13 +157,15 @@ def telling_date(date_texts: Sequence[str]) -> str:
 
     If there is none, the first date is returned.
     """
-    for date_text in date_texts:
-        readings = set()
-        for order in ORDERS:
-            try:
-                readings.add(days_of(date_text, date_orders=(order,), first_year=2000))
-            except ValueError:
-                continue
-        if len(readings) > 1:
-            return date_text
-    return date_texts[0]
+    return next(filter(_tells_order, date_texts), date_texts[0])
+
+
+def _tells_order(date_text: str) -> bool:
+    """Returns True if a date means another day in another order of day, month and year."""
+    readings = set()
+    for order in ORDERS:
+        try:
+            readings.add(days_of(date_text, date_orders=(order,), first_year=2000))
+        except ValueError:
+            continue
+    return len(readings) > 1

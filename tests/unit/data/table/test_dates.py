@@ -195,7 +195,7 @@ class UnclearCells:
 
 UNCLEAR = {
     "04.03.2024 or": UnclearCells(
-        cells=dates_in_form(form="%d.%m.%Y", dates=EARLY[1:]),
+        cells=dates_in_form(form="%d.%m.%Y", dates=EARLY),
         rule_pattern=r"dates whose order is plain, and 02\.01\.2024 may be 2024-01-02 \(data\.date_order=dmy\) "
         r"or 2024-02-01 \(data\.date_order=mdy\); 'data\.category=\[when\]' where these are words",
     ),
