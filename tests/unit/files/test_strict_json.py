@@ -48,9 +48,13 @@ def test_an_undefined_number_is_null() -> None:
 def test_a_dataclass_is_read_back(epsilon: float) -> None:
     """A dataclass, also one with infinities, is written as JSON without `Infinity`, and read as an equal one."""
     reading = Reading(epsilon=epsilon, orders={"worst": -epsilon})
-    text = to_json(reading)
-    assert from_json(Reading, text, name="reading") == reading
-    assert json.loads(text, parse_constant=pytest.fail).keys() == {"epsilon", "orders", "columns"}
+    json_of_reading = to_json(reading)
+    assert from_json(Reading, json_of_reading, name="reading") == reading
+    assert json.loads(json_of_reading, parse_constant=pytest.fail).keys() == {
+        "epsilon",
+        "orders",
+        "columns",
+    }
 
 
 def test_a_line_has_no_line_break_and_is_in_ascii() -> None:
@@ -69,11 +73,11 @@ def test_a_value_without_a_form_in_json_raises(value: object) -> None:
         to_json_line([value])
 
 
-@pytest.mark.parametrize("data", ["nan", "1.5", "Infinity", "", None, True, [1.0]])
-def test_data_that_are_no_number_are_refused(data: object) -> None:
+@pytest.mark.parametrize("json_value", ["nan", "1.5", "Infinity", "", None, True, [1.0]])
+def test_data_that_are_no_number_are_refused(json_value: object) -> None:
     """A text other than those of infinities, None, a truth value and a list are each refused as a number."""
     with refused_parameter("epsilon", value=ANY, rule_words="a number"):
-        read_number(data, name="epsilon")
+        read_number(json_value, name="epsilon")
 
 
 def test_a_number_is_no_list_of_any_length() -> None:

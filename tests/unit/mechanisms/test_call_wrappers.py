@@ -85,19 +85,19 @@ def test_the_price_is_that_of_the_wrapped_call(adjacency: Adjacency, sensitivity
     noise, whose distribution is a numerical integral, the event also has a small failure probability. The wrapper that
     runs a call twice has the call's event twice.
     """
-    epsilon = 2 * sensitivity / 4.0
+    call_epsilon = 2 * sensitivity / 4.0
     for noise in ("gumbel", "laplace", "exponential"):
         wrapped = selection(noise=noise, adjacency=adjacency)
-        assert BoundaryWrapper(wrapped).target == tight_boundary(epsilon)
-        pure = PureDpEvent(tight_boundary(epsilon).epsilon)
+        assert BoundaryWrapper(wrapped).target == tight_boundary(call_epsilon)
+        pure = PureDpEvent(tight_boundary(call_epsilon).epsilon)
         if noise == "laplace":
             failure_prob = BoundaryWrapper(wrapped).failure_prob
             assert 2.0**-40 < failure_prob < 1e-11
             assert BoundaryWrapper(wrapped).event == ApproximateEvent(pure, failure_prob)
         else:
             assert BoundaryWrapper(wrapped).event == pure
-        assert boundary(epsilon).covers(BoundaryWrapper(wrapped).target)
-        assert RunTwice(wrapped).target == run_twice(epsilon)
+        assert boundary(call_epsilon).covers(BoundaryWrapper(wrapped).target)
+        assert RunTwice(wrapped).target == run_twice(call_epsilon)
         assert RunTwice(wrapped).event == SelfComposedEvent(wrapped.event, count=2)
 
 
@@ -175,13 +175,18 @@ def test_mechanisms_without_pure_privacy_are_refused() -> None:
 EPSILON = 0.1  # of each call
 
 
-def conditional_release(target_hits: int = 2, failure_prob: float = 0.0) -> ConditionalRelease:
+def conditional_release(
+    target_hits: int = 2, failure_prob_of_session: float = 0.0
+) -> ConditionalRelease:
     """Returns a conditional release in a session for calls of epsilon `EPSILON`.
 
     The stored outcome of a call may be revised, that is, tested again for publication.
     """
     session = TargetCharging.of_targets(
-        [revise(EPSILON)], target_hits=target_hits, target_delta=1e-6, failure_prob=failure_prob
+        [revise(EPSILON)],
+        target_hits=target_hits,
+        target_delta=1e-6,
+        failure_prob=failure_prob_of_session,
     )
     return ConditionalRelease(session)
 
@@ -301,7 +306,7 @@ def test_a_delta_is_charged_with_the_first_question_alone() -> None:
 
     A second draw that would exceed the session's failure probability is refused.
     """
-    releases = conditional_release(target_hits=2, failure_prob=2e-7)
+    releases = conditional_release(target_hits=2, failure_prob_of_session=2e-7)
     first = releases.release(
         draw=draw_always(outcome=1),
         accept=reject_all,

@@ -82,7 +82,7 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     rng = np.random.default_rng(1)
     falling_counts_by_query = np.array([[3, 3, 1, 1, 0]])
     num_draws = 3_000
-    losses = losses_by_definition(counts=falling_counts_by_query[0], k=3)
+    loss_by_sequence = losses_by_definition(counts=falling_counts_by_query[0], k=3)
     sequence_classes = (
         JointClasses.likely(falling_counts=falling_counts_by_query, k=3, loss_weight=0.01)
         if likely
@@ -103,10 +103,10 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
         assert len(num_draws_of_sequence) == num_members
         deviations = np.array(list(num_draws_of_sequence.values())) - num_draws / num_members
         assert np.abs(deviations).max() <= 6 * np.sqrt(num_draws / num_members)
-        assert {losses[sequence] for sequence in num_draws_of_sequence} == {int(loss)}
+        assert {loss_by_sequence[sequence] for sequence in num_draws_of_sequence} == {int(loss)}
         assert not sequences_of_earlier_classes & num_draws_of_sequence.keys()
         sequences_of_earlier_classes |= num_draws_of_sequence.keys()
-    assert sequences_of_earlier_classes == losses.keys()
+    assert sequences_of_earlier_classes == loss_by_sequence.keys()
 
 
 @pytest.mark.parametrize(
@@ -192,13 +192,15 @@ def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
     """
     counts = np.array([2, 1, 1])
     mechanism = PermuteAndFlipJointTopK(k=2, epsilon=3.0)
-    losses = losses_by_definition(counts=counts, k=2)
-    utilities = -mechanism.loss_weight * np.array(list(losses.values()), dtype=float)
+    loss_by_sequence = losses_by_definition(counts=counts, k=2)
+    utilities_of_sequences = -mechanism.loss_weight * np.array(
+        list(loss_by_sequence.values()), dtype=float
+    )
     expected = ordered_distribution(
-        values_in_scales=utilities, k=1, unit_noise=UNIT_NOISES["exponential"]
+        values_in_scales=utilities_of_sequences, k=1, unit_noise=UNIT_NOISES["exponential"]
     )
     distribution = mechanism.distribution(counts)
-    for sequence_index, sequence in enumerate(losses):
+    for sequence_index, sequence in enumerate(loss_by_sequence):
         assert distribution[sequence] == pytest.approx(expected[(sequence_index,)], rel=1e-10)
 
 

@@ -61,10 +61,10 @@ def test_noise_agrees_with_its_own_distribution_function(noise: str) -> None:
     assert (densities <= (1 - probs_below) * (1 + 1e-9)).all()
 
 
-@pytest.mark.parametrize("noise", list(UNIT_NOISES))
+@pytest.mark.parametrize("noise_kind", list(UNIT_NOISES))
 @pytest.mark.parametrize("log_num_noises", [5.0, 1000.0])
 def test_largest_of_many_noises_has_the_mean_of_its_distribution(
-    noise: str, log_num_noises: float
+    noise_kind: str, log_num_noises: float
 ) -> None:
     """The largest of N draws of noise lies near log N and varies like one Gumbel variable, for N up to e^1000.
 
@@ -77,13 +77,13 @@ def test_largest_of_many_noises_has_the_mean_of_its_distribution(
         return num_noises
 
     largest = draw_largest(
-        noise,
+        noise_kind,
         log_num_noises=np.full((1, 20_000), log_num_noises),
         count_noises=exact_num_noises,
         rng=np.random.default_rng(0),
     )
     excess = largest.values - log_num_noises
-    log_tail_factor = {"laplace": -np.log(2), "half_logistic": np.log(2)}.get(noise, 0.0)
+    log_tail_factor = {"laplace": -np.log(2), "half_logistic": np.log(2)}.get(noise_kind, 0.0)
     assert excess.mean() - log_tail_factor == pytest.approx(np.euler_gamma, abs=0.06)
     assert excess.std() == pytest.approx(np.pi / np.sqrt(6), rel=0.04)
 

@@ -69,10 +69,10 @@ def test_a_draw_equal_to_the_probability_refuses() -> None:
     """
     test = StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.25), failure_prob=0.1)
     rng = FixedGenerator(np.random.PCG64(0))
-    assert not test(np.array([0, 1]), rng=rng).any()
-    assert test(np.array([3]), rng=rng).all()
+    assert not test(gaps=np.array([0, 1]), rng=rng).any()
+    assert test(gaps=np.array([3]), rng=rng).all()
     rng.value = 0.25
-    assert not test(np.array([3]), rng=rng).any()
+    assert not test(gaps=np.array([3]), rng=rng).any()
 
 
 mpmath.mp.dps = 40

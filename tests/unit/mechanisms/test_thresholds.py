@@ -30,7 +30,10 @@ def test_distributions_sum_to_one_far_and_near() -> None:
     The mechanisms are `AboveThreshold` and `BetweenThresholds`. A probability of about e^-100 is accurate to 9 digits.
     """
     counts = np.array([-(2**40), -50, 0, 3, 7, 60, 2**40])
-    above = AboveThreshold(threshold=3, epsilon=0.3).probabilities(counts, largest=12)
+    largest_listed_outcome = 12
+    above = AboveThreshold(threshold=3, epsilon=0.3).probabilities(
+        counts, largest=largest_listed_outcome
+    )
     between = BetweenThresholds(lower=3, upper=9, epsilon=0.3).probabilities(counts)
     assert (above.shape, between.shape) == ((7, 12), (7, 3))
     for distribution in (above, between):
@@ -41,7 +44,7 @@ def test_distributions_sum_to_one_far_and_near() -> None:
 
 
 @pytest.mark.parametrize(
-    ("statistic", "adjacency", "sensitivity"),
+    ("statistic", "adjacency", "statistic_sensitivity"),
     [
         ("count", "replace_one", 1),
         ("count", "add_remove", 1),
@@ -50,7 +53,7 @@ def test_distributions_sum_to_one_far_and_near() -> None:
     ],
 )
 def test_noise_grows_with_what_one_change_moves(
-    statistic: str, adjacency: Adjacency, sensitivity: int
+    statistic: str, adjacency: Adjacency, statistic_sensitivity: int
 ) -> None:
     """The rate of the noise, which is the inverse of its scale, is epsilon over the sensitivity of the statistic.
 
@@ -62,10 +65,10 @@ def test_noise_grows_with_what_one_change_moves(
         lower=3, upper=7, epsilon=0.5, statistic=statistic, adjacency=adjacency
     )
     for mechanism in (above, between):
-        assert float(mechanism.noise.rate) == 0.5 / sensitivity
+        assert float(mechanism.noise.rate) == 0.5 / statistic_sensitivity
         assert mechanism.event == PureDpEvent(epsilon=0.5)
         assert mechanism.target.epsilon == 0.5
-    expected = (1 - math.exp(-4 * 0.5 / sensitivity)) / (math.exp(0.5) + 1)
+    expected = (1 - math.exp(-4 * 0.5 / statistic_sensitivity)) / (math.exp(0.5) + 1)
     assert between.target.hit_prob == pytest.approx(expected, rel=1e-12)
     assert above.target == not_prior(call_epsilon=0.5)
     as_drawn = AboveThreshold(threshold=0, epsilon=0.1)
@@ -104,8 +107,9 @@ def test_impossible_values_are_refused() -> None:
         with refusal:
             above(impossible_counts, rng=np.random.default_rng(0))
     count_at_threshold = 3
+    outcome_below_threshold = 2
     with refused_parameter("largest", value=2, rule_words="a whole number >= 3"):
-        above.probabilities(count_at_threshold, largest=2)
+        above.probabilities(count_at_threshold, largest=outcome_below_threshold)
     no_counts = np.zeros(0, dtype=int)
     assert above(no_counts, rng=np.random.default_rng(0)).values.shape == (0,)
 
@@ -207,14 +211,14 @@ def test_items_without_the_bit_and_sums_below_the_threshold_are_free() -> None:
 
     A sum below its threshold is not published, and an item whose bit is 0 keeps its hit.
     """
-    two_items_have_the_bit = [True, True, False]
-    all_items_have_the_bit = [True, True, True]
+    item_bits_with_two_ones = [True, True, False]
+    item_bits_of_ones = [True, True, True]
     session = sparse_vector(item_hits=1).start(num_units=3)
-    assert session.ask(two_items_have_the_bit, threshold=3, rng=rng()) is None
-    assert session.ask(two_items_have_the_bit, threshold=2, rng=rng()) == 2
-    assert session.ask(all_items_have_the_bit, threshold=2, rng=rng()) is None
-    assert session.ask(all_items_have_the_bit, threshold=1, rng=rng()) == 1
-    assert session.ask(all_items_have_the_bit, threshold=-5, rng=rng()) == 0
+    assert session.ask(item_bits_with_two_ones, threshold=3, rng=rng()) is None
+    assert session.ask(item_bits_with_two_ones, threshold=2, rng=rng()) == 2
+    assert session.ask(item_bits_of_ones, threshold=2, rng=rng()) is None
+    assert session.ask(item_bits_of_ones, threshold=1, rng=rng()) == 1
+    assert session.ask(item_bits_of_ones, threshold=-5, rng=rng()) == 0
 
 
 @pytest.mark.slow

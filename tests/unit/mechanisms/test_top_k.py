@@ -40,13 +40,13 @@ PURE: list[Callable[..., TopKMechanism]] = [
     PeelingTopK,
     PermuteAndFlipTopK,
     OneShotTopK,
-    *(partial(LipschitzTopK, noise=noise) for noise in UNIT_NOISES),
+    *(partial(LipschitzTopK, noise=noise_kind) for noise_kind in UNIT_NOISES),
     LaplaceTopK,
     partial(LaplaceTopK, max_labels=1),
     GammaTopK,
     JointTopK,
     PermuteAndFlipJointTopK,
-    *(partial(CanonicalTopK, noise=noise) for noise in UNIT_NOISES),
+    *(partial(CanonicalTopK, noise=noise_kind) for noise_kind in UNIT_NOISES),
 ]
 """Builds each kind of pure-DP mechanism from `k` and `epsilon`."""
 

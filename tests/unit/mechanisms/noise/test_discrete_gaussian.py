@@ -39,12 +39,12 @@ def test_noise_has_no_largest_value(reserved_words: list[int], low: int, high: i
     The further words are `reserved_words`. The standard deviation is 10, and the absolute value of the noise is between
     `low` and `high`.
     """
-    uniforms = LazyUniforms(
+    lazy_uniforms = LazyUniforms(
         np.full(1, LARGEST_WORD, dtype=np.uint64),
         rng=np.random.default_rng(0),
         reserved_words=np.array([reserved_words], dtype=np.uint64),
     )
-    noise = DiscreteGaussian(variance=100)._quantiles(uniforms)
+    noise = DiscreteGaussian(variance=100)._quantiles(lazy_uniforms)
     assert low < abs(int(noise[0])) < high
 
 

@@ -197,16 +197,16 @@ def test_generators_of_one_bit_generator_share_its_stream() -> None:
         for generator in (rng, shallow_copy, second_generator)
     )
     assert stream == expected_stream
-    for secret in (rng.bit_generator, rng.bit_generator.seed_seq):
+    for bit_generator_or_key in (rng.bit_generator, rng.bit_generator.seed_seq):
         with refused_parameter(
             "rng", value="secret_generator()", rule_words="neither copied nor sent"
         ):
-            copy.copy(secret)
+            copy.copy(bit_generator_or_key)
         with refused_parameter(
             "rng", value="secret_generator()", rule_words="neither copied nor sent"
         ):
             # numpy 1.26 calls this method to copy a generator.
-            secret.__reduce__()
+            bit_generator_or_key.__reduce__()
     with refused_parameter("bit_generator.state", value="(not shown)"):
         rng.bit_generator.state = rng.bit_generator.state
 
