@@ -51,18 +51,18 @@ def records_of(
 
 
 def question_of(
-    round_records: RoundRecords, *, clip: float = 0.4, student_weight_std: float = 1.0
+    round_records: RoundRecords, *, vote_clip: float = 0.4, student_weight_std: float = 1.0
 ) -> RoundQuestion:
     """Returns the question of a round, whose student has random weights of the given standard deviation.
 
-    The vote of a teacher is cut to the length `clip`.
+    The vote of a teacher is cut to the length `vote_clip`.
     """
     rng = np.random.default_rng(1)
     return RoundQuestion(
         student_weights=student_weight_std
         * rng.normal(size=(round_records.num_features, NUM_LABELS)),
         label_scale=np.array([1.0, 0.5, 2.0]),
-        moment_clipping=ClippedMoments(clip=clip, num_teachers=round_records.num_teachers),
+        moment_clipping=ClippedMoments(clip=vote_clip, num_teachers=round_records.num_teachers),
     )
 
 
@@ -88,10 +88,12 @@ class DeadlyMoments(ClippedMoments):
 
 def deadly_question(question: RoundQuestion, marker_file: str = "") -> RoundQuestion:
     """Returns a question that kills the worker that answers it, only once if `marker_file` names a file."""
-    moments = question.moment_clipping
+    moment_clipping = question.moment_clipping
     return replace(
         question,
         moment_clipping=DeadlyMoments(
-            clip=moments.clip, num_teachers=moments.num_teachers, marker_file=marker_file
+            clip=moment_clipping.clip,
+            num_teachers=moment_clipping.num_teachers,
+            marker_file=marker_file,
         ),
     )

@@ -198,10 +198,10 @@ def test_each_teacher_is_reported_once_after_its_file_is_written(ten_shards, tmp
     store = CheckpointStore(tmp_path)
     broken = {6}
 
-    def report(teacher_index, losses):
+    def report(teacher_index, step_losses):
         assert teacher_index not in reported
         assert teacher_index not in store.missing(num_teachers=10)
-        reported[teacher_index] = losses
+        reported[teacher_index] = step_losses
 
     class BreakingShards:
         def __getitem__(self, teacher_index):
@@ -219,8 +219,8 @@ def test_each_teacher_is_reported_once_after_its_file_is_written(ten_shards, tmp
     # With another chunk size, the missing teachers alone are saved.
     StackedEngine(chunk_size=4).train(job)
     assert sorted(reported) == list(range(10))
-    for teacher_index, losses in reported.items():
-        np.testing.assert_array_equal(losses, store.load(teacher=teacher_index)["loss_curve"])
+    for teacher_index, step_losses in reported.items():
+        np.testing.assert_array_equal(step_losses, store.load(teacher=teacher_index)["loss_curve"])
 
 
 @dataclass(frozen=True)
@@ -461,8 +461,8 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_shard
     shards = make_shards(sizes=[20 + teacher_index for teacher_index in range(6)])
     reported = []
 
-    def append_report(teacher_index, losses):
-        reported.append((teacher_index, losses))
+    def append_report(teacher_index, step_losses):
+        reported.append((teacher_index, step_losses))
 
     teacher = DyingTeacher(device="cpu", marker_file=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
@@ -478,9 +478,9 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_shard
     )
     assert (tmp_path / "died").exists()
     assert sorted(teacher_index for teacher_index, _ in reported) == list(range(6))
-    for teacher_index, losses in reported:
-        stored_losses = store.load(teacher=teacher_index)["loss_curve"]
-        np.testing.assert_array_equal(losses, stored_losses, strict=True)
+    for teacher_index, step_losses in reported:
+        stored_step_losses = store.load(teacher=teacher_index)["loss_curve"]
+        np.testing.assert_array_equal(step_losses, stored_step_losses, strict=True)
     train(
         engine=StackedEngine(chunk_size=2), teacher=LINEAR, shards=shards, folder=tmp_path / "calm"
     )
@@ -524,8 +524,8 @@ def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_shards, tmp
     shards = make_shards(sizes=[20 + teacher_index % 3 for teacher_index in range(10)])
     reported = []
 
-    def append_report(teacher_index, losses):
-        reported.append((teacher_index, losses))
+    def append_report(teacher_index, step_losses):
+        reported.append((teacher_index, step_losses))
 
     for name, engine in (
         ("ray", RayEngine(chunk_size=4, max_in_flight=2)),
@@ -544,8 +544,8 @@ def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_shards, tmp
     assert bytes_of_teachers(folder=tmp_path / "ray") == bytes_of_teachers(folder=tmp_path / "here")
     losses_of_ray = dict(reported[:10])
     assert sorted(losses_of_ray) == list(range(10))
-    for teacher_index, losses in losses_of_ray.items():
-        np.testing.assert_array_equal(losses, store.load(teacher=teacher_index)["loss_curve"])
+    for teacher_index, step_losses in losses_of_ray.items():
+        np.testing.assert_array_equal(step_losses, store.load(teacher=teacher_index)["loss_curve"])
 
 
 @pytest.mark.process

@@ -87,9 +87,10 @@ def test_the_vote_of_one_record_is_its_residual_times_its_similarity():
         * (DIRECTIONS.span(PUBLIC_INPUTS[:20]) @ features.T).T[:, :, None]
         * residual[:, None, :]
     )
-    np.testing.assert_allclose(block.span @ block.weights, expected)
-    lengths = np.linalg.norm(block.span @ block.weights, axis=(1, 2))
-    np.testing.assert_allclose(lengths, np.sqrt(20) * np.linalg.norm(residual, axis=1))
+    votes_on_queries = block.span @ block.weights
+    np.testing.assert_allclose(votes_on_queries, expected)
+    lengths_of_votes = np.linalg.norm(votes_on_queries, axis=(1, 2))
+    np.testing.assert_allclose(lengths_of_votes, np.sqrt(20) * np.linalg.norm(residual, axis=1))
 
 
 def test_projected_votes_sum_to_the_sum_over_records():
@@ -101,13 +102,14 @@ def test_projected_votes_sum_to_the_sum_over_records():
     (block,) = vote_blocks(teacher_of=np.arange(50), num_teachers=50)
     span = DIRECTIONS.span(PUBLIC_INPUTS[:20])
     sum_over_records = DIRECTIONS.features(INPUTS).T @ (LABELS - PREVALENCE)
+    votes_on_queries = block.span @ block.weights
     np.testing.assert_allclose(
-        span.T @ (block.span @ block.weights).sum(axis=0) / np.sqrt(20),
+        span.T @ votes_on_queries.sum(axis=0) / np.sqrt(20),
         sum_over_records,
         atol=1e-10,
     )
     np.testing.assert_allclose(
-        np.linalg.norm(block.span @ block.weights, axis=(1, 2)),
+        np.linalg.norm(votes_on_queries, axis=(1, 2)),
         np.linalg.norm(block.weights, axis=(1, 2)),
     )
     noise = np.random.default_rng(1).normal(size=(4000, 20, 3))
@@ -133,9 +135,9 @@ def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
     block_sizes = []
     compute_features = PublicPCA.features
 
-    def count_and_compute_features(directions, inputs):
+    def count_and_compute_features(public_pca, inputs):
         block_sizes.append(len(inputs))
-        return compute_features(directions, inputs)
+        return compute_features(public_pca, inputs)
 
     (unblocked,) = vote_blocks(teacher_of=np.arange(50) % 7, num_teachers=7)
     monkeypatch.setattr(kernel_votes, "_BLOCK_RECORDS", 20)

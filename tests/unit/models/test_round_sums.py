@@ -36,15 +36,15 @@ def sum_of_votes(round_records: RoundRecords, question: RoundQuestion) -> IntArr
 @pytest.fixture
 def close_at_test_end() -> Iterator[Callable[[RoundSums], RoundSums]]:
     """Returns a function that takes and returns an object that sums votes, and closes it when the test ends."""
-    open_sums: list[RoundSums] = []
+    open_summers: list[RoundSums] = []
 
-    def close_at_end(sums: RoundSums) -> RoundSums:
-        open_sums.append(sums)
-        return sums
+    def close_at_end(vote_summer: RoundSums) -> RoundSums:
+        open_summers.append(vote_summer)
+        return vote_summer
 
     yield close_at_end
-    for sums in open_sums:
-        sums.close()
+    for vote_summer in open_summers:
+        vote_summer.close()
 
 
 CloseAtEnd = Callable[[RoundSums], RoundSums]
@@ -61,13 +61,13 @@ def test_processes_sum_votes_to_the_numbers_of_threads(
     Teachers have 1 to 70 records and random weights. With three processes, labels have gaps.
     """
     records = records_of(are_teachers_weighted=True, labels_have_gaps=num_workers == 3)
-    sums = close_at_test_end(ProcessesEngine(num_workers=num_workers).round_sums(records))
+    vote_summer = close_at_test_end(ProcessesEngine(num_workers=num_workers).round_sums(records))
     for question in (
         question_of(round_records=records),
-        question_of(round_records=records, clip=3.0),
+        question_of(round_records=records, vote_clip=3.0),
     ):
         np.testing.assert_array_equal(
-            sums.total(question), sum_of_votes(round_records=records, question=question)
+            vote_summer.total(question), sum_of_votes(round_records=records, question=question)
         )
 
 
@@ -78,11 +78,11 @@ def test_a_process_killed_in_a_round_is_replaced(
 ) -> None:
     """If a worker is killed while it computes its part of a round, the round has the sum of threads."""
     records = records_of()
-    sums = close_at_test_end(ProcessesEngine(num_workers=2).round_sums(records))
+    vote_summer = close_at_test_end(ProcessesEngine(num_workers=2).round_sums(records))
     question = question_of(round_records=records)
-    sums.total(question)
+    vote_summer.total(question)
     marker_file = tmp_path / "died"
-    total = sums.total(deadly_question(question=question, marker_file=str(marker_file)))
+    total = vote_summer.total(deadly_question(question=question, marker_file=str(marker_file)))
     assert marker_file.exists()
     np.testing.assert_array_equal(total, sum_of_votes(round_records=records, question=question))
 
@@ -119,17 +119,17 @@ def test_a_process_killed_while_it_is_filled_gets_all_records_again(
     records = records_of()
 
     def kill_worker() -> None:
-        assert isinstance(sums, WorkerSums)
-        (slot,) = sums._worker_slots
+        assert isinstance(vote_summer, WorkerSums)
+        (slot,) = vote_summer._worker_slots
         assert slot.worker is not None
         slot.worker.end()
 
     counted_inputs = CountedInputs(inputs=records.inputs, on_third_read=kill_worker)
     counted_records = replace(records, inputs=counted_inputs)
-    sums = close_at_test_end(ProcessesEngine(num_workers=1).round_sums(counted_records))
+    vote_summer = close_at_test_end(ProcessesEngine(num_workers=1).round_sums(counted_records))
     question = question_of(round_records=records)
     np.testing.assert_array_equal(
-        sums.total(question), sum_of_votes(round_records=records, question=question)
+        vote_summer.total(question), sum_of_votes(round_records=records, question=question)
     )
 
 
@@ -140,13 +140,15 @@ def test_processes_that_die_too_often_end_the_run_in_one_line(
 ) -> None:
     """If each worker dies in the round, an `OSError` of one line counts the deaths."""
     records = records_of()
-    sums = close_at_test_end(ProcessesEngine(num_workers=1, max_deaths=1).round_sums(records))
+    vote_summer = close_at_test_end(
+        ProcessesEngine(num_workers=1, max_deaths=1).round_sums(records)
+    )
     rule = (
         r"^worker processes died 2 times \(exit code -9; killed, or out of memory: engine=threads takes less\); "
         r"rounds that were drawn are in the ledger, and are not drawn again$"
     )
     with pytest.raises(WorkersLost, match=rule) as raised:
-        sums.total(deadly_question(question=question_of(round_records=records)))
+        vote_summer.total(deadly_question(question=question_of(round_records=records)))
     assert isinstance(raised.value, OSError)  # Commands print such an error in one line.
 
 
@@ -156,10 +158,10 @@ def test_an_error_in_a_process_is_raised_here_under_its_name(close_at_test_end: 
     """A record with NaN, which a worker process finds, is refused by the process that asked, in two calls."""
     records = records_of()
     records.inputs[5, 1] = np.nan
-    sums = close_at_test_end(ProcessesEngine(num_workers=1).round_sums(records))
+    vote_summer = close_at_test_end(ProcessesEngine(num_workers=1).round_sums(records))
     for _ in range(2):
         with refused_parameter("inputs", value="NaN or infinity"):
-            sums.total(question_of(round_records=records))
+            vote_summer.total(question_of(round_records=records))
 
 
 @pytest.mark.process
@@ -169,19 +171,19 @@ def test_a_round_after_an_interrupted_one_gets_its_own_answer(
 ) -> None:
     """After a round was interrupted while a worker was paused, the next round has the sum of its own question."""
     records = records_of()
-    sums = close_at_test_end(ProcessesEngine(num_workers=2).round_sums(records))
-    assert isinstance(sums, WorkerSums)
-    sums.total(question_of(round_records=records))
-    worker: Any = sums._worker_slots[0].worker
+    vote_summer = close_at_test_end(ProcessesEngine(num_workers=2).round_sums(records))
+    assert isinstance(vote_summer, WorkerSums)
+    vote_summer.total(question_of(round_records=records))
+    worker: Any = vote_summer._worker_slots[0].worker
     for number in range(5):
         os.kill(worker._process.pid, signal.SIGSTOP)
         threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
         with pytest.raises(KeyboardInterrupt):
-            sums.total(question_of(round_records=records, clip=3.0))
+            vote_summer.total(question_of(round_records=records, vote_clip=3.0))
         threading.Timer(0.1, os.kill, [worker._process.pid, signal.SIGCONT]).start()
         question = question_of(round_records=records, student_weight_std=number + 2.0)
         np.testing.assert_array_equal(
-            sums.total(question), sum_of_votes(round_records=records, question=question)
+            vote_summer.total(question), sum_of_votes(round_records=records, question=question)
         )
 
 
@@ -201,21 +203,21 @@ def test_closed_sums_have_no_process_left(close_at_test_end: CloseAtEnd) -> None
     counted_records = replace(records, inputs=counted_inputs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pate.votes.round_records._BLOCK_BYTES", 60 * 16)  # 60 rows
-        sums = close_at_test_end(ProcessesEngine(num_workers=1).round_sums(counted_records))
+        vote_summer = close_at_test_end(ProcessesEngine(num_workers=1).round_sums(counted_records))
         failures: list[BaseException] = []
 
         def sum_round() -> None:
             try:
-                sums.total(question_of(round_records=records))
+                vote_summer.total(question_of(round_records=records))
             except WorkersLost as error:
                 failures.append(error)
 
         asking = threading.Thread(target=sum_round)
         asking.start()
         assert entered.wait(timeout=60)
-        assert isinstance(sums, WorkerSums)
-        worker: Any = sums._worker_slots[0].worker
-        closing = threading.Thread(target=sums.close)
+        assert isinstance(vote_summer, WorkerSums)
+        worker: Any = vote_summer._worker_slots[0].worker
+        closing = threading.Thread(target=vote_summer.close)
         closing.start()
         worker._process.wait(timeout=60)
         may_go_on.set()
@@ -232,11 +234,11 @@ from pate.models import ProcessesEngine
 from tests.unit.models.small_rounds import question_of, records_of
 
 records = records_of()
-sums = ProcessesEngine(num_workers=2).round_sums(records)
-sums.total(question_of(records))
-print(*(slot.worker._process.pid for slot in sums._worker_slots), flush=True)
+vote_summer = ProcessesEngine(num_workers=2).round_sums(records)
+vote_summer.total(question_of(records))
+print(*(slot.worker._process.pid for slot in vote_summer._worker_slots), flush=True)
 while True:
-    sums.total(question_of(records))
+    vote_summer.total(question_of(records))
 """
 
 
@@ -303,8 +305,8 @@ def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(
         are_teachers_weighted=are_teachers_weighted,
         labels_have_gaps=labels_have_gaps,
     )
-    for clip in (0.3, 3.0):
-        question = question_of(round_records=records, clip=clip, student_weight_std=0.0)
+    for vote_clip in (0.3, 3.0):
+        question = question_of(round_records=records, vote_clip=vote_clip, student_weight_std=0.0)
         total = gpu_sums_on_processor(round_records=records).total(question)
         np.testing.assert_array_equal(total, sum_of_votes(round_records=records, question=question))
 
@@ -320,10 +322,10 @@ def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPa
         teacher_sizes=(size,) * 9, are_teachers_weighted=True, labels_have_gaps=size == 3
     )
     question = question_of(round_records=records)
-    moments = question.moment_clipping
+    moment_clipping = question.moment_clipping
     gpu_total = gpu_sums_on_processor(round_records=records).total(question)
-    difference = gpu_total - sum_of_votes(round_records=records, question=question)
-    assert np.linalg.norm(difference * moments.step) < 9e-3 * moments.clip
+    gpu_minus_threads = gpu_total - sum_of_votes(round_records=records, question=question)
+    assert np.linalg.norm(gpu_minus_threads * moment_clipping.step) < 9e-3 * moment_clipping.clip
 
 
 def test_a_gpu_multiplies_a_large_teacher_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,11 +337,11 @@ def test_a_gpu_multiplies_a_large_teacher_in_parts(monkeypatch: pytest.MonkeyPat
     question = question_of(round_records=records)
     sum_in_one_part = gpu_sums_on_processor(round_records=records).total(question)
     monkeypatch.setattr("pate.models.gpu_sums._MAX_ROWS", 64)
-    sums = gpu_sums_on_processor(round_records=records)
-    np.testing.assert_allclose(sums.total(question), sum_in_one_part, atol=1)
-    sums.close()
+    vote_summer = gpu_sums_on_processor(round_records=records)
+    np.testing.assert_allclose(vote_summer.total(question), sum_in_one_part, atol=1)
+    vote_summer.close()
     # The tensors are made again for this sum.
-    np.testing.assert_allclose(sums.total(question), sum_in_one_part, atol=1)
+    np.testing.assert_allclose(vote_summer.total(question), sum_in_one_part, atol=1)
 
 
 def test_a_gpu_refuses_votes_with_nan() -> None:
@@ -362,16 +364,16 @@ def test_records_of_a_lost_node_go_to_another_node() -> None:
     records = records_of()
     question = question_of(round_records=records)
     with RayNodes() as nodes:
-        sums = RayEngine(address=nodes.address).round_sums(records)
+        vote_summer = RayEngine(address=nodes.address).round_sums(records)
         try:
-            before = sums.total(question)
-            assert isinstance(sums, WorkerSums)
-            assert len(sums._worker_slots) == 2
+            before = vote_summer.total(question)
+            assert isinstance(vote_summer, WorkerSums)
+            assert len(vote_summer._worker_slots) == 2
             nodes.lose_second()
-            np.testing.assert_array_equal(sums.total(question), before)
-            assert any(slot.has_died for slot in sums._worker_slots)
+            np.testing.assert_array_equal(vote_summer.total(question), before)
+            assert any(slot.has_died for slot in vote_summer._worker_slots)
         finally:
-            sums.close()
+            vote_summer.close()
     np.testing.assert_array_equal(before, sum_of_votes(round_records=records, question=question))
 
 
@@ -394,13 +396,13 @@ def test_ray_sums_votes_to_the_numbers_of_threads(close_at_test_end: CloseAtEnd)
     Teachers have 1 to 70 records and random weights.
     """
     records = records_of(are_teachers_weighted=True)
-    sums = close_at_test_end(RayEngine().round_sums(records))
+    vote_summer = close_at_test_end(RayEngine().round_sums(records))
     for question in (
         question_of(round_records=records),
-        question_of(round_records=records, clip=3.0),
+        question_of(round_records=records, vote_clip=3.0),
     ):
         np.testing.assert_array_equal(
-            sums.total(question), sum_of_votes(round_records=records, question=question)
+            vote_summer.total(question), sum_of_votes(round_records=records, question=question)
         )
 
 
@@ -414,10 +416,10 @@ def test_an_actor_killed_in_a_round_is_replaced(
     """If an actor is killed once in a round, the round has the sum of threads. An error counts too many deaths."""
     records = records_of()
     question = question_of(round_records=records)
-    sums = close_at_test_end(RayEngine(max_retries=1).round_sums(records))
+    vote_summer = close_at_test_end(RayEngine(max_retries=1).round_sums(records))
     marker_file = tmp_path / "died"
-    total = sums.total(deadly_question(question=question, marker_file=str(marker_file)))
+    total = vote_summer.total(deadly_question(question=question, marker_file=str(marker_file)))
     assert marker_file.exists()
     np.testing.assert_array_equal(total, sum_of_votes(round_records=records, question=question))
     with pytest.raises(WorkersLost, match=r"^Ray lost a worker or node [23] times \(Actor\w+\); "):
-        sums.total(deadly_question(question=question))
+        vote_summer.total(deadly_question(question=question))

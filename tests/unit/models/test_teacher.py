@@ -69,10 +69,10 @@ def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, shards):
     for state, repeated_state in zip(states, again, strict=True):
         assert are_equal_states(first_state=state, second_state=repeated_state)
         assert all(isinstance(array, np.ndarray) for array in state.values())
-        loss_curve = state["loss_curve"]
-        assert (loss_curve.dtype, loss_curve.ndim) == (np.float32, 1)
-        assert len(loss_curve) > 0
-        assert np.isfinite(loss_curve).all()
+        step_losses = state["loss_curve"]
+        assert (step_losses.dtype, step_losses.ndim) == (np.float32, 1)
+        assert len(step_losses) > 0
+        assert np.isfinite(step_losses).all()
 
 
 def test_a_teacher_depends_on_its_own_shard_alone(teacher, shards, queries):

@@ -103,16 +103,18 @@ def test_networks_trained_together_equal_networks_train_alone(make_images, norm,
         make_images(num_images=num_images, seed=num_images) for num_images in sizes
     ]
     network_seeds = [20 + number for number in range(len(sizes))]
-    tensors, losses_of_networks = train_side_by_side(
+    tensors, step_losses_of_networks = train_side_by_side(
         labeled_image_sets=labeled_image_sets, recipe=recipe, seeds=network_seeds, norm_kind=norm
     )
     tolerance = 2e-3 if precision == "float32" else 0.05
     for row, (images, labels) in enumerate(labeled_image_sets):
-        tensors_alone, losses = train_alone(
+        tensors_alone, step_losses = train_alone(
             images=images, labels=labels, recipe=recipe, seed=network_seeds[row], norm_kind=norm
         )
-        np.testing.assert_allclose(losses_of_networks[row, : len(losses)], losses, atol=tolerance)
-        assert np.isnan(losses_of_networks[row, len(losses) :]).all()
+        np.testing.assert_allclose(
+            step_losses_of_networks[row, : len(step_losses)], step_losses, atol=tolerance
+        )
+        assert np.isnan(step_losses_of_networks[row, len(step_losses) :]).all()
         for name in tensors_alone:
             np.testing.assert_allclose(tensors[name][row], tensors_alone[name], atol=tolerance)
 
