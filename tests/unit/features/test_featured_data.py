@@ -45,7 +45,7 @@ def load_with_features(
     stages: list[str] = []
 
     @contextmanager
-    def stage(name: str, total: int) -> Iterator[object]:
+    def open_stage(name: str, total: int) -> Iterator[object]:
         stages.append(name)
 
         def advance(done: int) -> None:
@@ -61,7 +61,7 @@ def load_with_features(
     reader = FeaturedData(
         ReaderOfDataset(dataset=data or dataset()), features=SMALL, cache=cache_folder
     )
-    return reader.load(stage), stages  # type: ignore[arg-type]
+    return reader.load(open_stage), stages  # type: ignore[arg-type]
 
 
 def bytes_of_files(folder: Path) -> dict[str, bytes]:
