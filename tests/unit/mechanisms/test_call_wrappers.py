@@ -107,10 +107,14 @@ def test_two_runs_are_independent_and_compared_in_order() -> None:
     An outcome is a hit if both runs differ. Two rankings also differ if only the order of their labels differs.
     """
     equal_queries = np.tile(VOTE_COUNTS, (DRAWS, 1))
-    outcomes_of_two_runs = RunTwice(selection())(equal_queries, rng=np.random.default_rng(6))
+    selected_k_of_two_runs = RunTwice(selection())(equal_queries, rng=np.random.default_rng(6))
     distribution = selection().probabilities(VOTE_COUNTS)
     num_draws_of_pair = Counter(
-        zip(outcomes_of_two_runs.first.tolist(), outcomes_of_two_runs.second.tolist(), strict=True)
+        zip(
+            selected_k_of_two_runs.first.tolist(),
+            selected_k_of_two_runs.second.tolist(),
+            strict=True,
+        )
     )
     prob_of_pair = {
         (first, second): float(distribution[first] * distribution[second])
@@ -120,7 +124,8 @@ def test_two_runs_are_independent_and_compared_in_order() -> None:
         chi_square_p_value(count_by_outcome=num_draws_of_pair, prob_by_outcome=prob_of_pair) > 1e-4
     )
     np.testing.assert_array_equal(
-        outcomes_of_two_runs.in_target, outcomes_of_two_runs.first != outcomes_of_two_runs.second
+        selected_k_of_two_runs.in_target,
+        selected_k_of_two_runs.first != selected_k_of_two_runs.second,
     )
 
     rankings_of_two_runs = RunTwice(OneShotTopK(k=2, epsilon=1.0))(

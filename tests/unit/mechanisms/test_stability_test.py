@@ -102,14 +102,14 @@ def test_each_step_spends_the_budget_and_no_more(
 
     An aggregator with this table can be copied and pickled.
     """
-    stability_table = optimal_stability_table(
+    uncertified_table = optimal_stability_table(
         order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=300
     )
-    assert stability_table.logits[0] == pytest.approx(
+    assert uncertified_table.logits[0] == pytest.approx(
         math.log(failure_prob / (1 - failure_prob)), rel=1e-12
     )
     for logit_at_gap, logit_at_next_gap in zip(
-        stability_table.logits, stability_table.logits[1:], strict=False
+        uncertified_table.logits, uncertified_table.logits[1:], strict=False
     ):
         spent = max(
             divergence_between_bits(logit_p=logit_at_next_gap, logit_q=logit_at_gap, order=order),
@@ -117,7 +117,7 @@ def test_each_step_spends_the_budget_and_no_more(
         )
         assert budget * (1 - 1e-6) <= spent <= budget * (1 + 1e-9)
     # scikit-learn clones aggregators by a copy, and joblib by a pickle.
-    aggregator = StableTopK(selection_scale=2.0, test="table", table=stability_table)
+    aggregator = StableTopK(selection_scale=2.0, test="table", table=uncertified_table)
     assert copy.deepcopy(aggregator) == pickle.loads(pickle.dumps(aggregator)) == aggregator
 
 
@@ -137,10 +137,10 @@ def optimal_table(
     order: float, rdp_budget: float, failure_prob: float, adjacency: str
 ) -> CertifiedTable:
     """Returns the certified optimal table for 100 teachers at a Renyi order."""
-    table = optimal_stability_table(
+    uncertified_table = optimal_stability_table(
         order=order, rdp_budget=rdp_budget, failure_prob=failure_prob, num_levels=101
     )
-    test = StabilityTest.from_table(table, num_teachers=100, adjacency=adjacency)
+    test = StabilityTest.from_table(uncertified_table, num_teachers=100, adjacency=adjacency)
     return CertifiedTable.from_test(test, order=order)
 
 
