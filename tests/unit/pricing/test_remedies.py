@@ -47,7 +47,9 @@ from tests.refusals import ANY, Refusal, refused_parameter
 
 PEELING = FixedTopK(k=5, epsilon=1.0)
 CENTERED = CenteredVotes(noise_multiplier=1.0)
-TABLE_AGGREGATOR = StableTopK(selection_scale=1.0, test="table", table_order=4.0, table_budget=0.01)
+STABLE_TOP_K_WITH_TEST_TABLE = StableTopK(
+    selection_scale=1.0, test="table", table_order=4.0, table_budget=0.01
+)
 AGGREGATORS: tuple[Aggregator, ...] = (
     CENTERED,
     ClippedVotes(noise_std=1.0, vote_clip=4),
@@ -56,7 +58,7 @@ AGGREGATORS: tuple[Aggregator, ...] = (
     GaussianVotes(noise_std=1.0),
     GNMax(noise_std=1.0),
     PowersetGNMax(noise_std=1.0),
-    TABLE_AGGREGATOR,
+    STABLE_TOP_K_WITH_TEST_TABLE,
 )
 
 
@@ -85,22 +87,22 @@ def budget(
     epsilon: float | None = 2.0,
     *,
     target_delta: float = 1e-6,
-    accountant: Callable[[], Accountant] = RdpAccountant,
-    epsilon_of_class: dict[str, float] | None = None,
+    accountant_class: Callable[[], Accountant] = RdpAccountant,
+    epsilon_of_budget_class: dict[str, float] | None = None,
 ) -> Budget:
     """Returns a budget, by default with the quick Renyi accountant.
 
     Args:
         epsilon: the target epsilon; None keeps the noise.
         target_delta: the delta of the guarantee.
-        accountant: the class of the accountant.
-        epsilon_of_class: the epsilon of each class of persons, by its name; None for one epsilon for all.
+        accountant_class: the class of the accountant.
+        epsilon_of_budget_class: the epsilon of each budget class of persons, by its name; None for one epsilon for all.
     """
     return budget_from_settings(
         target_delta=target_delta,
         target_epsilon=epsilon,
-        accountant=accountant,
-        budgets=epsilon_of_class,
+        accountant=accountant_class,
+        budgets=epsilon_of_budget_class,
     )
 
 
@@ -275,7 +277,7 @@ def test_fixed_top_k_is_judged_on_queries_with_k_labels(num_labels: int) -> None
             2.0,
             {"num_teachers", "target_epsilon", "num_queries"},
         ),
-        (TABLE_AGGREGATOR, 100, 1.0, {"num_teachers", "target_epsilon"}),
+        (STABLE_TOP_K_WITH_TEST_TABLE, 100, 1.0, {"num_teachers", "target_epsilon"}),
     ],
     ids=["gaussian votes", "table"],
 )
@@ -299,7 +301,9 @@ def test_votes_of_many_groups_tell_more_by_public_numbers() -> None:
     """
     shape = replace(SHAPE, num_teachers=400)
     plan_budget = Budget(delta=1e-6, epsilon=8.0)
-    release_of_stable_top_k = plan_release(TABLE_AGGREGATOR, shape=shape, budget=plan_budget)
+    release_of_stable_top_k = plan_release(
+        STABLE_TOP_K_WITH_TEST_TABLE, shape=shape, budget=plan_budget
+    )
     assert group_votes_tell_more(
         release_of_stable_top_k, budget=plan_budget, centered_aggregator=CENTERED, num_groups=61_629
     )
@@ -377,7 +381,9 @@ def test_each_change_is_the_smallest_with_two_digits(
     aggregator = GaussianVotes(noise_std=1.0)
     shape = VoteShape(num_queries=300, num_labels=10, num_teachers=100)
     plan = Plan(
-        aggregator=aggregator, shape=shape, budget=budget(epsilon=2.0, accountant=accountant_class)
+        aggregator=aggregator,
+        shape=shape,
+        budget=budget(epsilon=2.0, accountant_class=accountant_class),
     )
     changes = remedies(
         aggregator, useless_release=plan.priced(), budget=plan.budget, num_groups=100_000
@@ -489,7 +495,9 @@ def test_interrupted_search_suggests_no_change_that_pure_dp_prices_above_the_bud
     """
     readings = iter(range(1000))
     plan = Plan(
-        aggregator=PEELING, shape=SHAPE, budget=budget(epsilon=8.0, accountant=PureDpAccountant)
+        aggregator=PEELING,
+        shape=SHAPE,
+        budget=budget(epsilon=8.0, accountant_class=PureDpAccountant),
     )
     result = search_remedies(
         plan.aggregator,
@@ -510,7 +518,7 @@ def test_no_other_epsilon_is_suggested_for_budgets_of_classes() -> None:
 
     The remedies are more teachers and fewer queries, and not another epsilon.
     """
-    plan_budget = budget(epsilon=None, epsilon_of_class={"cautious": 0.5, "usual": 1.0})
+    plan_budget = budget(epsilon=None, epsilon_of_budget_class={"cautious": 0.5, "usual": 1.0})
     with refused_parameter(
         "num_teachers", value=200, remedies=("num_teachers", "num_queries")
     ) as refusal:
@@ -563,22 +571,24 @@ def test_release_that_answers_only_unanimous_queries_is_refused() -> None:
     shape = VoteShape(num_queries=100, num_labels=40, num_teachers=50)
     plan_budget = budget(epsilon=12.0)
     with refused_parameter("num_teachers", value=50, rule_words="of the queries would be answered"):
-        doubts_about(aggregator=TABLE_AGGREGATOR, shape=shape, plan_budget=plan_budget)
+        doubts_about(aggregator=STABLE_TOP_K_WITH_TEST_TABLE, shape=shape, plan_budget=plan_budget)
     teachers_remedy, epsilon_remedy, *_ = remedies(
-        TABLE_AGGREGATOR,
-        useless_release=plan_release(TABLE_AGGREGATOR, shape=shape, budget=plan_budget),
+        STABLE_TOP_K_WITH_TEST_TABLE,
+        useless_release=plan_release(STABLE_TOP_K_WITH_TEST_TABLE, shape=shape, budget=plan_budget),
         budget=plan_budget,
     )
     shape_with_more_teachers = replace(shape, num_teachers=teachers_remedy.num_teachers)
     assert (
         doubts_about(
-            aggregator=TABLE_AGGREGATOR, shape=shape_with_more_teachers, plan_budget=plan_budget
+            aggregator=STABLE_TOP_K_WITH_TEST_TABLE,
+            shape=shape_with_more_teachers,
+            plan_budget=plan_budget,
         )
         is not None
     )
     assert (
         doubts_about(
-            aggregator=TABLE_AGGREGATOR,
+            aggregator=STABLE_TOP_K_WITH_TEST_TABLE,
             shape=shape,
             plan_budget=replace(plan_budget, epsilon=epsilon_remedy.target_epsilon),
         )
@@ -731,6 +741,6 @@ def test_cheapest_quick_accountant_is_chosen() -> None:
     auto_budget = Budget(delta=1e-6)
     centered_votes = CenteredVotes(noise_multiplier=5.0)
     gaussian_votes = GaussianVotes(noise_std=200.0)
-    assert cheapest_name(centered_votes, budget=renyi_budget) == "exact"
-    assert cheapest_name(gaussian_votes, budget=renyi_budget) == "rdp"
-    assert cheapest_name(gaussian_votes, budget=auto_budget) == "auto"
+    assert cheapest_name(aggregator=centered_votes, budget=renyi_budget) == "exact"
+    assert cheapest_name(aggregator=gaussian_votes, budget=renyi_budget) == "rdp"
+    assert cheapest_name(aggregator=gaussian_votes, budget=auto_budget) == "auto"

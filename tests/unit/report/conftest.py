@@ -79,6 +79,8 @@ PRIVACY = Privacy(
     gap_at_95=224.0,
     parameters={"selection_noise": "gumbel", "selection_scale": 39.5, "test": "table"},
 )
+REASON_BY_UNCOVERED_REPORT_KEY = keys_no_epsilon_covers(BASELINES)
+
 REPORT = Report(
     privacy=PRIVACY,
     release=ReleaseSummary(
@@ -87,7 +89,7 @@ REPORT = Report(
     teachers=TeacherSummary(num_teachers=411, mean_accuracy=0.88123, records_per_teacher=155.27),
     student=STUDENT_SCORES,
     baselines=BASELINES,
-    not_covered=keys_no_epsilon_covers(BASELINES),
+    not_covered=REASON_BY_UNCOVERED_REPORT_KEY,
     verdict=StudentVerdict.from_scores(
         STUDENT_SCORES, BASELINES, num_answered=3, remedy_of_cause=Aggregator.remedies
     ),
@@ -143,7 +145,7 @@ def picture_arrays() -> PictureArrays:
     pass_gaps = np.arange(0, 412)
     pass_probability = np.linspace(0, 1, 412)
     loss_by_epoch = np.array([0.9, 0.5, 0.3])
-    constant_labels = np.eye(4)[0] > 0
+    constant_prediction = np.eye(4)[0] > 0
     return PictureArrays(
         label_names=("person", "artifact", "animal", "tree"),
         answered=answered,
@@ -171,7 +173,7 @@ def picture_arrays() -> PictureArrays:
             scores,
             predicted_labels=scores > 0.5,
             true_labels=true_labels,
-            constant_labels=constant_labels,
+            constant_labels=constant_prediction,
             threshold=0.5,
         ),
         student_curve={"loss": loss_by_epoch},

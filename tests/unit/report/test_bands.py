@@ -11,12 +11,14 @@ def test_bands_are_thirds_of_the_labels_from_frequent_to_rare() -> None:
     A label without an average precision is left out of the mean of its band. A band whose labels have no average
     precision has no mean.
     """
-    prevalence = np.array([0.01, 0.5, 0.02, 0.4, 0.3, 0.2, 0.1])
-    average_precisions = {
+    prevalence_of_labels = np.array([0.01, 0.5, 0.02, 0.4, 0.3, 0.2, 0.1])
+    precisions_by_model = {
         "student": np.array([np.nan, 0.9, 0.1, 0.8, 0.7, 0.4, 0.2]),
         "prior": np.array([np.nan, 0.5, np.nan, 0.4, 0.3, 0.2, 0.1]),
     }
-    head, middle, tail = prevalence_bands(prevalence, average_precisions)
+    head, middle, tail = prevalence_bands(
+        prevalence_of_labels=prevalence_of_labels, precisions_by_model=precisions_by_model
+    )
     assert (head.name, head.num_labels, head.highest, head.lowest) == ("head", 3, 0.5, 0.3)
     assert (middle.num_labels, middle.highest, middle.lowest) == (2, 0.2, 0.1)
     assert (tail.num_labels, tail.highest, tail.lowest) == (2, 0.02, 0.01)

@@ -8,12 +8,13 @@ from pathlib import Path
 from pate.report import Privacy, PrivacyStatement, Report, privacy_card
 
 
-def card_of(report: Report, known_shares: Mapping[str, float] | None = None) -> str:
+def card_of(report: Report, known_share_of_label: Mapping[str, float] | None = None) -> str:
     """Returns the privacy card of a report.
 
     Args:
         report: the report.
-        known_shares: by label, the released share of records for which the label is known; None if labels have no gaps.
+        known_share_of_label: by label, the released share of records for which the label is known; None if labels have
+            no gaps.
     """
     return privacy_card(
         report.privacy,
@@ -21,7 +22,7 @@ def card_of(report: Report, known_shares: Mapping[str, float] | None = None) -> 
         num_answered=report.release.num_answered,
         num_labels=report.data.num_labels,
         num_teachers=report.teachers.num_teachers,
-        known_shares=known_shares,
+        known_shares=known_share_of_label,
     )
 
 
@@ -177,22 +178,22 @@ def test_released_known_shares_are_published_by_label(report: Report, tmp_path: 
 
     Without gaps, neither file mentions them.
     """
-    shares = {f"label {number}": number / 10 for number in range(1, 8)}
-    text = card_of(report=report, known_shares=shares)
+    known_share_of_label = {f"label {number}": number / 10 for number in range(1, 8)}
+    text = card_of(report=report, known_share_of_label=known_share_of_label)
     assert "40.0% of all; least often: label 1 10.0%, label 2 20.0%," in text
     assert "label 6" not in text
     assert "labels that are known" not in card_of(report=report)
-    for known_shares in (shares, {}):
+    for stated_share_of_label in (known_share_of_label, {}):
         statement = PrivacyStatement.from_privacy(
             report.privacy,
             data_name="clinic",
             num_answered=3,
             num_labels=7,
             num_teachers=5,
-            known_shares=known_shares,
+            known_shares=stated_share_of_label,
         )
         statement.write(tmp_path)
         read_back = PrivacyStatement.read(tmp_path, remedy="")
-        assert read_back.known_shares == known_shares
+        assert read_back.known_shares == stated_share_of_label
         has_field = "known_shares" in (tmp_path / "privacy.json").read_text(encoding="utf-8")
-        assert has_field == bool(known_shares)
+        assert has_field == bool(stated_share_of_label)

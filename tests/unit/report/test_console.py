@@ -137,7 +137,8 @@ def test_control_codes_in_names_have_no_effect_on_a_terminal(
     console = PlainConsole(
         file=output, force_terminal=True, color_system=None, width=120, legacy_windows=False
     )
-    table = Table(hostile_name)
+    table = Table()
+    table.add_column(header=hostile_name)
     table.add_row(Text(hostile_name), hostile_name)
     for cell in (Text(hostile_name), hostile_name, table):
         console.print(cell)

@@ -250,12 +250,12 @@ SCORES = ReleasedScores(
     calibration_error=SCORE,
     subgroups={"sex": {"f": SCORE}},
 )
-WITH_SCORES = replace(DOSSIER, statement=replace(STATEMENT, scores=SCORES))
+DOSSIER_WITH_RELEASED_SCORES = replace(DOSSIER, statement=replace(STATEMENT, scores=SCORES))
 
 
 def test_released_scores_are_rows_with_intervals_rounded_outwards() -> None:
     """Each released score, also that of a subgroup, has a row with its name, value and interval."""
-    rows = WITH_SCORES.score_rows
+    rows = DOSSIER_WITH_RELEASED_SCORES.score_rows
     assert rows[0] == ("micro-F1", "0.688", "0.660 to 0.711")
     assert rows[-1] == ("micro-F1, sex = f", "0.688", "0.660 to 0.711")
 
@@ -279,25 +279,29 @@ def test_page_says_what_released_scores_cost(words: str) -> None:
 
     The sum of both prices, for people who are in private and in test records, is stated as well.
     """
-    assert words in text_of(html_page=WITH_SCORES.html())
+    assert words in text_of(html_page=DOSSIER_WITH_RELEASED_SCORES.html())
 
 
 @pytest.mark.parametrize("false_alarm_rate", [0.001, 0.01, 0.1, 0.5])
 def test_curve_of_scores_is_above_the_exact_one_and_close(false_alarm_rate: float) -> None:
     """The bound on the share found by the scores is that of a Gaussian with their noise multiplier, within 0.1%."""
     exact = norm.cdf(norm.ppf(false_alarm_rate) + 1 / SCORES.noise_multiplier)
-    assert exact - 1e-9 <= WITH_SCORES.max_share_found_in_scores(false_alarm_rate) <= 1.001 * exact
+    assert (
+        exact - 1e-9
+        <= DOSSIER_WITH_RELEASED_SCORES.max_share_found_in_scores(false_alarm_rate)
+        <= 1.001 * exact
+    )
 
 
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
         (
-            replace(WITH_SCORES.statement, noise="seeded"),
+            replace(DOSSIER_WITH_RELEASED_SCORES.statement, noise="seeded"),
             "Do not publish this release. Its noise was made from a seed",
         ),
         (
-            replace(WITH_SCORES.statement, epsilon=math.inf, attacks=None),
+            replace(DOSSIER_WITH_RELEASED_SCORES.statement, epsilon=math.inf, attacks=None),
             "Its epsilon is infinite",
         ),
     ],
@@ -307,7 +311,7 @@ def test_release_without_protection_is_not_to_be_published(
     statement: PrivacyStatement, words: str
 ) -> None:
     """The page of a release without protection says not to publish it, and not that the page may be given away."""
-    dossier = replace(WITH_SCORES, statement=statement)
+    dossier = replace(DOSSIER_WITH_RELEASED_SCORES, statement=statement)
     text = text_of(html_page=dossier.html())
     assert words in text
     assert "May I publish this? No (question 4)" in text
@@ -332,9 +336,13 @@ def test_release_without_protection_is_not_to_be_published(
 )
 def test_each_part_of_a_seeded_page_names_the_seed(start_of_part: str) -> None:
     """Each part of a seeded release's page but question 1 mentions the seed, so that none promises too much alone."""
-    seeded_dossier = replace(WITH_SCORES, statement=replace(WITH_SCORES.statement, noise="seeded"))
+    seeded_dossier = replace(
+        DOSSIER_WITH_RELEASED_SCORES,
+        statement=replace(DOSSIER_WITH_RELEASED_SCORES.statement, noise="seeded"),
+    )
     _, _, html_from_part_on = seeded_dossier.html().partition(start_of_part)
-    assert "seed" in text_of(html_page=html_from_part_on.partition("<section>")[0])
+    html_of_part, _, _ = html_from_part_on.partition("<section>")
+    assert "seed" in text_of(html_page=html_of_part)
 
 
 @pytest.mark.parametrize(

@@ -109,18 +109,22 @@ def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
     predicted_labels, scores, true_labels = draw_sample(
         num_samples=150, seed=3, score_digits=digits
     )
-    weights = next(_resample_weights(num_samples=len(true_labels), num_resamples=6, seed=1))
+    weights_by_sample_and_resample = next(
+        _resample_weights(num_samples=len(true_labels), num_resamples=6, seed=1)
+    )
     precision_functions = [
         _precision_function(scores[:, label], has_label=true_labels[:, label]) for label in range(5)
     ]
     metric_values_of_resamples = _metrics_of_block(
-        weights,
+        weights_by_sample_and_resample,
         predicted_labels=predicted_labels,
         true_labels=true_labels,
         precision_functions=precision_functions,
     )
     for resample in range(6):
-        rows = np.repeat(np.arange(len(true_labels)), weights[:, resample].astype(int))
+        rows = np.repeat(
+            np.arange(len(true_labels)), weights_by_sample_and_resample[:, resample].astype(int)
+        )
         expected = vars(
             multilabel_metrics(
                 predicted_labels=predicted_labels[rows],
@@ -180,19 +184,20 @@ def test_intervals_of_many_samples_are_those_of_a_part_scaled(
 def test_an_attack_on_equal_records_rarely_leaves_the_chance_interval(digits: int) -> None:
     """At each false alarm rate, under 8.3% of 400 attacks on records of one distribution are beyond or below chance."""
     rng = np.random.default_rng(3)
-    is_beyond_chance = []
+    beyond_chance_by_attack_and_rate = []
     for _ in range(400):
         attack = Membership.from_losses(
             private_losses=rng.random(1500).round(digits),
             test_losses=rng.random(2000).round(digits),
         )
         assert attack is not None
-        is_above = np.greater(attack.tpr, attack.high)
-        is_below = np.less(attack.tpr, attack.low)
-        is_beyond_chance.append(is_above | is_below)
+        lowest_by_chance, highest_by_chance = attack.low, attack.high
+        is_above = np.greater(attack.tpr, highest_by_chance)
+        is_below = np.less(attack.tpr, lowest_by_chance)
+        beyond_chance_by_attack_and_rate.append(is_above | is_below)
     assert {0.001, 0.01} <= set(attack.fpr)
     # The expected share at each rate is 5%, and three standard errors more are 8.3%.
-    shares = np.mean(is_beyond_chance, axis=0)
+    shares = np.mean(beyond_chance_by_attack_and_rate, axis=0)
     assert shares.max() < 0.083
     # The interval is no wider than it needs to be.
     assert shares.mean() > (0.03 if digits == 8 else -1)
@@ -315,7 +320,9 @@ def test_resamples_leave_unknown_labels_out() -> None:
     scores = rng.random(known.shape).round(1)
     scores[:, 2] = 0.5
     predicted_labels = scores > 0.4
-    weights = next(_resample_weights(num_samples=len(true_labels), num_resamples=9, seed=1))
+    weights_by_sample_and_resample = next(
+        _resample_weights(num_samples=len(true_labels), num_resamples=9, seed=1)
+    )
     precision_functions = [
         _precision_function(
             scores[:, label], has_label=true_labels[:, label], is_label_known=known[:, label]
@@ -323,13 +330,13 @@ def test_resamples_leave_unknown_labels_out() -> None:
         for label in range(3)
     ]
     metric_values_of_resamples = _metrics_of_block(
-        weights,
+        weights_by_sample_and_resample,
         predicted_labels=predicted_labels & known,
         true_labels=true_labels,
         precision_functions=precision_functions,
         known=known,
     )
-    for resample, repeats_of_samples in enumerate(weights.T.astype(int)):
+    for resample, repeats_of_samples in enumerate(weights_by_sample_and_resample.T.astype(int)):
         rows = np.repeat(np.arange(len(true_labels)), repeats_of_samples)
         expected = multilabel_metrics(
             predicted_labels[rows],

@@ -85,8 +85,8 @@ def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_epoch(
 def test_only_the_students_curve_lacks_the_tag_of_no_epsilon(tmp_path: Path) -> None:
     """The student's losses are under `student/loss`, and those of other models under `no_epsilon_covers_this`."""
     with RunWriter(folder=tmp_path) as writer:
-        writer.write_epoch(epoch=0, values_by_name={"loss": 1.0})
-        writer.write_epoch(epoch=1, values_by_name={"loss": 0.5})
+        for epoch, loss in enumerate((1.0, 0.5)):
+            writer.write_epoch(epoch, values_by_name={"loss": loss})
         for epoch in range(2):
             writer.write_epoch(
                 epoch, values_by_name={"loss": 2.0}, model_name="majority_vote_student"
