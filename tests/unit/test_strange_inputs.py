@@ -293,7 +293,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "noise_multiplier": lambda: GaussianEvent(noise_multiplier=ENORMOUS_INTEGER),
     "epsilon": lambda: BoundedRangeEvent(epsilon=ENORMOUS_INTEGER),
     "mu": lambda: gaussian_delta(mu=ENORMOUS_INTEGER, epsilon=1.0),
-    "logits": lambda: OneBitEvent({"a": 1}, reach=3),
+    "logits": lambda: OneBitEvent(logits={"a": 1}, reach=3),
     "pass_probs": lambda: StabilityTest(pass_probs=ENORMOUS_INTEGER, failure_prob=1e-9),
     "distributions": lambda: boundary_distribution(distributions=ENORMOUS_INTEGER),
     "first_law": lambda: exact_hit_prob(

@@ -195,7 +195,7 @@ def test_control_codes_in_a_message_have_no_effect_on_a_terminal() -> None:
         == f"label={SHOWN}: expected   another "
     )
     with pytest.raises(InvalidValue) as caught:
-        require(False, "label", STRANGE, "another")
+        require(False, "label", value=STRANGE, rule="another")
     assert str(caught.value) == f"label={SHOWN}: expected another"
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     assert printable("naïve 東京 ≤ … 😀") == "naïve 東京 ≤ … 😀"

@@ -28,9 +28,11 @@ def test_a_release_with_too_large_failure_probability_gets_a_remedy_that_works()
     assert caught.value.remedies == (
         Remedy(name="failure_prob", value=1.6e-10, owner="aggregator"),
     )
-    smaller = plan_release(replace(STABLE, failure_prob=1.6e-10), shape=SHAPE, budget=budget)
-    require_room(ledger, priced_release=smaller)
-    ledger.charge(smaller.event, adjacency=ledger.adjacency)
+    rarely_failing_release = plan_release(
+        replace(STABLE, failure_prob=1.6e-10), shape=SHAPE, budget=budget
+    )
+    require_room(ledger, priced_release=rarely_failing_release)
+    ledger.charge(rarely_failing_release.event, adjacency=ledger.adjacency)
 
 
 def test_the_printed_cap_is_not_below_the_cap(tmp_path: Path) -> None:

@@ -61,16 +61,15 @@ def train_ensemble(
         engine: the engine.
         teacher: the teacher; None for linear teachers.
     """
-    folder = EnsembleFolder(ensemble_folder)
     monitor = SilentMonitor()
     ensemble = Ensemble.train(
         teacher_recipe=teacher or LinearTeacher(device="cpu"),
         dataset=dataset,
-        partition=dealt_partition(dataset=dataset, folder=folder),
+        partition=dealt_partition(dataset=dataset, folder=EnsembleFolder(ensemble_folder)),
         num_queries=NUM_QUERIES,
         seeds=RandomStreams(entropy=3).seeds("teachers", num_seeds=NUM_TEACHERS),
         engine=engine,
-        ensemble_folder=folder,
+        ensemble_folder=EnsembleFolder(ensemble_folder),
         monitor=monitor,
     )
     return ensemble, monitor
@@ -138,17 +137,28 @@ def test_progress_counts_the_teachers_of_an_earlier_call(dataset: Dataset, tmp_p
 
     For kernel teachers, which are not trained, the text is always empty.
     """
-    folder = EnsembleFolder(tmp_path)
-    partition = dealt_partition(dataset=dataset, folder=folder)
+    partition = dealt_partition(dataset=dataset, folder=EnsembleFolder(tmp_path))
     teacher = LinearTeacher(device="cpu")
-    assert training_progress(teacher, partition=partition, ensemble_folder=folder) == ""
+    assert (
+        training_progress(teacher, partition=partition, ensemble_folder=EnsembleFolder(tmp_path))
+        == ""
+    )
     ensemble, _ = train_ensemble(dataset=dataset, ensemble_folder=tmp_path, engine=StackedEngine())
-    progress = training_progress(teacher, partition=partition, ensemble_folder=folder)
+    progress = training_progress(
+        teacher, partition=partition, ensemble_folder=EnsembleFolder(tmp_path)
+    )
     assert progress == "6 of 6 teachers are there"
     ensemble.vote()
-    progress = training_progress(teacher, partition=partition, ensemble_folder=folder)
+    progress = training_progress(
+        teacher, partition=partition, ensemble_folder=EnsembleFolder(tmp_path)
+    )
     assert progress == "the votes of all 6 teachers are there"
-    assert training_progress(KernelTeacher(), partition=partition, ensemble_folder=folder) == ""
+    assert (
+        training_progress(
+            KernelTeacher(), partition=partition, ensemble_folder=EnsembleFolder(tmp_path)
+        )
+        == ""
+    )
 
 
 def test_untrained_teachers_vote_without_an_engine(dataset: Dataset, tmp_path: Path) -> None:

@@ -55,11 +55,12 @@ def dataset_of_pool(public: Split | None = None) -> Dataset:
     )
 
 
-def plan_with(public_labels: Any, aggregator: Aggregator = ROUNDS) -> Plan:
+def plan_with(public_labels_setting: Any, aggregator: Aggregator = ROUNDS) -> Plan:
     """Returns a plan of centered votes of all private groups.
 
     Args:
-        public_labels: the number of public rows from whose labels the student starts; True for all, None for none.
+        public_labels_setting: the number of public rows from whose labels the student starts; True for all, None for
+            none.
         aggregator: the aggregator, by default centered votes in two rounds.
     """
     return Plan(
@@ -72,13 +73,13 @@ def plan_with(public_labels: Any, aggregator: Aggregator = ROUNDS) -> Plan:
         target_epsilon=1.0,
         target_delta=1e-6,
         num_queries=20,
-        num_public_labels=public_labels,
+        num_public_labels=public_labels_setting,
     )
 
 
-def start_labels(public_labels: Any, public: Split | None = None) -> Any:
+def start_labels(public_labels_setting: Any, public: Split | None = None) -> Any:
     """Returns the labels from which the student of a plan starts; None if it starts without labels."""
-    planned = plan_with(public_labels=public_labels).for_dataset(
+    planned = plan_with(public_labels_setting=public_labels_setting).for_dataset(
         dataset_of_pool(public=public), monitor=Monitor()
     )
     assert isinstance(planned.aggregator, CenteredVotes)
@@ -87,20 +88,23 @@ def start_labels(public_labels: Any, public: Split | None = None) -> Any:
     return None if start is None else start.labels
 
 
-@pytest.mark.parametrize(("public_labels", "num_labeled"), [(True, 20), (20, 20), (7, 7), (1, 1)])
+@pytest.mark.parametrize(
+    ("public_labels_setting", "num_labeled"), [(True, 20), (20, 20), (7, 7), (1, 1)]
+)
 def test_the_student_begins_at_the_labels_of_the_first_rows(
-    public_labels: Any, num_labeled: int
+    public_labels_setting: Any, num_labeled: int
 ) -> None:
     """With `true`, the student starts from the labels of all public rows, and with a number from the first ones."""
     np.testing.assert_array_equal(
-        start_labels(public_labels=public_labels), dataset_of_pool().public.labels[:num_labeled]
+        start_labels(public_labels_setting=public_labels_setting),
+        dataset_of_pool().public.labels[:num_labeled],
     )
 
 
-@pytest.mark.parametrize("public_labels", [None, False])
-def test_without_the_setting_the_student_has_no_public_start(public_labels: Any) -> None:
+@pytest.mark.parametrize("public_labels_setting", [None, False])
+def test_without_the_setting_the_student_has_no_public_start(public_labels_setting: Any) -> None:
     """null and false leave the aggregator without a start."""
-    assert start_labels(public_labels=public_labels) is None
+    assert start_labels(public_labels_setting=public_labels_setting) is None
 
 
 def test_unknown_labels_of_public_rows_stay_unknown() -> None:
@@ -108,21 +112,25 @@ def test_unknown_labels_of_public_rows_stay_unknown() -> None:
     known = np.ones((20, 2), np.bool_)
     known[3, 1] = False
     labels = start_labels(
-        public_labels=True, public=random_split(num_rows=20, first_id=1000, known=known)
+        public_labels_setting=True, public=random_split(num_rows=20, first_id=1000, known=known)
     )
     assert labels.dtype == np.int8
     assert labels[3, 1] == -1
     assert np.count_nonzero(labels == -1) == 1
 
 
-@pytest.mark.parametrize("public_labels", [0, 21, -1, 2.5, "all"])
-def test_impossible_number_of_labeled_rows_is_refused(public_labels: Any) -> None:
+@pytest.mark.parametrize("public_labels_setting", [0, 21, -1, 2.5, "all"])
+def test_impossible_number_of_labeled_rows_is_refused(public_labels_setting: Any) -> None:
     """For a pool of 20 rows, the settings 0, 21, -1, 2.5 and "all" are refused.
 
     A number must be whole, from 1 to 20.
     """
-    with refused_parameter("data.public_labels", value=public_labels, rule_words="from 1 to 20"):
-        plan_with(public_labels=public_labels).for_dataset(dataset_of_pool(), monitor=Monitor())
+    with refused_parameter(
+        "data.public_labels", value=public_labels_setting, rule_words="from 1 to 20"
+    ):
+        plan_with(public_labels_setting=public_labels_setting).for_dataset(
+            dataset_of_pool(), monitor=Monitor()
+        )
 
 
 def test_a_pool_without_labels_is_refused() -> None:
@@ -131,7 +139,7 @@ def test_a_pool_without_labels_is_refused() -> None:
     with refused_parameter(
         "data.public_labels", value=True, rule_words="a public pool with labels"
     ):
-        plan_with(public_labels=True).for_dataset(unlabeled, monitor=Monitor())
+        plan_with(public_labels_setting=True).for_dataset(unlabeled, monitor=Monitor())
 
 
 @pytest.mark.parametrize(
@@ -145,7 +153,7 @@ def test_a_pool_without_labels_is_refused() -> None:
 def test_votes_that_are_cast_once_are_refused(aggregator: CenteredVotes) -> None:
     """Public labels are refused for centered votes that are cast at once, which have no student to start from them."""
     with refused_parameter("data.public_labels", value=5, rule_words="centered votes in rounds"):
-        plan_with(public_labels=5, aggregator=aggregator).for_dataset(
+        plan_with(public_labels_setting=5, aggregator=aggregator).for_dataset(
             dataset_of_pool(), monitor=Monitor()
         )
 
@@ -154,7 +162,7 @@ def test_other_aggregators_are_refused() -> None:
     """Public labels are refused for an aggregator without rounds, which has no student that could start from them."""
     teacher = LinearTeacher()
     counted = replace(
-        plan_with(public_labels=5),
+        plan_with(public_labels_setting=5),
         aggregator=GNMax(noise_std=40.0),
         teacher=teacher,
         num_teachers=300,
@@ -167,7 +175,9 @@ def test_other_public_labels_are_another_release() -> None:
     """The identity of a release depends on the labels from which its student starts."""
     shape = VoteShape(num_queries=20, num_labels=2, num_teachers=300)
     plans = [
-        plan_with(public_labels=public_labels).for_dataset(dataset_of_pool(), monitor=Monitor())
-        for public_labels in (None, 5, 6)
+        plan_with(public_labels_setting=public_labels_setting).for_dataset(
+            dataset_of_pool(), monitor=Monitor()
+        )
+        for public_labels_setting in (None, 5, 6)
     ]
     assert len({planned.aggregator.identity(shape) for planned in plans}) == 3

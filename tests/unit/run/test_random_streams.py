@@ -13,7 +13,7 @@ from pate.run.random_streams import RandomStreams
 from tests.refusals import ANY, refused_parameter
 
 PURPOSES = ("partition", "teachers", "noise", "student")
-SECRET = bytes(range(32))
+SECRET_BYTES = bytes(range(32))
 
 
 def test_without_a_seed_all_streams_except_noise_repeat(
@@ -81,9 +81,9 @@ def test_the_numbers_of_a_seed_never_change(tmp_path: Path) -> None:
 
 def test_each_stream_of_a_secret_is_chacha20_with_its_own_key() -> None:
     """Without a seed, the stream of a purpose is ChaCha20, with a key by HMAC of the secret and the purpose."""
-    streams = RandomStreams(entropy=SECRET)
+    streams = RandomStreams(entropy=SECRET_BYTES)
     for purpose in PURPOSES:
-        key = hmac.digest(SECRET, f"pate {purpose}".encode(), digest="sha256")
+        key = hmac.digest(SECRET_BYTES, f"pate {purpose}".encode(), digest="sha256")
         rng = streams.generator(purpose)
         assert rng.bit_generator.state["state"]["keysetup"].astype("<u4").tobytes() == key
         key_stream = cipher_generator(key).bit_generator.random_raw(2).astype("<u8").tobytes()
@@ -96,7 +96,7 @@ def test_each_stream_of_a_secret_is_chacha20_with_its_own_key() -> None:
 
 def test_a_classifier_without_a_seed_draws_from_chacha20() -> None:
     """A classifier without a seed draws its noise from ChaCha20; with a seed it draws from PCG64, and warns."""
-    cipher_type = type(cipher_generator(SECRET).bit_generator)
+    cipher_type = type(cipher_generator(SECRET_BYTES).bit_generator)
     noise = streams_of(random_state=None).generator(purpose="noise")
     assert type(noise.bit_generator) is cipher_type
     with pytest.warns(SeededNoise):
@@ -113,7 +113,7 @@ def test_a_students_seed_does_not_reveal_secret_noise() -> None:
     seeded_streams = RandomStreams(entropy=2**255 + 5)
     noise = seeded_streams.generator(purpose="noise").bit_generator.seed_seq
     assert _noise_word_behind(seeded_streams.seed(purpose="student")) == int(noise.pool[0])
-    secret_streams = RandomStreams(entropy=SECRET)
+    secret_streams = RandomStreams(entropy=SECRET_BYTES)
     key = secret_streams.generator(purpose="noise").bit_generator.state["state"]["keysetup"]
     assert _noise_word_behind(secret_streams.seed(purpose="student")) not in key
 

@@ -26,10 +26,10 @@ def test_each_round_is_a_step_with_its_speed() -> None:
 
 def test_a_round_that_is_read_back_has_no_speed() -> None:
     """A round that was stored before and is read back is a step without a speed."""
-    inner_record = MemoryRecord()
-    inner_record.part("step-0", draw=draw_total)
+    memory_record = MemoryRecord()
+    memory_record.part("step-0", draw=draw_total)
     steps: list[tuple[int, str]] = []
-    record = progress_record(inner_record, steps=steps)
+    record = progress_record(memory_record, steps=steps)
     record.part("step-0", draw=draw_total)
     record.part("step-1", draw=draw_total)
     assert steps == [(1, ""), (2, "500 rows per second")]

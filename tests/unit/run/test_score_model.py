@@ -101,11 +101,11 @@ def test_influences_tell_scores_of_true_labels() -> None:
         influences.of_f1(predicted=probabilities >= 0.4, labels=labels).sum(axis=1).mean(),
         influences.of_precision(probabilities, labels=labels).sum(axis=1).mean(),
     )
-    true_scores = weighted_scores(
+    true_f1_and_precision = weighted_scores(
         probabilities=probabilities, labels=labels, weights=np.ones(len(labels))
     )
-    assert np.add(model.scores, mean_influences) == pytest.approx(true_scores, abs=0.01)
-    assert np.abs(true_scores - model.scores).max() > 0.02
+    assert np.add(model.scores, mean_influences) == pytest.approx(true_f1_and_precision, abs=0.01)
+    assert np.abs(true_f1_and_precision - model.scores).max() > 0.02
 
 
 def test_labels_that_nobody_expects_move_scores_little() -> None:
@@ -113,8 +113,9 @@ def test_labels_that_nobody_expects_move_scores_little() -> None:
     probabilities = drawn_probabilities(num_records=100)
     probabilities[:, 0] = 1e-6
     influences = score_model_of(probabilities=probabilities).influences_of_labels
+    precision_influence_by_cell = influences.precision_influence_of_present[:, 0]
     assert 0 < influences.f1_influence_of_hit[0] <= 2 * 100 / 3
-    assert np.abs(influences.precision_influence_of_present[:, 0]).max() <= 2 * 100 / 3
+    assert np.abs(precision_influence_by_cell).max() <= 2 * 100 / 3
 
 
 def test_line_is_found_from_calibration_sums() -> None:
@@ -126,9 +127,13 @@ def test_line_is_found_from_calibration_sums() -> None:
     model = score_model_of(probabilities=drawn_probabilities())
     true_model = model.recalibrated(intercept=-0.2, slope=0.8)
     bins = (model.positive_share_by_cell * 10).astype(int)
-    sizes = model.masses_by_predicted_cell_label.sum(axis=(0, 2))
-    share_changes = sizes * (true_model.positive_share_by_cell - model.positive_share_by_cell)
-    label_minus_probability_by_bin = np.bincount(bins, weights=share_changes, minlength=10)
+    mass_by_cell = model.masses_by_predicted_cell_label.sum(axis=(0, 2))
+    positive_mass_change_by_cell = mass_by_cell * (
+        true_model.positive_share_by_cell - model.positive_share_by_cell
+    )
+    label_minus_probability_by_bin = np.bincount(
+        bins, weights=positive_mass_change_by_cell, minlength=10
+    )
     likeliest, _, _ = model.corrected(
         label_minus_probability_by_bin=label_minus_probability_by_bin,
         difference_variances=np.full(10, 1e-10),

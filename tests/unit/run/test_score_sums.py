@@ -46,7 +46,7 @@ class InputStudent:
         return np.asarray(inputs >= 0.5)
 
 
-MODEL_OF_INPUTS = cast(StudentModel, InputStudent())
+STUDENT_MODEL = cast(StudentModel, InputStudent())
 
 
 def design_of(
@@ -80,7 +80,7 @@ def design_of(
 def public_design(public: Split) -> ScoreDesign:
     """Returns the design from public records for 100 groups of test records."""
     return ScoreDesign.from_public(
-        MODEL_OF_INPUTS,
+        STUDENT_MODEL,
         public_split=public,
         noise_multiplier=1.0,
         num_test_groups=100,
@@ -113,7 +113,7 @@ def sums_of(
     """Returns the exact sums of a design for test records, by block of sums, in units of records and labels."""
     sums = exact_sums(
         score_design,
-        model=MODEL_OF_INPUTS,
+        model=STUDENT_MODEL,
         test_split=test_split,
         subgroup_divisions=subgroup_divisions,
     )
@@ -207,12 +207,13 @@ def test_calibration_sums_labels_less_probabilities_by_bin() -> None:
     Positive sums and negative sums, without their sign, are kept apart. A present label of probability 0.9 gives 0.1 in
     the last positive bin. An absent label of 0.25 gives 0.25 in bin 2 of the negative ones, counted from 0.
     """
+    influences = design_of(num_labels=2).influences_of_labels
     counts = RecordCounts.of_records(
         probabilities=np.array([[0.9, 0.25]]),
         predicted=np.array([[True, False]]),
         labels=np.array([[True, False]]),
         known=None,
-        influences_of_labels=design_of(num_labels=2).influences_of_labels,
+        influences_of_labels=influences,
     )
     assert counts.residual_sums_by_bin[0, 9] == pytest.approx(0.1)
     assert counts.residual_sums_by_bin[0, 12] == pytest.approx(0.25)
@@ -221,11 +222,12 @@ def test_calibration_sums_labels_less_probabilities_by_bin() -> None:
 
 def test_influences_of_a_record_are_split_by_sign() -> None:
     """A hit moves macro-F1 up, an error moves it down, and an unknown label moves nothing."""
+    num_cells = 480
     influences = Influences(
         f1_influence_of_hit=np.array([0.5, 0.5, 0.5]),
         f1_influence_of_error=np.array([-0.25, -0.25, -0.25]),
-        precision_influence_of_present=np.zeros((480, 3)),
-        precision_influence_of_absent=np.zeros((480, 3)),
+        precision_influence_of_present=np.zeros((num_cells, 3)),
+        precision_influence_of_absent=np.zeros((num_cells, 3)),
     )
     counts = RecordCounts.of_records(
         probabilities=np.full((2, 3), 0.9),
@@ -261,7 +263,7 @@ def test_more_groups_or_less_noise_take_longer_clips() -> None:
     )
     designs = [
         ScoreDesign.from_public(
-            MODEL_OF_INPUTS,
+            STUDENT_MODEL,
             public_split=public,
             noise_multiplier=noise_multiplier,
             num_test_groups=num_groups,

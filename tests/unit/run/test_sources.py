@@ -46,13 +46,13 @@ def finished_run(tmp_path: Path) -> RunFolder:
     """Makes the folder of a finished run whose data are three files in the parent folder."""
     for split in SPLITS:
         _write(path=tmp_path / f"{split}.npz")
-    folder = RunFolder(tmp_path / "run")
+    run_folder = RunFolder(tmp_path / "run")
     settings = _settings(folder=tmp_path)
-    with folder.lock_for(settings=settings):
-        sources = Sources.from_settings(settings, output_dir=folder.path)
-        folder.claim(settings, digests={"data": _load(folder=tmp_path).digest()})
-        sources.write(folder)
-    return folder
+    with run_folder.lock_for(settings=settings):
+        sources = Sources.from_settings(settings, output_dir=run_folder.path)
+        run_folder.claim(settings, digests={"data": _load(folder=tmp_path).digest()})
+        sources.write(run_folder)
+    return run_folder
 
 
 def _load(folder: Path) -> Dataset:

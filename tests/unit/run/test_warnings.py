@@ -44,9 +44,9 @@ def promises_of(
     return "\n".join(places.promises(release, budget=BUDGET, num_draws=num_draws))
 
 
-def price_in_words(group_size: int) -> str:
+def price_in_words(num_privacy_units: int) -> str:
     """Returns the words of the card for the epsilon of a group of units."""
-    return f"epsilon {format_epsilon(group_epsilon(event=EVENT, group_size=group_size, budget=BUDGET))}"
+    return f"epsilon {format_epsilon(group_epsilon(event=EVENT, group_size=num_privacy_units, budget=BUDGET))}"
 
 
 def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> None:
@@ -61,13 +61,15 @@ def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> Non
         "A record of a holder, any number of its records, and the holder itself are covered by it."
         in single_teacher
     )
-    assert f"For m = 2 that is group size 2: {price_in_words(group_size=2)}." in single_teacher
+    assert (
+        f"For m = 2 that is group size 2: {price_in_words(num_privacy_units=2)}." in single_teacher
+    )
     assert (
         "One record of a holder, or one group of records that the holder keeps together, is covered by it."
         in several_teachers
     )
     assert (
-        f"The holder itself, all of its records, is covered at group size 10: {price_in_words(group_size=10)}."
+        f"The holder itself, all of its records, is covered at group size 10: {price_in_words(num_privacy_units=10)}."
         in several_teachers
     )
     under_add_remove = promises_of(
@@ -77,13 +79,13 @@ def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> Non
         "A holder that comes or goes is covered by it; a record of a holder is at group size 2."
         in under_add_remove
     )
-    assert f"group size 4: {price_in_words(group_size=4)}" in under_add_remove
+    assert f"group size 4: {price_in_words(num_privacy_units=4)}" in under_add_remove
     assert "comes or goes is covered at group size 3" in promises_of(
         places=Places(num_holders=5, teachers_per_holder=3), adjacency=Adjacency.ADD_REMOVE
     )
     places = Places(num_holders=4, teachers_per_holder=2)
-    assert price_in_words(group_size=2) in promises_of(places=places)
-    assert price_in_words(group_size=2) not in promises_of(places=places, num_draws=2)
+    assert price_in_words(num_privacy_units=2) in promises_of(places=places)
+    assert price_in_words(num_privacy_units=2) not in promises_of(places=places, num_draws=2)
 
 
 def test_holders_must_divide_the_number_of_teachers() -> None:
@@ -134,15 +136,15 @@ def test_few_records_per_teacher_give_a_warning() -> None:
 
 def test_one_label_per_query_gives_a_warning_on_data_with_several() -> None:
     """An aggregator of one label per query gives a warning for data with several labels, and none for data with one."""
-    several_labels = small_dataset()
-    labels = np.arange(len(several_labels.private))[:, None] % 5 == np.arange(5)
-    single_label = dataclasses.replace(
-        several_labels, private=dataclasses.replace(several_labels.private, labels=labels)
+    multilabel_dataset = small_dataset()
+    labels = np.arange(len(multilabel_dataset.private))[:, None] % 5 == np.arange(5)
+    single_label_dataset = dataclasses.replace(
+        multilabel_dataset, private=dataclasses.replace(multilabel_dataset.private, labels=labels)
     )
     confident = ConfidentGNMax(screening_std=1.0, noise_std=1.0, threshold_share=0.5)
     for aggregator in (GNMax(noise_std=1.0), confident, BoundaryMax(selection_scale=1.0)):
         (line,) = plan_warnings(
-            several_labels,
+            multilabel_dataset,
             aggregator=aggregator,
             teacher_recipe=LINEAR,
             student_recipe=STUDENT,
@@ -153,7 +155,7 @@ def test_one_label_per_query_gives_a_warning_on_data_with_several() -> None:
         )
         assert not list(
             plan_warnings(
-                single_label,
+                single_label_dataset,
                 aggregator=aggregator,
                 teacher_recipe=LINEAR,
                 student_recipe=STUDENT,
