@@ -51,11 +51,11 @@ def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
 def least_factor(first: np.ndarray, second: np.ndarray, failure_prob: float) -> float:
     """Returns the factor c for which the sum of min(first, c * second) is 1 - `failure_prob`."""
 
-    def compute_excess_mass(factor: float) -> float:
+    def excess_mass_of_factor(factor: float) -> float:
         """Returns by how much the sum exceeds 1 - `failure_prob`."""
         return float(np.minimum(first, factor * second).sum() - (1 - failure_prob))
 
-    return float(brentq(compute_excess_mass, a=0.0, b=1e9, xtol=1e-13))
+    return float(brentq(excess_mass_of_factor, a=0.0, b=1e9, xtol=1e-13))
 
 
 @pytest.mark.parametrize("failure_prob", [0.01, 0.1])
@@ -193,9 +193,9 @@ def test_merged_outcomes_never_cost_more_and_little_less() -> None:
     Each release has Gaussian noise that is cut into cells, and outcomes of the composition are merged.
     """
     cell_edges = np.concatenate([[-np.inf], np.arange(-160, 160, 1.0), [np.inf]])
-    first = np.diff(norm.cdf(cell_edges / 20))
-    second = np.diff(norm.cdf((cell_edges - 1) / 20))
-    composed_first, composed_second = compose(first, second=second, count=100)
+    first_law = np.diff(norm.cdf(cell_edges / 20))
+    second_law = np.diff(norm.cdf((cell_edges - 1) / 20))
+    composed_first, composed_second = compose(first_law, second=second_law, count=100)
     assert len(composed_first) <= 1100
     for epsilon in (0.5, 1.5):
         exact = gaussian_delta(mu=0.5, epsilon=epsilon)

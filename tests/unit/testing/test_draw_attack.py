@@ -15,7 +15,7 @@ def randomized_response(bit: int, rng: np.random.Generator) -> int:
     return bit if rng.random() < 0.75 else 1 - bit
 
 
-def publish(number: float, rng: np.random.Generator) -> float:
+def publish_exactly(number: float, rng: np.random.Generator) -> float:
     """Returns the number without noise."""
     return number
 
@@ -56,7 +56,7 @@ def test_a_price_too_small_is_refuted_in_words() -> None:
     The mechanism has no noise.
     """
     attack = attack_draws(
-        publish,
+        publish_exactly,
         data=0.0,
         neighbor=1.0,
         delta=1e-6,

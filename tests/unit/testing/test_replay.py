@@ -112,7 +112,7 @@ def release_noise_of_private_shape(data: np.ndarray, release_tape: ReleaseTape) 
 
 
 @pytest.mark.parametrize(
-    ("run", "place"),
+    ("leaky_function", "place"),
     [
         (scale_privately, "returned.weight"),
         (count_without_tape, "returned.large[0]"),
@@ -125,10 +125,10 @@ def release_noise_of_private_shape(data: np.ndarray, release_tape: ReleaseTape) 
     ],
     ids=["scale", "count", "print", "warning", "refusal", "clip", "second part", "shape"],
 )
-def test_a_leak_is_named_by_its_place(run: Callable[..., Any], place: str) -> None:
+def test_a_leak_is_named_by_its_place(leaky_function: Callable[..., Any], place: str) -> None:
     """A difference besides the releases is a leak, and an error names its place."""
     with pytest.raises(Leaked) as caught:
-        replay(run, data=DATA, neighbor=NEIGHBORING_DATA).require_sound()
+        replay(leaky_function, data=DATA, neighbor=NEIGHBORING_DATA).require_sound()
     assert place in [leak.place for leak in caught.value.leaks]
     assert place in str(caught.value)
 
@@ -181,9 +181,11 @@ def test_an_aggregator_takes_the_tape_as_its_record() -> None:
     """An aggregator whose record is the tape of a replay releases the same labels on the neighbor, so nothing leaks."""
 
     def label(counts: np.ndarray, release_tape: ReleaseTape) -> np.ndarray:
-        votes = CountedVotes(counts, num_teachers=10)
+        counted_votes = CountedVotes(counts, num_teachers=10)
         aggregator = GaussianVotes(noise_std=2.0)
-        release = aggregator.release(votes, rng=np.random.default_rng(0), record=release_tape)
+        release = aggregator.release(
+            counted_votes, rng=np.random.default_rng(0), record=release_tape
+        )
         return release.labels
 
     counts = np.array([[5, 9], [1, 0]])

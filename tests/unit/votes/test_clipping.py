@@ -13,9 +13,13 @@ from tests.refusals import Refusal, refused_parameter
 SPAN = np.array([[0.6, 0.0], [0.8, 0.0], [0.0, 1.0]])
 
 
-def clipped_total(clipped_sum: ClippedSum, votes: Any, num_teachers: int, center: Any = 0.0) -> Any:
+def clipped_total(
+    clipped_sum: ClippedSum, votes: Any, num_teachers: int, label_center: Any = 0.0
+) -> Any:
     """Returns the clipped sum of all votes, in units of a vote."""
-    return clipped_sum.total(votes, center=center, num_teachers=num_teachers) * clipped_sum.step
+    return (
+        clipped_sum.total(votes, center=label_center, num_teachers=num_teachers) * clipped_sum.step
+    )
 
 
 def test_only_votes_longer_than_the_clip_are_scaled() -> None:
@@ -43,19 +47,19 @@ def test_center_is_subtracted_before_the_clip() -> None:
     clipped_sum = ClippedSum(clip=1.0, sum_shape=(2, 2))
     votes = np.array([[[True, False], [True, True]]])
     total_around_half = clipped_total(
-        clipped_sum=clipped_sum, votes=votes, num_teachers=1, center=0.5
+        clipped_sum=clipped_sum, votes=votes, num_teachers=1, label_center=0.5
     )
     np.testing.assert_allclose(total_around_half, np.array([[1, -1], [1, 1]]) / 2, atol=1e-3)
     total_around_labels = clipped_total(
-        clipped_sum=clipped_sum, votes=votes, num_teachers=1, center=[1.0, 0.0]
+        clipped_sum=clipped_sum, votes=votes, num_teachers=1, label_center=[1.0, 0.0]
     )
     np.testing.assert_allclose(total_around_labels, [[0, 0], [0, 1]], atol=1e-3)
 
 
 def test_low_rank_votes_sum_like_their_products() -> None:
     """Votes given as a span and weights sum like the matrices that they stand for, in one block and in two."""
-    weights_of_teachers = np.random.default_rng(1).normal(size=(20, 2, 3))
-    block = LowRankVotes(span=SPAN, weights=weights_of_teachers)
+    weight_matrices_of_teachers = np.random.default_rng(1).normal(size=(20, 2, 3))
+    block = LowRankVotes(span=SPAN, weights=weight_matrices_of_teachers)
     clipped_sum = ClippedSum(clip=1.5, sum_shape=(3, 3))
     assert len(block) == 20
     total_of_products = clipped_total(
@@ -63,8 +67,8 @@ def test_low_rank_votes_sum_like_their_products() -> None:
     )
     total_of_one_block = clipped_total(clipped_sum=clipped_sum, votes=block, num_teachers=20)
     np.testing.assert_allclose(total_of_one_block, total_of_products, atol=1e-2)
-    first_block = LowRankVotes(span=SPAN, weights=weights_of_teachers[:7])
-    second_block = LowRankVotes(span=SPAN.copy(), weights=weights_of_teachers[7:])
+    first_block = LowRankVotes(span=SPAN, weights=weight_matrices_of_teachers[:7])
+    second_block = LowRankVotes(span=SPAN.copy(), weights=weight_matrices_of_teachers[7:])
     total_of_two_blocks = clipped_total(
         clipped_sum=clipped_sum, votes=iter([first_block, second_block]), num_teachers=20
     )

@@ -40,9 +40,11 @@ def descended_weights(
     rows = features(num_records=40_000, seed=5)
     rng = np.random.default_rng(seed)
     labels = rng.random(size=(len(rows), 2)) < expit(rows @ true_weights)
-    gradient_noise_variances = np.full(2, gradient_noise_std**2)
+    gradient_noise_variance_by_label = np.full(2, gradient_noise_std**2)
     step_noise_std = gradient_noise_std * np.sqrt(descent.num_steps)
-    learning_times_of_labels = descent.learning_times(noise_variance_rates=gradient_noise_variances)
+    learning_times_of_labels = descent.learning_times(
+        noise_variance_rates=gradient_noise_variance_by_label
+    )
     weights = descent.initial_weights()
     for _ in range(descent.num_steps):
         gradient = descent.clip_factor * rows.T @ (labels - expit(rows @ weights)) / len(rows)
@@ -53,7 +55,7 @@ def descended_weights(
     return descent.final_weights(
         weights,
         learning_times_of_labels=learning_times_of_labels,
-        noise_variance_rates=gradient_noise_variances,
+        noise_variance_rates=gradient_noise_variance_by_label,
         prevalence=descent.prevalence,
     )
 

@@ -86,26 +86,31 @@ def test_an_unanswered_question_counts_as_the_center(tmp_path: Path) -> None:
 
     The confidence in a question without an answer is the public probability.
     """
-    answered = EXPERT_LOG_ODDS > -1
-    expert_log_odds = np.where(answered, EXPERT_LOG_ODDS, np.nan)
+    is_label_answered = EXPERT_LOG_ODDS > -1
+    expert_log_odds = np.where(is_label_answered, EXPERT_LOG_ODDS, np.nan)
     votes = read_expert_answers(
-        folder=tmp_path, arrays={"answers": expert_log_odds, "answered": answered}
+        folder=tmp_path, arrays={"answers": expert_log_odds, "answered": is_label_answered}
     )
-    expected = np.where(answered, EXPERT_PROBABILITIES, PUBLIC_PROBABILITIES)
+    expected = np.where(is_label_answered, EXPERT_PROBABILITIES, PUBLIC_PROBABILITIES)
     np.testing.assert_allclose(all_confidences(votes=votes), expected, atol=1e-7)
-    blocks = votes.votes_around(np.float64(0.25), noise_multiplier=1.0)
-    assert (np.concatenate(list(blocks))[~answered] == 0.25).all()
+    blocks = votes.votes_around(center=np.float64(0.25), noise_multiplier=1.0)
+    assert (np.concatenate(list(blocks))[~is_label_answered] == 0.25).all()
 
 
 def test_several_files_are_one_source_in_order_of_their_names(tmp_path: Path) -> None:
     """Two files of different experts are read in the order of their names. Their digest is not that of the first."""
     public_answers = read_public_answers(folder=tmp_path)
-    np.savez(tmp_path / "b.npz", answers=EXPERT_LOG_ODDS[3:])
-    np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS[:3])
-    votes = ExpertAnswers([tmp_path / "b.npz", tmp_path / "a.npz"], public=public_answers)
+    np.savez(tmp_path / "experts_4_to_7.npz", answers=EXPERT_LOG_ODDS[3:])
+    np.savez(tmp_path / "experts_1_to_3.npz", answers=EXPERT_LOG_ODDS[:3])
+    votes = ExpertAnswers(
+        [tmp_path / "experts_4_to_7.npz", tmp_path / "experts_1_to_3.npz"], public=public_answers
+    )
     np.testing.assert_allclose(all_confidences(votes=votes), EXPERT_PROBABILITIES, atol=1e-7)
     assert votes.num_teachers == 7
-    assert votes.digest != ExpertAnswers([tmp_path / "a.npz"], public=public_answers).digest
+    assert (
+        votes.digest
+        != ExpertAnswers([tmp_path / "experts_1_to_3.npz"], public=public_answers).digest
+    )
 
 
 def test_names_are_those_of_the_public_answers(tmp_path: Path) -> None:
@@ -201,10 +206,12 @@ def test_compressed_and_repeated_files_are_refused(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "small.npz", answers=EXPERT_LOG_ODDS)
     with refused_parameter("file", value=ANY, rule_words="a compressed array"):
         ExpertAnswers([tmp_path / "small.npz"], public=public_answers)
-    np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS)
-    (tmp_path / "b.npz").write_bytes((tmp_path / "a.npz").read_bytes())
+    np.savez(tmp_path / "answers.npz", answers=EXPERT_LOG_ODDS)
+    (tmp_path / "same_answers.npz").write_bytes((tmp_path / "answers.npz").read_bytes())
     with refused_parameter("votes", value=ANY, rule_words="each file once"):
-        ExpertAnswers([tmp_path / "a.npz", tmp_path / "b.npz"], public=public_answers)
+        ExpertAnswers(
+            [tmp_path / "answers.npz", tmp_path / "same_answers.npz"], public=public_answers
+        )
 
 
 def test_a_group_in_two_prompts_is_refused(tmp_path: Path) -> None:
@@ -212,18 +219,28 @@ def test_a_group_in_two_prompts_is_refused(tmp_path: Path) -> None:
     groups_in_prompts = np.arange(14).reshape((7, 2))
     groups_in_prompts[0] = 3_000
     read_expert_answers(folder=tmp_path, arrays={"groups": groups_in_prompts})
-    shared_groups = groups_in_prompts.copy()
-    shared_groups[6, 1] = 3_000
-    for shared_group_ids in (shared_groups, shared_groups.astype(np.str_)):
+    groups_in_overlapping_prompts = groups_in_prompts.copy()
+    groups_in_overlapping_prompts[6, 1] = 3_000
+    for stored_groups_in_prompts in (
+        groups_in_overlapping_prompts,
+        groups_in_overlapping_prompts.astype(np.str_),
+    ):
         with refused_parameter(
             "groups", value="a group in two prompts", rule_words="one prompt alone"
         ):
-            read_expert_answers(folder=tmp_path, arrays={"groups": shared_group_ids})
-    np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS[:3], groups=groups_in_prompts[:3])
-    np.savez(tmp_path / "b.npz", answers=EXPERT_LOG_ODDS[3:], groups=shared_groups[3:])
+            read_expert_answers(folder=tmp_path, arrays={"groups": stored_groups_in_prompts})
+    np.savez(
+        tmp_path / "experts_1_to_3.npz", answers=EXPERT_LOG_ODDS[:3], groups=groups_in_prompts[:3]
+    )
+    np.savez(
+        tmp_path / "experts_4_to_7.npz",
+        answers=EXPERT_LOG_ODDS[3:],
+        groups=groups_in_overlapping_prompts[3:],
+    )
     with refused_parameter("groups", value="a group in two prompts", rule_words="one prompt alone"):
         ExpertAnswers(
-            [tmp_path / "a.npz", tmp_path / "b.npz"], public=read_public_answers(folder=tmp_path)
+            [tmp_path / "experts_1_to_3.npz", tmp_path / "experts_4_to_7.npz"],
+            public=read_public_answers(folder=tmp_path),
         )
 
 

@@ -33,12 +33,15 @@ def test_learning_times_of_the_first_step_stay() -> None:
     )
     weights = expected_weights = plain_descent.initial_weights()
     gradient = np.full(weights.shape, 0.01)
-    for gradient_noise_variances in (GRADIENT_NOISE_VARIANCES, 100 * GRADIENT_NOISE_VARIANCES):
+    for gradient_noise_variance_by_label in (
+        GRADIENT_NOISE_VARIANCES,
+        100 * GRADIENT_NOISE_VARIANCES,
+    ):
         weights = fixed_times_descent.take_step(
             weights,
             probabilities=plain_descent.probabilities(weights),
             gradient=gradient,
-            noise_variance_rates=gradient_noise_variances,
+            noise_variance_rates=gradient_noise_variance_by_label,
         )
         expected_weights = plain_descent.take_step(
             expected_weights, gradient=gradient, learning_times_of_labels=learning_times_of_labels
@@ -65,12 +68,15 @@ def test_a_step_at_another_first_noise_differs() -> None:
     weights = plain_descent.initial_weights()
     gradient = np.full(weights.shape, 0.01)
     changes = []
-    for gradient_noise_variances in (GRADIENT_NOISE_VARIANCES, 100 * GRADIENT_NOISE_VARIANCES):
+    for gradient_noise_variance_by_label in (
+        GRADIENT_NOISE_VARIANCES,
+        100 * GRADIENT_NOISE_VARIANCES,
+    ):
         next_weights = FixedTimesDescent(plain_descent).take_step(
             weights,
             probabilities=plain_descent.probabilities(weights),
             gradient=gradient,
-            noise_variance_rates=gradient_noise_variances,
+            noise_variance_rates=gradient_noise_variance_by_label,
         )
         changes.append(np.abs(next_weights - weights)[:-1].max(axis=0))
     assert (changes[1] < changes[0]).all()
