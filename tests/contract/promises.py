@@ -15,28 +15,30 @@ _CASES_OF_SLOW_TEST = suite.FIRST_OF_CLASS
 
 
 def promises(case: Case) -> list[Any]:
-    """Returns each test of the suite that fits the case, as parameters `(promise, values)` for `parametrize`.
+    """Returns each test of the suite that fits the case, as parameters `(promise_test, values)` for `parametrize`.
 
-    `promise` is the test. `values` holds one combination of its other parametrized arguments by their names.
+    `promise_test` is the test. `values` holds one combination of its other parametrized arguments by their names.
     """
     parameters = []
     cases_of_other_votes = suite.COUNTING if case.reads_teachers else suite.READING
-    for name, promise in vars(suite).items():
-        if not name.startswith("test_") or "case" not in inspect.signature(promise).parameters:
+    for name, promise_test in vars(suite).items():
+        if not name.startswith("test_") or "case" not in inspect.signature(promise_test).parameters:
             continue
         values_of_names = {
-            mark.args[0]: mark.args[1] for mark in promise.pytestmark if mark.name == "parametrize"
+            mark.args[0]: mark.args[1]
+            for mark in promise_test.pytestmark
+            if mark.name == "parametrize"
         }
         cases_of_test = values_of_names.pop("case")
         if cases_of_test is _CASES_OF_SLOW_TEST or cases_of_test is cases_of_other_votes:
             continue
         for number, values in enumerate(_combinations(values_of_names)):
-            parameters.append(pytest.param(promise, values, id=f"{name}-{number}"))
+            parameters.append(pytest.param(promise_test, values, id=f"{name}-{number}"))
     return parameters
 
 
 def run_promise(
-    promise: Callable[..., None],
+    promise_test: Callable[..., None],
     *,
     case: Case,
     values: dict[str, Any],
@@ -45,16 +47,16 @@ def run_promise(
     """Runs one test of the suite on a case, with the fixtures that the test requests.
 
     Args:
-        promise: the test.
+        promise_test: the test.
         case: the case.
         values: the other parametrized arguments of the test by their names.
         request: the source of the fixtures.
     """
     arguments = {"case": case} | values
-    for name in inspect.signature(promise).parameters:
+    for name in inspect.signature(promise_test).parameters:
         if name not in arguments:
             arguments[name] = request.getfixturevalue(name)
-    promise(**arguments)
+    promise_test(**arguments)
 
 
 def _combinations(values_of_names: dict[Any, Any]) -> Iterator[dict[str, Any]]:

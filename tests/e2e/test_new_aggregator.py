@@ -170,12 +170,12 @@ def test_noise_is_declared_and_each_promise_kept(
     (case,) = case_file.contract_cases
     num_promises = 0
     for parameters in promises(case):
-        promise, values = parameters.values
+        promise_test, values = parameters.values
         if (
-            "monkeypatch" not in promise.__code__.co_varnames
-            and "tmp_path" not in promise.__code__.co_varnames
+            "monkeypatch" not in promise_test.__code__.co_varnames
+            and "tmp_path" not in promise_test.__code__.co_varnames
         ):
-            run_promise(promise, case=case, values=values, request=request)
+            run_promise(promise_test, case=case, values=values, request=request)
             num_promises += 1
     assert num_promises >= 20
 

@@ -63,7 +63,7 @@ NOT_RECOMPUTED = ("gaussian_votes by exact", "boundary_max")
 def release_folder_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
     """Returns a function that makes the release of one of the `RUNS` when it is first asked for."""
     folder = tmp_path_factory.mktemp("verified")
-    data = write_data(folder)
+    data_settings = write_data(folder)
 
     def release_of(name: str) -> Path:
         output = folder / name.replace("=", "-")
@@ -72,7 +72,7 @@ def release_folder_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call
             settings = [*FEW, *RUNS[name]]
             # the later one of two values counts
             run_settings = {setting.split("=")[0]: setting for setting in settings}
-            succeeded("train", arguments=[*data, *run_settings.values(), *output_settings])
+            succeeded("train", arguments=[*data_settings, *run_settings.values(), *output_settings])
         return output / "release"
 
     yield release_of

@@ -26,10 +26,10 @@ STUDENT = MomentStudent(
 
 def noisy_moments(noise_std: float, num_records: float = 1e6) -> NoisyMoments:
     """Returns the expected moments of labels with the probabilities `PROBABILITIES`, plus noise."""
-    products = FEATURES.T @ PROBABILITIES / NUM_PUBLIC
-    noise = noise_std * np.random.default_rng(1).standard_normal(products.shape)
+    feature_label_products = FEATURES.T @ PROBABILITIES / NUM_PUBLIC
+    noise = noise_std * np.random.default_rng(1).standard_normal(feature_label_products.shape)
     return STUDENT.moments_from_products(
-        products + noise,
+        feature_label_products + noise,
         prevalence=PREVALENCE,
         noise_variance=np.full(NUM_LABELS, noise_std**2),
         num_records=num_records,

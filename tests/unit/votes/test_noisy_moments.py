@@ -37,10 +37,16 @@ def test_moments_of_alike_people_are_averaged_by_their_variances() -> None:
     The average has about the variance 0.008.
     """
     own_moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.01, seed=1)
-    earlier_moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.04, seed=2)
-    average_moments = own_moments.average_with(earlier_moments, expected_squared_moments=ONES)
+    moments_of_earlier_release = moments_with_noise(
+        true_moments=TRUE_MOMENTS, noise_variance=0.04, seed=2
+    )
+    average_moments = own_moments.average_with(
+        moments_of_earlier_release, expected_squared_moments=ONES
+    )
     np.testing.assert_allclose(
-        average_moments.values, 0.8 * own_moments.values + 0.2 * earlier_moments.values, atol=0.03
+        average_moments.values,
+        0.8 * own_moments.values + 0.2 * moments_of_earlier_release.values,
+        atol=0.03,
     )
     np.testing.assert_allclose(average_moments.variances, 0.008, rtol=0.05)
 
@@ -48,11 +54,15 @@ def test_moments_of_alike_people_are_averaged_by_their_variances() -> None:
 def test_moments_of_weaker_labels_are_scaled() -> None:
     """Earlier moments that are half as large for all features are doubled, so their variance is four times as large."""
     own_moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.01, seed=1)
-    earlier_moments = moments_with_noise(true_moments=TRUE_MOMENTS / 2, noise_variance=0.01, seed=2)
-    average_moments = own_moments.average_with(earlier_moments, expected_squared_moments=ONES)
+    moments_of_earlier_release = moments_with_noise(
+        true_moments=TRUE_MOMENTS / 2, noise_variance=0.01, seed=2
+    )
+    average_moments = own_moments.average_with(
+        moments_of_earlier_release, expected_squared_moments=ONES
+    )
     np.testing.assert_allclose(
         average_moments.values,
-        0.8 * own_moments.values + 0.2 * 2 * earlier_moments.values,
+        0.8 * own_moments.values + 0.2 * 2 * moments_of_earlier_release.values,
         atol=0.05,
     )
     np.testing.assert_allclose(average_moments.variances, 0.008, rtol=0.1)

@@ -54,14 +54,14 @@ def test_kernel_components_explain_nonlinear_labels() -> None:
 
     The linear features keep their directions. A row has the same bits of features alone and in another order of rows.
     """
-    rows = np.random.default_rng(1).normal(size=(1500, 4))
-    signs = np.sign(rows[:, 0] * rows[:, 1])
+    input_rows = np.random.default_rng(1).normal(size=(1500, 4))
+    signs = np.sign(input_rows[:, 0] * input_rows[:, 1])
     correlations = {}
     for multiple_of_linear_features in (None, 1.0):
         public_pca = PublicPCA.fit(
-            rows[:1000], max_directions=105, kernel_from_multiple=multiple_of_linear_features
+            input_rows[:1000], max_directions=105, kernel_from_multiple=multiple_of_linear_features
         )
-        features = public_pca.with_constant(rows)
+        features = public_pca.with_constant(input_rows)
         assert (
             features.shape[1]
             == public_pca.width + 1
@@ -74,14 +74,17 @@ def test_kernel_components_explain_nonlinear_labels() -> None:
     correlation_without_kernel = correlations[None]
     correlation_with_kernel = correlations[1.0]
     assert abs(correlation_without_kernel) < 0.1 < 0.7 < correlation_with_kernel
-    linear_features = PublicPCA.fit(rows[:1000], max_directions=5).with_constant(rows)[:, :5]
+    linear_pca = PublicPCA.fit(input_rows[:1000], max_directions=5)
+    linear_features = linear_pca.with_constant(input_rows)[:, :5]
     np.testing.assert_allclose(
         np.einsum("ij,ij->i", features[:, :5], linear_features) ** 2,
         (features[:, :5] ** 2).sum(axis=1) * (1 - CONSTANT**2),
     )
     row_order = np.random.default_rng(2).permutation(1500)
-    np.testing.assert_array_equal(public_pca.with_constant(rows[row_order]), features[row_order])
-    np.testing.assert_array_equal(public_pca.with_constant(rows[7:8])[0], features[7])
+    np.testing.assert_array_equal(
+        public_pca.with_constant(input_rows[row_order]), features[row_order]
+    )
+    np.testing.assert_array_equal(public_pca.with_constant(input_rows[7:8])[0], features[7])
 
 
 @pytest.mark.parametrize(
@@ -182,14 +185,14 @@ def test_noise_share_matches_a_simulation() -> None:
     num_teachers = 50
     records_per_teacher = 20
     multiplier = 3.0
-    label_variance = num_labels * 0.25  # for labels with prevalence 1/2
-    clip = np.sqrt(label_variance / records_per_teacher)
+    variance_of_all_labels = num_labels * 0.25  # for labels with prevalence 1/2
+    clip = np.sqrt(variance_of_all_labels / records_per_teacher)
     noise_std = 2 * clip * multiplier / num_teachers
     noise = rng.normal(loc=0, scale=noise_std, size=(4000, num_directions, num_labels))
     # The regression is on features of covariance 1 / num_directions.
     weights_from_noise = num_directions * noise
     squared_lengths = np.square(weights_from_noise).sum(axis=(1, 2))
-    noise_share = squared_lengths.mean() / num_directions / label_variance
+    noise_share = squared_lengths.mean() / num_directions / variance_of_all_labels
     num_records = num_teachers * records_per_teacher
     expected_share = (
         4 * num_directions**2 * num_labels * multiplier**2 / (num_records * num_teachers)

@@ -135,16 +135,16 @@ def test_aggregators_of_different_recipes_are_different_releases() -> None:
     assert "recipe" not in default_aggregator.identity(VOTE_SHAPE)
 
 
-@pytest.mark.parametrize("prevalence_split", [(0.1, 0.3, 0.6), (0.4, 0.3, 0.3)])
+@pytest.mark.parametrize("budget_shares_of_steps", [(0.1, 0.3, 0.6), (0.4, 0.3, 0.3)])
 def test_no_split_of_the_prevalence_changes_the_price(
-    prevalence_split: tuple[float, float, float],
+    budget_shares_of_steps: tuple[float, float, float],
 ) -> None:
     """The prevalence split divides the prevalence's budget among three steps.
 
     The total event and the prevalence's event stay.
     """
     aggregator = CenteredVotes(
-        noise_multiplier=2.0, recipe=Recipe(prevalence_split=prevalence_split)
+        noise_multiplier=2.0, recipe=Recipe(prevalence_split=budget_shares_of_steps)
     )
     event: Any = aggregator.event(VOTE_SHAPE)
     assert event.noise_multiplier == pytest.approx(2.0, rel=1e-12)

@@ -162,14 +162,14 @@ def test_gradients_of_noise_alone_leave_the_trust_in_a_start(seed: int) -> None:
     started = StartedDescent(descent(), public_start=start_with_error(start_std=0.3))
     student_weights = started.initial_weights()
     # The standard deviation of the noise in the mean gradient of all steps, for each label.
-    noise_std = 10 ** np.random.default_rng(8).uniform(low=1, high=3, size=NUM_LABELS)
-    noise = np.random.default_rng(seed).normal(size=student_weights.shape) * noise_std
+    noise_stds_of_labels = 10 ** np.random.default_rng(8).uniform(low=1, high=3, size=NUM_LABELS)
+    noise = np.random.default_rng(seed).normal(size=student_weights.shape) * noise_stds_of_labels
     gradient = noise * np.sqrt(descent().num_steps)
     started.take_step(
         student_weights,
         probabilities=descent().probabilities(student_weights),
         gradient=gradient,
-        noise_variance_rates=noise_std**2,
+        noise_variance_rates=noise_stds_of_labels**2,
     )
     assert started.trust.min() > 0.7
 

@@ -19,17 +19,17 @@ WITH_DROPOUTS = Case(
 )
 
 
-@pytest.mark.parametrize(("promise", "values"), list(promises(PLAIN)))
+@pytest.mark.parametrize(("promise_test", "values"), list(promises(PLAIN)))
 def test_promises_are_kept(
-    promise: Callable[..., None], values: dict[str, Any], request: pytest.FixtureRequest
+    promise_test: Callable[..., None], values: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
     """Each contract test passes for `DistributedVotes` without dropouts and colluders."""
-    run_promise(promise, case=PLAIN, values=values, request=request)
+    run_promise(promise_test, case=PLAIN, values=values, request=request)
 
 
-@pytest.mark.parametrize(("promise", "values"), list(promises(WITH_DROPOUTS)))
+@pytest.mark.parametrize(("promise_test", "values"), list(promises(WITH_DROPOUTS)))
 def test_promises_are_kept_with_dropouts_and_colluders(
-    promise: Callable[..., None], values: dict[str, Any], request: pytest.FixtureRequest
+    promise_test: Callable[..., None], values: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
     """Each contract test passes for `DistributedVotes` with one dropout and two colluders among five holders."""
-    run_promise(promise, case=WITH_DROPOUTS, values=values, request=request)
+    run_promise(promise_test, case=WITH_DROPOUTS, values=values, request=request)

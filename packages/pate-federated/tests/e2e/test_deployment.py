@@ -39,31 +39,33 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     )
 
 
-def send(federation: Deployment, folder: Path) -> None:
+def send(federation: Deployment, server_folder: Path) -> None:
     """Submits the app with `flwr run`; fails unless the command succeeds."""
-    sent = federation.run(folder)
+    sent = federation.run(server_folder)
     assert sent.returncode == 0, sent.stderr
 
 
-def finished(federation: Deployment, folder: Path, seconds: float, *, seen: bool = False) -> bool:
+def finished(
+    federation: Deployment, server_folder: Path, seconds: float, *, seen: bool = False
+) -> bool:
     """Waits for the release, and returns whether it is complete.
 
     Returns False after `seconds`, or as soon as the server's app was seen running and has ended without a release.
 
     Args:
         federation: the running processes.
-        folder: the folder of the release.
+        server_folder: the folder of the server, which has the release.
         seconds: the longest time to wait.
         seen: whether the server's app was already seen running.
     """
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        if (folder / "release" / "manifest.json").exists():
+        if (server_folder / "release" / "manifest.json").exists():
             return True
         running = bool(federation.process_numbers_of_apps(federation.link_process))
         if seen and not running:
             time.sleep(1)
-            return (folder / "release" / "manifest.json").exists()
+            return (server_folder / "release" / "manifest.json").exists()
         seen |= running
         time.sleep(0.5)
     return False
@@ -73,11 +75,12 @@ def test_deployment_releases_the_same_bytes_as_pate_train(
     federation: Deployment, expected: bytes
 ) -> None:
     """Three holders and a server in processes of their own make the same release as `train`, with one charge."""
-    folder = federation.folder / "whole"
-    send(federation, folder)
-    assert finished(federation, folder, seconds=240), federation.log(process_name="link")[-3000:]
-    assert release_bytes_of_run(folder / "release") == expected
-    assert len(charges_beside(folder / "release")) == 1
+    server_folder = federation.folder / "whole"
+    send(federation, server_folder)
+    done = finished(federation, server_folder, seconds=240)
+    assert done, federation.log(process_name="link")[-3000:]
+    assert release_bytes_of_run(server_folder / "release") == expected
+    assert len(charges_beside(server_folder / "release")) == 1
 
 
 def test_connections_are_encrypted_under_the_authority_of_the_federation(
@@ -105,9 +108,9 @@ def test_a_killed_app_ends_with_the_same_and_one_charge(
 
     The ledger has one charge. A start in between may be refused.
     """
-    folder = federation.folder / f"killed-{victim}"
+    server_folder = federation.folder / f"killed-{victim}"
     shutil.rmtree(federation.folder / "holders", ignore_errors=True)
-    send(federation, folder)
+    send(federation, server_folder)
     victim_process = federation.link_process if victim == "server" else federation.node_processes[1]
     until = time.monotonic() + 60
     while not federation.process_numbers_of_apps(victim_process) and time.monotonic() < until:
@@ -117,14 +120,14 @@ def test_a_killed_app_ends_with_the_same_and_one_charge(
         with suppress(ProcessLookupError):
             os.kill(number, signal.SIGKILL)
     done = finished(
-        federation, folder, seconds=2 * federation.seconds + 60, seen=victim == "server"
+        federation, server_folder, seconds=2 * federation.seconds + 60, seen=victim == "server"
     )
     for _ in range(SUBMISSIONS):
         if done:
             break
-        assert len(charges_beside(folder / "release")) <= 1
-        federation.run(folder)
-        done = finished(federation, folder, seconds=2 * federation.seconds + 60)
+        assert len(charges_beside(server_folder / "release")) <= 1
+        federation.run(server_folder)
+        done = finished(federation, server_folder, seconds=2 * federation.seconds + 60)
     assert done, federation.log(process_name="link")[-3000:]
-    assert release_bytes_of_run(folder / "release") == expected
-    assert len(charges_beside(folder / "release")) == 1
+    assert release_bytes_of_run(server_folder / "release") == expected
+    assert len(charges_beside(server_folder / "release")) == 1

@@ -13,5 +13,6 @@ GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="
 @pytest.mark.slow
 def test_golden_run_gives_the_recorded_bytes(tmp_path: Path) -> None:
     """A seeded run of `distributed_votes` has the digests, prices and charges that golden.json records."""
-    data = write_data(tmp_path)
-    assert differences(GOLDEN, current=run_aggregator("distributed_votes", data, tmp_path)) == []
+    data_settings = write_data(tmp_path)
+    run_record = run_aggregator("distributed_votes", data_settings, tmp_path)
+    assert differences(GOLDEN, current=run_record) == []

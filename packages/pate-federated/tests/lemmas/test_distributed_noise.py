@@ -61,7 +61,8 @@ def test_a_sum_of_narrow_shares_has_the_claimed_part_of_one_draw(
         least_ratio < 1 - 1e-9
     )  # without the probability beta of a failure, the claim of the note would be false
     if (variance, num_draws) == (0.3, 3):
-        assert math.exp(-2 * exponent / 10) > least_ratio  # a tenth of the exponent is too small
+        tenth_of_exponent = exponent / 10
+        assert math.exp(-2 * tenth_of_exponent) > least_ratio  # which is too small
 
 
 @pytest.mark.parametrize("num_holders", [1, 4, 16])

@@ -19,7 +19,7 @@ from tests.privacy.divergences import (
 from tests.privacy.histograms import neighbors
 
 ADJACENCIES = tuple(Adjacency)
-LOW = ORDERS <= 8  # higher ones look at masses below the smallest float
+ARE_LOW_ORDERS = ORDERS <= 8  # higher ones look at masses below the smallest float
 AGGREGATORS = (
     DistributedVotes(noise_std=1.0, num_holders=3),
     DistributedVotes(noise_std=0.6, num_holders=4, max_dropouts=1),
@@ -80,7 +80,7 @@ def largest_divergence(
 def price_of(aggregator: DistributedVotes, num_labels: int, num_teachers: int) -> FloatArray:
     """Returns the price of one query, one Renyi divergence for each order of `ORDERS` up to 8."""
     event = aggregator.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
-    return price_curve(event)[LOW]
+    return price_curve(event)[ARE_LOW_ORDERS]
 
 
 @pytest.mark.parametrize("aggregator_of_case", AGGREGATORS)
@@ -102,8 +102,8 @@ def test_price_covers_all_neighbors_and_is_almost_attained(
             first_counts, second_counts, noise_law=law, noise_steps=aggregator.shares.steps
         )
         price = price_of(aggregator, num_labels=num_labels, num_teachers=num_teachers)
-        assert assert_covered(renyi_divergence=exact[LOW], renyi_price=price) > 0.99
-        assert_refuted(renyi_divergence=exact[LOW], renyi_price=0.9 * price)
+        assert assert_covered(renyi_divergence=exact[ARE_LOW_ORDERS], renyi_price=price) > 0.99
+        assert_refuted(renyi_divergence=exact[ARE_LOW_ORDERS], renyi_price=0.9 * price)
 
 
 def changes_of_counts(num_labels: int, max_votes: int, adjacency: Adjacency) -> IntArray:
@@ -142,7 +142,7 @@ def test_price_covers_teachers_with_few_votes_and_not_those_with_more(adjacency:
             second_counts=np.zeros_like(moves),
             noise_law=law,
             noise_steps=aggregator.shares.steps,
-        )[LOW]
+        )[ARE_LOW_ORDERS]
 
     assert assert_covered(renyi_divergence=exact_divergences(max_votes=1), renyi_price=price) > 0.99
     assert_refuted(renyi_divergence=exact_divergences(max_votes=2), renyi_price=price)
@@ -176,26 +176,34 @@ def test_price_without_dropouts_and_colluders_is_too_small(
 
     A price that allows for the missing shares, by `max_dropouts` and `max_colluders`, covers this sum.
     """
-    naive = DistributedVotes(noise_std=5.0, num_holders=4, adjacency=adjacency)
+    aggregator_for_all_shares = DistributedVotes(noise_std=5.0, num_holders=4, adjacency=adjacency)
     num_shares = 4 - max_dropouts - max_colluders
-    law = law_of_sum(naive, num_shares=num_shares)
+    law = law_of_sum(aggregator_for_all_shares, num_shares=num_shares)
     first_counts, second_counts = neighbors(num_labels=3, num_teachers=3, adjacency=adjacency)
     exact = largest_divergence(
-        first_counts, second_counts, noise_law=law, noise_steps=naive.shares.steps
-    )[LOW]
+        first_counts,
+        second_counts,
+        noise_law=law,
+        noise_steps=aggregator_for_all_shares.shares.steps,
+    )[ARE_LOW_ORDERS]
     assert_refuted(
-        renyi_divergence=exact, renyi_price=price_of(naive, num_labels=3, num_teachers=3)
+        renyi_divergence=exact,
+        renyi_price=price_of(aggregator_for_all_shares, num_labels=3, num_teachers=3),
     )
-    counted_variance = naive.shares.share_variance * num_shares
-    aware = replace(
-        naive,
-        noise_std=counted_variance**0.5 / naive.shares.steps * (1 - 1e-9),
+    counted_variance = aggregator_for_all_shares.shares.share_variance * num_shares
+    aggregator_for_missing_shares = replace(
+        aggregator_for_all_shares,
+        noise_std=counted_variance**0.5 / aggregator_for_all_shares.shares.steps * (1 - 1e-9),
         max_dropouts=max_dropouts,
         max_colluders=max_colluders,
     )
-    assert (aware.shares.share, aware.shares.steps) == (naive.shares.share, naive.shares.steps)
+    assert (
+        aggregator_for_missing_shares.shares.share,
+        aggregator_for_missing_shares.shares.steps,
+    ) == (aggregator_for_all_shares.shares.share, aggregator_for_all_shares.shares.steps)
     assert_covered(
-        renyi_divergence=exact, renyi_price=price_of(aware, num_labels=3, num_teachers=3)
+        renyi_divergence=exact,
+        renyi_price=price_of(aggregator_for_missing_shares, num_labels=3, num_teachers=3),
     )
 
 

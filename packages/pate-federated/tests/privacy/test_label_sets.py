@@ -37,7 +37,7 @@ def all_votes(num_labels: int) -> list[Votes]:
 
 
 @pytest.fixture(scope="module")
-def ensembles(tmp_path_factory: pytest.TempPathFactory) -> list[list[GatheredVotes]]:
+def lists_of_gathered_votes(tmp_path_factory: pytest.TempPathFactory) -> list[list[GatheredVotes]]:
     """Returns lists of ensembles of two teachers, one of the holder north and one of the holder south.
 
     Within a list, one of the teachers casts all its possible votes in turn, and the other does not change its vote.
@@ -69,25 +69,26 @@ def ensembles(tmp_path_factory: pytest.TempPathFactory) -> list[list[GatheredVot
 def summarizer_of(aggregator: Aggregator) -> Callable[[GatheredVotes], Summary]:
     """Returns the function from an ensemble to the counts that an aggregator reads."""
 
-    def summarize(votes: GatheredVotes) -> Summary:
-        return tuple(aggregator.summarize(votes)[0].tolist())
+    def summarize(gathered_votes: GatheredVotes) -> Summary:
+        return tuple(aggregator.summarize(gathered_votes)[0].tolist())
 
     return summarize
 
 
-def shares_of_those_who_vote(votes: GatheredVotes) -> Summary:
+def shares_of_those_who_vote(gathered_votes: GatheredVotes) -> Summary:
     """Returns counts for a negative control: the share of votes among those who vote on a label, times all teachers."""
-    num_voting = np.maximum(votes.num_teachers - votes.num_abstaining(), 1)
-    return tuple((votes.num_teachers * votes.counts()[0] // num_voting).tolist())
+    num_voting = np.maximum(gathered_votes.num_teachers - gathered_votes.num_abstaining(), 1)
+    return tuple((gathered_votes.num_teachers * gathered_votes.counts()[0] // num_voting).tolist())
 
 
 def pairs_of_summaries(
-    ensembles: list[list[GatheredVotes]], summarize: Callable[[GatheredVotes], Summary]
+    lists_of_gathered_votes: list[list[GatheredVotes]],
+    summarize: Callable[[GatheredVotes], Summary],
 ) -> set[tuple[Summary, Summary]]:
     """Returns the pairs of different counts of ensembles that differ in one teacher."""
     all_pairs = set()
-    for ensembles_of_changed_teacher in ensembles:
-        changed_summaries = {summarize(ensemble) for ensemble in ensembles_of_changed_teacher}
+    for votes_of_changes in lists_of_gathered_votes:
+        changed_summaries = {summarize(gathered_votes) for gathered_votes in votes_of_changes}
         all_pairs |= {pair for pair in product(changed_summaries, repeat=2) if pair[0] != pair[1]}
     return all_pairs
 
@@ -103,7 +104,7 @@ def pairs_of_summaries(
     ids=lambda aggregator: type(aggregator).__name__,
 )
 def test_counts_of_different_labels_are_neighboring_counts(
-    aggregator: Aggregator, ensembles: list[list[GatheredVotes]]
+    aggregator: Aggregator, lists_of_gathered_votes: list[list[GatheredVotes]]
 ) -> None:
     """If one teacher changes votes or abstentions, both counts also occur on neighbors without abstentions.
 
@@ -116,13 +117,18 @@ def test_counts_of_different_labels_are_neighboring_counts(
     first_rows = map(tuple, first_counts.tolist())
     second_rows = map(tuple, second_counts.tolist())
     allowed = set(zip(first_rows, second_rows, strict=True))
-    assert pairs_of_summaries(ensembles, summarize=summarizer_of(aggregator)) <= allowed
-    assert not pairs_of_summaries(ensembles, summarize=shares_of_those_who_vote) <= allowed
+    assert (
+        pairs_of_summaries(lists_of_gathered_votes, summarize=summarizer_of(aggregator)) <= allowed
+    )
+    assert (
+        not pairs_of_summaries(lists_of_gathered_votes, summarize=shares_of_those_who_vote)
+        <= allowed
+    )
 
 
 @pytest.mark.slow
 def test_clipped_counts_of_different_labels_move_as_far_as_is_paid(
-    ensembles: list[list[GatheredVotes]],
+    lists_of_gathered_votes: list[list[GatheredVotes]],
 ) -> None:
     """One teacher moves clipped counts in l1 norm by as much as is charged, and by no more.
 
@@ -131,14 +137,16 @@ def test_clipped_counts_of_different_labels_move_as_far_as_is_paid(
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=1, threshold_share=0.5)
     paid = squared_sensitivity(max_votes=1, num_labels=NUM_LABELS, adjacency=Adjacency.REPLACE_ONE)
 
-    def counts_with_halves(votes: GatheredVotes) -> Summary:
-        clipped: IntArray = votes.counts(max_votes=1)[0] + votes.num_abstaining() // 2
+    def counts_with_halves(gathered_votes: GatheredVotes) -> Summary:
+        clipped: IntArray = (
+            gathered_votes.counts(max_votes=1)[0] + gathered_votes.num_abstaining() // 2
+        )
         return tuple(clipped.tolist())
 
     def largest_move(summarize: Callable[[GatheredVotes], Summary]) -> int:
         return max(
             int(np.abs(np.subtract(*pair)).sum())
-            for pair in pairs_of_summaries(ensembles, summarize=summarize)
+            for pair in pairs_of_summaries(lists_of_gathered_votes, summarize=summarize)
         )
 
     assert largest_move(summarize=summarizer_of(aggregator)) == paid
@@ -147,11 +155,11 @@ def test_clipped_counts_of_different_labels_move_as_far_as_is_paid(
 
 @pytest.mark.slow
 def test_sums_of_two_holders_move_as_the_files_do(
-    ensembles: list[list[GatheredVotes]], tmp_path: Path
+    lists_of_gathered_votes: list[list[GatheredVotes]], tmp_path: Path
 ) -> None:
     """A file with the sum of two vote files has their counts, with abstentions as half votes."""
     summarize = summarizer_of(GaussianVotes(noise_std=1.0))
-    for votes in ensembles[0]:
-        votes.write(tmp_path / "sum.npz")
+    for gathered_votes in lists_of_gathered_votes[0]:
+        gathered_votes.write(tmp_path / "sum.npz")
         summed = GatheredVotes.read([tmp_path / "sum.npz"])
-        assert summarize(summed) == summarize(votes)
+        assert summarize(summed) == summarize(gathered_votes)

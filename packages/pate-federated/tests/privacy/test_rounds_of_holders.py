@@ -22,13 +22,13 @@ ROLL_OF_HOLDERS = Roll.numbered(num_holders=3, teachers_each=2, max_absent=1)
 UNKNOWN = -1
 Labels = tuple[int, int]  # for each label 0, 1 or UNKNOWN
 GroupChange = tuple[float, Labels] | None
-SAME: list[Labels] = [(0, 0), (1, 1)]
-WITH_GAPS: list[Labels] = [*SAME, (UNKNOWN, UNKNOWN), (1, UNKNOWN), (UNKNOWN, 0)]
+KNOWN_LABELS: list[Labels] = [(0, 0), (1, 1)]
+LABELS_WITH_GAPS: list[Labels] = [*KNOWN_LABELS, (UNKNOWN, UNKNOWN), (1, UNKNOWN), (UNKNOWN, 0)]
 
 
 def all_changes(have_gaps: bool) -> list[GroupChange]:
     """Returns changes of the first group of records: new features and labels for all of them, or None for no change."""
-    return [None, *product((-1e6, 0.0, 1.0, 1e6), WITH_GAPS if have_gaps else SAME)]
+    return [None, *product((-1e6, 0.0, 1.0, 1e6), LABELS_WITH_GAPS if have_gaps else KNOWN_LABELS)]
 
 
 def dataset_with(
@@ -47,10 +47,10 @@ def dataset_with(
     labels = rng.random((6, 2)) < 0.5
     known = np.ones((6, 2), dtype=np.bool_)
     if group_change is not None:
-        all_features, labels_of_group = group_change
+        all_features, label_row = group_change
         inputs[:3] = all_features
-        labels[:3] = np.array(labels_of_group) == 1
-        known[:3] = np.array(labels_of_group) != UNKNOWN
+        labels[:3] = np.array(label_row) == 1
+        known[:3] = np.array(label_row) != UNKNOWN
     labels = labels[:, :num_labels]
     ids = np.arange(6)
     groups = np.array([0, 0, 0, 1, 1, 1])
@@ -113,7 +113,7 @@ def questions(have_gaps: bool) -> list[Question]:
     opening = Question.of_opening(Request(inputs=POOL, record_ids=np.arange(30), label_names=NAMES))
     public_pca = PublicPCA.fit(POOL, max_directions=3)
     rng = np.random.default_rng(1)
-    states_of_questions: dict[str, dict[str, Any]] = {
+    state_by_kind: dict[str, dict[str, Any]] = {
         LENGTHS: {},
         SHARES: {"center": center, "clip": 0.05},
         MOMENTS: {
@@ -127,10 +127,9 @@ def questions(have_gaps: bool) -> list[Question]:
         },
     }
 
-    def question_of(kind: str) -> Question:
+    def question_of_kind(kind: str) -> Question:
         state = {
-            name: np.asarray(value, dtype=np.float64)
-            for name, value in states_of_questions[kind].items()
+            name: np.asarray(value, dtype=np.float64) for name, value in state_by_kind[kind].items()
         }
         return Question(
             kind=kind,
@@ -140,11 +139,11 @@ def questions(have_gaps: bool) -> list[Question]:
             have_gaps=have_gaps and kind != MOMENTS,
         )
 
-    return [opening, *map(question_of, states_of_questions)]
+    return [opening, *map(question_of_kind, state_by_kind)]
 
 
 @dataclass(frozen=True)
-class Case:
+class TeacherCase:
     """The kind of teacher that all holders train, and whether labels may be unknown."""
 
     teacher: Voter
@@ -155,17 +154,17 @@ class Case:
 class Answers:
     """The answers of each holder to all questions, by the holder's name and the change of its first group."""
 
-    case: Case
+    teacher_case: TeacherCase
     sent: dict[tuple[str, GroupChange], list[bytes]]
 
 
 @pytest.fixture(
     scope="module",
     params=[
-        Case(LinearTeacher(device="cpu"), have_gaps=False),
-        Case(KernelTeacher(), have_gaps=False),
-        Case(LinearTeacher(device="cpu"), have_gaps=True),
-        Case(KernelTeacher(), have_gaps=True),
+        TeacherCase(LinearTeacher(device="cpu"), have_gaps=False),
+        TeacherCase(KernelTeacher(), have_gaps=False),
+        TeacherCase(LinearTeacher(device="cpu"), have_gaps=True),
+        TeacherCase(KernelTeacher(), have_gaps=True),
     ],
     ids=["linear", "kernel", "linear with gaps", "kernel with gaps"],
 )
@@ -174,25 +173,28 @@ def answers(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Answers:
 
     The first holder's records are changed by each of `all_changes`. The others' are not changed.
     """
-    case: Case = request.param
+    teacher_case: TeacherCase = request.param
 
     def answers_of(holder: str, change: GroupChange) -> list[bytes]:
         folder = tmp_path_factory.mktemp(holder)
         plan = holder_plan(
-            group_change=change, holder=holder, teacher=case.teacher, have_gaps=case.have_gaps
+            group_change=change,
+            holder=holder,
+            teacher=teacher_case.teacher,
+            have_gaps=teacher_case.have_gaps,
         )
         return [
             answer_question(plan, question=question, folder=folder)
-            for question in questions(case.have_gaps)
+            for question in questions(teacher_case.have_gaps)
         ]
 
     changed_holder, *other_holders = ROLL_OF_HOLDERS.holders
     variants = [
-        *((changed_holder, change) for change in all_changes(case.have_gaps)),
+        *((changed_holder, change) for change in all_changes(teacher_case.have_gaps)),
         *((holder, None) for holder in other_holders),
     ]
     return Answers(
-        case,
+        teacher_case,
         sent={(holder, change): answers_of(holder, change=change) for holder, change in variants},
     )
 
@@ -208,7 +210,7 @@ def test_replacing_one_group_moves_a_sum_by_at_most_two_clips(
     become unknown too, and another holder lacks a label.
     """
     changed_holder, *other_holders = ROLL_OF_HOLDERS.holders
-    have_gaps = answers.case.have_gaps
+    have_gaps = answers.teacher_case.have_gaps
     for question_index, question in enumerate(questions(have_gaps)[1:], start=1):
         sums = []
         for change in all_changes(have_gaps):

@@ -34,7 +34,7 @@ def write_votes(
     """
     num_teachers, num_queries, num_labels = votes.shape
     bits = votes == 1
-    is_known_for_all_queries = (votes != UNKNOWN).all(axis=1)
+    teacher_knows_label = (votes != UNKNOWN).all(axis=1)
     has_confidences = cast == "confidences"
     confidences = bits.astype(np.float32)
     path = folder / f"{holder}.npz"
@@ -56,6 +56,6 @@ def write_votes(
         label_names=label_names,
         yield_confidences=(lambda: [confidences]) if has_confidences else None,
         label_shares=bits.mean(axis=1) if has_confidences else None,
-        known_shares=is_known_for_all_queries.astype(np.float64) if have_gaps else None,
+        known_shares=teacher_knows_label.astype(np.float64) if have_gaps else None,
     )
     return path

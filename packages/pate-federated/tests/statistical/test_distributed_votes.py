@@ -71,14 +71,15 @@ def test_labels_are_those_of_one_gaussian() -> None:
     yes_share_with_noise_of_holders = aggregator.release_of(
         total, num_teachers=20, num_contributions=4
     ).labels.mean()
-    expected_yes_share = norm.cdf(3 / 6)
+    votes_above_threshold = 3
+    expected_yes_share = norm.cdf(votes_above_threshold / aggregator.noise_std)
     for yes_share in (yes_share_with_central_noise, yes_share_with_noise_of_holders):
         assert (
             abs(yes_share - expected_yes_share)
             < 4 * (expected_yes_share * (1 - expected_yes_share) / 20_000) ** 0.5
         )
         assert (
-            abs(yes_share - norm.cdf(3 / 5))
+            abs(yes_share - norm.cdf(votes_above_threshold / 5))
             > 4 * (expected_yes_share * (1 - expected_yes_share) / 20_000) ** 0.5
         )
 
@@ -88,7 +89,7 @@ def test_shares_of_different_holders_are_independent() -> None:
     aggregator = DistributedVotes(noise_std=20.0, num_holders=2)
     no_votes = np.zeros((20_000, 1), dtype=np.int64)
     rngs = (np.random.default_rng(seed) for seed in (0, 1))
-    first, second = (
+    noise_of_holder, noise_of_other_holder = (
         aggregator.contribution(no_votes, num_teachers=1, rng=rng).ravel() for rng in rngs
     )
-    assert abs(np.corrcoef(first, second)[0, 1]) < 5 / np.sqrt(20_000)
+    assert abs(np.corrcoef(noise_of_holder, noise_of_other_holder)[0, 1]) < 5 / np.sqrt(20_000)

@@ -14,12 +14,12 @@ from tests.refusals import ANY, refused_parameter
 @pytest.fixture
 def private_path(tmp_path: Path) -> Path:
     """Returns the path of a file of private records, to which a symbolic and a hard link lie beside it."""
-    path = tmp_path / "private.npz"
-    np.savez(path, inputs=np.eye(4), labels=np.eye(4, dtype=int))
+    path_of_private_records = tmp_path / "private.npz"
+    np.savez(path_of_private_records, inputs=np.eye(4), labels=np.eye(4, dtype=int))
     (tmp_path / "sub").mkdir()
-    (tmp_path / "soft.npz").symlink_to(path.name)
-    os.link(path, tmp_path / "hard.npz")
-    return path
+    (tmp_path / "soft.npz").symlink_to(path_of_private_records.name)
+    os.link(path_of_private_records, tmp_path / "hard.npz")
+    return path_of_private_records
 
 
 @pytest.mark.parametrize("name", ["./private.npz", "sub/../private.npz", "soft.npz", "hard.npz"])

@@ -125,7 +125,10 @@ def test_a_threshold_is_a_share_of_the_teachers_that_have_the_label(tmp_path: Pa
     """
     vote_source = GatheredVotes.read(files_of_north_and_south(tmp_path))
     counts = np.array([[4, 1, 1]])
-    assert threshold_votes(num_without_label=np.array([0, 2, 3]), threshold_share=0.4).tolist() == [
+    num_teachers_without_label = np.array([0, 2, 3])
+    assert threshold_votes(
+        num_without_label=num_teachers_without_label, threshold_share=0.4
+    ).tolist() == [
         0,
         0,
         1,

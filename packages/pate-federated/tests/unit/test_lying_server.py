@@ -154,10 +154,10 @@ class Link:
     def until(self, stage: str) -> Any:
         """Runs an honest sum up to a stage, and returns that stage's message to holder 1 before it is delivered."""
 
-        def stop(flower_message: Any) -> None:
-            is_to_first = flower_message.metadata.dst_node_id == FIRST
-            if is_to_first and secure_sum_stage_of(flower_message) == stage:
-                raise StoppedError(flower_message)
+        def stop(undelivered_message: Any) -> None:
+            is_to_first = undelivered_message.metadata.dst_node_id == FIRST
+            if is_to_first and secure_sum_stage_of(undelivered_message) == stage:
+                raise StoppedError(undelivered_message)
 
         self.spoil = stop
         with pytest.raises(StoppedError) as stopped:
@@ -275,9 +275,9 @@ def test_each_stage_is_answered_once_and_in_order(homes_folder: Path) -> None:
     sent = {stage: link.sent[stage, FIRST] for stage in STAGES}
     assert [stage for stage in STAGES if is_answered(link, message=sent[stage])] == [SETUP]
     for ready in STAGES:
-        other_link = Link(homes_folder)
-        other_link.until(stage=ready)
-        answered = {stage for stage in STAGES if is_answered(other_link, message=sent[stage])}
+        link_of_new_sum = Link(homes_folder)
+        link_of_new_sum.until(stage=ready)
+        answered = {stage for stage in STAGES if is_answered(link_of_new_sum, message=sent[stage])}
         assert answered == ({SETUP, UNMASK} if ready == UNMASK else {SETUP})
 
 
@@ -381,11 +381,11 @@ def test_each_key_masks_one_vector_under_concurrent_requests(homes_folder: Path)
     """
     link = Link(homes_folder)
     message = link.until(stage=COLLECT)
-    state = link.contexts[FIRST]
+    context = link.contexts[FIRST]
 
     def collect(_: int) -> bool:
         try:
-            return link.app(copy.deepcopy(message), copy.deepcopy(state)).has_content()
+            return link.app(copy.deepcopy(message), copy.deepcopy(context)).has_content()
         except InvalidValue:
             return False
 

@@ -91,7 +91,7 @@ def test_records_with_other_samples_keep_their_unit(tmp_path: Path) -> None:
     queries_path = tmp_path / "queries.npz"
     np.savez(queries_path, inputs=np.ones((3, 2), np.float32))
     assert (
-        AskedData(SimpleNamespace(load=small_dataset), queries_path=queries_path)
+        AskedData(data_reader=SimpleNamespace(load=small_dataset), queries_path=queries_path)
         .load()
         .privacy_unit
         == PATIENT
@@ -114,4 +114,6 @@ def test_weighted_records_are_refused_with_other_samples(tmp_path: Path) -> None
     )
     weighted_dataset = replace(small_dataset(), shared=shared)
     with refused_parameter("data.group", value="['patient', 'doctor']"):
-        AskedData(SimpleNamespace(load=lambda: weighted_dataset), queries_path=queries_path).load()
+        AskedData(
+            data_reader=SimpleNamespace(load=lambda: weighted_dataset), queries_path=queries_path
+        ).load()

@@ -171,9 +171,9 @@ def test_files_of_different_queries_are_refused_by_name(name: str, tmp_path: Pat
     """
     mismatch = MISMATCHES[name]
     paths = [write_vote_file(tmp_path), mismatch.write_file(tmp_path)]
-    known = "a.npz" if name != "order" else ""
+    name_of_first_file = "a.npz" if name != "order" else ""
     with refused_parameter(
-        f"votes={paths[1]}, {mismatch.field}", value=mismatch.value, rule_words=known
+        f"votes={paths[1]}, {mismatch.field}", value=mismatch.value, rule_words=name_of_first_file
     ) as error:
         GatheredVotes.read(paths)
     assert HEAD.queries not in str(error.value), "digests stay unsaid"
@@ -312,9 +312,11 @@ def test_sum_of_partial_sums_equals_the_total(num_teachers: int, tmp_path: Path)
         for holder in "abcdef"
     ]
     direct = GatheredVotes.read(paths)
-    left = GatheredVotes.read(paths[:2]).write(tmp_path / "left.npz")
-    right = GatheredVotes.read(paths[2:5]).write(tmp_path / "right.npz")
-    GatheredVotes(holders_files=[left, right]).write(tmp_path / "both.npz")
+    sum_of_two_holders = GatheredVotes.read(paths[:2]).write(tmp_path / "left.npz")
+    sum_of_three_holders = GatheredVotes.read(paths[2:5]).write(tmp_path / "right.npz")
+    GatheredVotes(holders_files=[sum_of_two_holders, sum_of_three_holders]).write(
+        tmp_path / "both.npz"
+    )
     total = GatheredVotes.read([tmp_path / "both.npz", paths[5]])
     np.testing.assert_array_equal(total.counts(), direct.counts())
     assert [head.holder for head in total.heads] == [head.holder for head in direct.heads]
@@ -406,16 +408,16 @@ def test_altered_sum_is_refused(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("num_rows", [1, 2, 3, 4, 7, 8, 15, 16, 100, 255, 257])
+@pytest.mark.parametrize("num_teachers", [1, 2, 3, 4, 7, 8, 15, 16, 100, 255, 257])
 @pytest.mark.parametrize(("num_queries", "num_labels"), [(1, 1), (3, 8), (5, 11), (40, 1000)])
 def test_sums_of_packed_bits_are_sums_of_bits(
-    num_rows: int, num_queries: int, num_labels: int
+    num_teachers: int, num_queries: int, num_labels: int
 ) -> None:
-    """`BitSums`, which adds the packed votes of `num_rows` teachers, has the counts of the bits, also if read twice."""
-    rng = np.random.default_rng(num_rows)
+    """`BitSums`, which adds packed votes of `num_teachers` teachers, has the counts of the bits, also if read twice."""
+    rng = np.random.default_rng(num_teachers)
     probabilities = rng.random((num_queries, num_labels))
     probabilities[0, 0] = 1  # all votes for it fill every digit
-    bits = rng.random((num_rows, num_queries, num_labels)) < probabilities
+    bits = rng.random((num_teachers, num_queries, num_labels)) < probabilities
     bit_sums = BitSums(num_queries=num_queries, bytes_per_query=-(-num_labels // 8))
     packed_votes_of_teacher = np.empty((num_queries, -(-num_labels // 8)), dtype=np.uint8)
     for votes_of_teacher in bits:

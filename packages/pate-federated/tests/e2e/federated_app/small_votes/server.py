@@ -11,7 +11,7 @@ from small_federation.stages import deployed_plan
 SECONDS = float(os.environ.get("SMALL_SECONDS", "120"))
 
 
-def made(context: Any) -> Any:
+def make_release(context: Any) -> Any:
     """Returns the server's release, with folder, holders and allowed absences from the run's configuration."""
     settings = context.run_config
     folder = Path(str(settings["folder"]))
@@ -24,4 +24,4 @@ def made(context: Any) -> Any:
     )
 
 
-app = release_app(made, seconds=SECONDS, connect_seconds=SECONDS)
+app = release_app(make_release, seconds=SECONDS, connect_seconds=SECONDS)
