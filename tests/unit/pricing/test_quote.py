@@ -191,13 +191,14 @@ def test_hits_depend_on_the_prior() -> None:
     )
     prior_labels = np.tile([True, False, False], (300, 1))
     prior_labels[200:] = False
+    max_break_even_queries = 4
     hit_plan = plan_hits(
         aggregator,
         votes=COUNTS_OF_CLEAR_QUERIES,
         num_teachers=400,
         target_delta=1e-6,
         prior=prior_labels,
-        max_queries=4,
+        max_queries=max_break_even_queries,
     )
     assert hit_plan.expected_hits == pytest.approx(100)
     assert hit_plan.expected_asked == 250

@@ -200,13 +200,14 @@ def test_every_output_states_whether_target_charging_was_cheaper(
     text = printed_report(report=session_report, width=400)
     with without_pictures():
         page = render_html(session_report, picture_arrays)
+    num_charged_hits = 2
     card = privacy_card(
         session_report.privacy,
         dataset="clinic",
         num_answered=3,
         num_labels=4,
         num_teachers=400,
-        num_hits=2,
+        num_hits=num_charged_hits,
     )
     hits = "2 hits, 3 remaining, 1 abstentions; 6 of 6 queries asked"
     assert f"target charging {verdict}" in text and f"hits: {hits}" in text

@@ -13,14 +13,16 @@ from pate.votes.feature_rows import FeatureStorage
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.public_pca import PublicPCA
 
+NUM_PRIVATE_RECORDS = 1_000_000
+BYTES_HELD_BEFORE = 2**29
 FORECAST = RoundForecast(
     num_rounds=20,
-    num_rows=1_000_000,
+    num_rows=NUM_PRIVATE_RECORDS,
     num_features=500,
     num_labels=24,
     speed_per_row=RoundSpeed(seconds_to_make_row=5e-6, seconds_to_ask_row=1e-6),
     feature_storage=FeatureStorage(),
-    held_bytes=2**29,
+    held_bytes=BYTES_HELD_BEFORE,
 )
 FORECAST_OF_REMADE_FEATURES = replace(
     FORECAST, feature_storage=FeatureStorage(keeps_features=False)
@@ -53,7 +55,7 @@ def test_features_that_are_kept_are_made_once() -> None:
 def test_many_features_lie_on_the_disk() -> None:
     """A million rows of 500 features take 1e9 bytes of scratch disk, and 64 bytes a row of memory."""
     assert FORECAST.disk_bytes == 10**9
-    assert FORECAST.memory_bytes == 2**29 + 64 * 10**6
+    assert FORECAST.memory_bytes == BYTES_HELD_BEFORE + 64 * NUM_PRIVATE_RECORDS
     assert (FORECAST_OF_REMADE_FEATURES.disk_bytes, FORECAST_OF_REMADE_FEATURES.memory_bytes) == (
         0,
         FORECAST.memory_bytes,

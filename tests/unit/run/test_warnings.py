@@ -35,13 +35,13 @@ def promises_of(
     places: Places, adjacency: Adjacency = Adjacency.REPLACE_ONE, num_draws: int = 1
 ) -> str:
     """Returns the sentences of the privacy card on whose data the price protects."""
-    release = Release(
+    drawn_release = Release(
         labels=np.zeros((1, 1), bool),
         answered=np.ones(1, bool),
         event=EVENT,
         adjacency=adjacency,
     )
-    return "\n".join(places.promises(release, budget=BUDGET, num_draws=num_draws))
+    return "\n".join(places.promises(drawn_release, budget=BUDGET, num_draws=num_draws))
 
 
 def price_in_words(num_privacy_units: int) -> str:
