@@ -41,7 +41,7 @@ _REFINEMENT = 24
 class _BestOrder(NamedTuple):
     """The smallest epsilon or delta over a grid of orders, with the order that gives it."""
 
-    epsilon_or_delta: float
+    value: float  # the smallest epsilon or delta
     order: float
     order_index: int  # the index of the order in its grid
 
@@ -51,8 +51,9 @@ class RdpAccountant(Accountant):
 
     `rdp` is the sum of the Renyi curves of all events at the orders `orders`, both `[num_orders]`. Epsilon and delta
     are the smallest that any of these orders gives. On the default grid the search is repeated near the best order on a
-    grid that is 24 times as dense, because the divergence of a stability table is small in the neighborhood of one
-    order only. The failure probabilities of approximate events are subtracted from delta first.
+    grid that is 24 times as dense. The reason is stability tests, whose best table is made for one order: above it, the
+    divergence rises steeply (`pate/mechanisms/stability_table.py`). The failure probabilities of approximate events are
+    subtracted from delta first.
 
     Source: Mironov 2017; Canonne, Kamath & Steinke 2020; docs/proofs/composition.md.
 
@@ -108,14 +109,12 @@ class RdpAccountant(Accountant):
 
         Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more.
         """
-        return self._epsilon_at_best_order(target_delta).epsilon_or_delta
+        return self._epsilon_at_best_order(target_delta).value
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the smallest delta that any order gives at `target_epsilon`, failure probabilities included."""
-        delta = self._at_best_order(
-            to_epsilons_or_deltas=partial(rdp_to_deltas, target_epsilon=target_epsilon)
-        ).epsilon_or_delta
-        return min(1.0, delta + self.failure_prob)
+        best = self._at_best_order(convert=partial(rdp_to_deltas, target_epsilon=target_epsilon))
+        return min(1.0, best.value + self.failure_prob)
 
     def curve(self, orders: FloatArray) -> FloatArray:
         """Returns the sum of the Renyi curves of all events at any orders > 1, one entry for each of `orders`."""
@@ -130,40 +129,29 @@ class RdpAccountant(Accountant):
 
     def _epsilon_at_best_order(self, target_delta: float) -> _BestOrder:
         remaining_delta = self.remaining_delta(target_delta)
-        return self._at_best_order(
-            to_epsilons_or_deltas=partial(rdp_to_epsilons, target_delta=remaining_delta)
-        )
+        return self._at_best_order(convert=partial(rdp_to_epsilons, target_delta=remaining_delta))
 
-    def _at_best_order(
-        self, to_epsilons_or_deltas: Callable[[FloatArray, FloatArray], FloatArray]
-    ) -> _BestOrder:
+    def _at_best_order(self, convert: Callable[[FloatArray, FloatArray], FloatArray]) -> _BestOrder:
         """Returns the smallest epsilon or delta over all orders, and its order.
 
         Where there is no event but a `NoOpEvent`, these are 0 and the last order.
 
         Args:
-            to_epsilons_or_deltas: a function from orders and Renyi divergences, both `[num_orders]`, to the epsilon or
-                delta of each.
+            convert: a function from orders and Renyi divergences, both `[num_orders]`, to the epsilon or delta of each.
         """
         if self._leaf_counts.kinds <= {events.NoOpEvent}:
             last_index = len(self.orders) - 1
             return _BestOrder(
-                epsilon_or_delta=0.0, order=float(self.orders[last_index]), order_index=last_index
+                value=0.0, order=float(self.orders[last_index]), order_index=last_index
             )
-        best_on_grid = _smallest(to_epsilons_or_deltas(self.orders, self.rdp), orders=self.orders)
-        if not self._refines or not 0 < best_on_grid.epsilon_or_delta < math.inf:
-            return best_on_grid
-        lower_order = self.orders[max(best_on_grid.order_index - 1, 0)]
-        higher_order = self.orders[min(best_on_grid.order_index + 1, len(self.orders) - 1)]
+        best = _smallest(convert(self.orders, self.rdp), orders=self.orders)
+        if not self._refines or not 0 < best.value < math.inf:
+            return best
+        lower_order = self.orders[max(best.order_index - 1, 0)]
+        higher_order = self.orders[min(best.order_index + 1, len(self.orders) - 1)]
         fine_orders = _orders_between(float(lower_order), float(higher_order))
-        best_on_fine_grid = _smallest(
-            to_epsilons_or_deltas(fine_orders, self.curve(fine_orders)), orders=fine_orders
-        )
-        return (
-            best_on_fine_grid
-            if best_on_fine_grid.epsilon_or_delta < best_on_grid.epsilon_or_delta
-            else best_on_grid
-        )
+        refined = _smallest(convert(fine_orders, self.curve(fine_orders)), orders=fine_orders)
+        return refined if refined.value < best.value else best
 
 
 @lru_cache  # The points of one trade-off curve have best orders near each other, and numpy makes such grids slowly.
@@ -174,11 +162,11 @@ def _orders_between(lower_order: float, higher_order: float) -> FloatArray:
     return np.asarray(orders)
 
 
-def _smallest(epsilons_or_deltas: FloatArray, orders: FloatArray) -> _BestOrder:
-    """Returns the smallest value, with its order; `epsilons_or_deltas` has one entry for each of the orders."""
-    smallest_index = int(np.argmin(epsilons_or_deltas))
+def _smallest(values: FloatArray, orders: FloatArray) -> _BestOrder:
+    """Returns the smallest epsilon or delta, with its order; `values` has one entry for each of the orders."""
+    smallest_index = int(np.argmin(values))
     return _BestOrder(
-        epsilon_or_delta=float(epsilons_or_deltas[smallest_index]),
+        value=float(values[smallest_index]),
         order=float(orders[smallest_index]),
         order_index=smallest_index,
     )
@@ -197,14 +185,14 @@ def order_array(orders: object) -> FloatArray:
     return checked_orders
 
 
-def rdp_curve(counts: LeafCounts, orders: FloatArray) -> FloatArray:
+def rdp_curve(leaf_counts: LeafCounts, orders: FloatArray) -> FloatArray:
     """Returns the sum of the Renyi curves of counted events at some orders, `[num_orders]`.
 
     The curves of Gaussian and of zCDP events are lines in the order, so their slopes are summed first. The curves of
     other events are computed one by one, by the functions in `_RDP_BY_KIND`.
 
     Args:
-        counts: the leaves of an event with their counts (`count_leaves`).
+        leaf_counts: the leaves of an event with their counts (`count_leaves`).
         orders: the orders, each > 1, `[num_orders]`.
 
     Raises:
@@ -213,8 +201,8 @@ def rdp_curve(counts: LeafCounts, orders: FloatArray) -> FloatArray:
     total_rdp = np.zeros_like(orders)
     orders_as_bytes = orders.tobytes()
     with np.errstate(over="ignore", invalid="ignore"):
-        for leaf_class, counted_leaves in counts.counted_leaves_by_kind.items():
-            leaf_counts = np.array(counted_leaves.counts, dtype=np.float64)
+        for leaf_class, counted_leaves in leaf_counts.counted_leaves_by_kind.items():
+            counts = np.array(counted_leaves.counts, dtype=np.float64)
             if leaf_class in (events.GaussianEvent, events.ScoresEvent):
                 multipliers = _field_values(
                     counted_leaves.leaf_events, field_name="noise_multiplier"
@@ -223,11 +211,11 @@ def rdp_curve(counts: LeafCounts, orders: FloatArray) -> FloatArray:
                     total_rdp += np.inf
                 else:
                     # D_a = a / (2 z^2) for noise multiplier z (Mironov 2017, Proposition 7)
-                    total_rdp += orders * math.fsum(leaf_counts * (1 / multipliers) ** 2 / 2)
+                    total_rdp += orders * math.fsum(counts * (1 / multipliers) ** 2 / 2)
             elif leaf_class is events.ZCdpEvent:
                 # D_a <= rho a, the definition of zCDP (Bun & Steinke 2016)
                 total_rdp += orders * math.fsum(
-                    leaf_counts * _field_values(counted_leaves.leaf_events, field_name="rho")
+                    counts * _field_values(counted_leaves.leaf_events, field_name="rho")
                 )
             else:
                 if leaf_class not in _RDP_BY_KIND:
@@ -235,7 +223,7 @@ def rdp_curve(counts: LeafCounts, orders: FloatArray) -> FloatArray:
                     raise InvalidValue("event", leaf_class.__name__, rule=rule)
                 total_rdp += sum(
                     count * _cached_rdp(leaf, orders_as_bytes=orders_as_bytes)
-                    for leaf, count in zip(counted_leaves.leaf_events, leaf_counts, strict=True)
+                    for leaf, count in zip(counted_leaves.leaf_events, counts, strict=True)
                 )
     # NaN comes from infinity less infinity: a price beyond double precision is charged as infinite.
     return np.where(np.isnan(total_rdp), np.inf, total_rdp)

@@ -63,6 +63,7 @@ CREATE INDEX account ON owner (data);
 CREATE TRIGGER charges_stay BEFORE DELETE ON line BEGIN SELECT RAISE(ABORT, 'charges stay'); END;
 CREATE TRIGGER charges_are BEFORE UPDATE ON line BEGIN SELECT RAISE(ABORT, 'charges stay as they are'); END;
 """
+# The columns of the table `line` in the order of the fields of `LedgerLine`.
 _COLUMNS = "number, data, key, under, event, about, sha256, digest"
 # The error numbers of the operating system by the result codes of SQLite: FULL, IOERR, READONLY and CANTOPEN.
 _ERRNO_OF_CODE = {13: errno.ENOSPC, 10: errno.EIO, 8: errno.EACCES, 14: errno.EACCES}
@@ -491,7 +492,7 @@ class Store:
         for line_row in db.execute(
             f"SELECT {_COLUMNS} FROM line WHERE number > ? ORDER BY number", (num_known_lines,)
         ):
-            ledger_line = _ledger_line(line_row)
+            ledger_line = LedgerLine(*line_row)
             expected_digest = _chained_digest(
                 previous_digest=previous_digest, line_cells=line_row[:-1]
             )
@@ -522,30 +523,6 @@ class Store:
         self.line_of |= {(line.data_digest, line.key): line for line in new_lines}
         if new_lines:
             self._state = new_lines[-1].number, new_lines[-1].digest
-
-
-def _ledger_line(line_row: tuple[Any, ...]) -> LedgerLine:
-    """Returns a row of the table `line`, with the columns `_COLUMNS`, as a `LedgerLine`."""
-    (
-        line_number,
-        data_digest,
-        key,
-        paying_charge_key,
-        event_json,
-        charge_details_json,
-        sha256,
-        digest,
-    ) = line_row
-    return LedgerLine(
-        number=line_number,
-        data_digest=data_digest,
-        key=key,
-        charge_key=paying_charge_key,
-        event_json=event_json,
-        charge_details_json=charge_details_json,
-        sha256=sha256,
-        digest=digest,
-    )
 
 
 def _has_owners(db: sqlite3.Connection, data_digest: str) -> bool:

@@ -111,13 +111,11 @@ def max_advantage(delta_at: DeltaAt, *, largest_epsilon: float) -> float:
         largest_epsilon: the epsilon where the search ends, >= 0 and finite.
     """
 
-    def compute_crossing_false_alarm(epsilon: float) -> float:
+    def crossing_alpha(epsilon: float) -> float:
         return (1 - delta_at(epsilon)) / (1 + math.exp(epsilon))
 
-    crossing_false_alarm = _golden_section_max(
-        compute_crossing_false_alarm, largest_x=largest_epsilon
-    )
-    return min(1 - 2 * crossing_false_alarm + _ABSOLUTE_ROUNDING, 1.0)
+    largest_crossing_alpha = _golden_section_max(crossing_alpha, largest_x=largest_epsilon)
+    return min(1 - 2 * largest_crossing_alpha + _ABSOLUTE_ROUNDING, 1.0)
 
 
 @dataclass(frozen=True)
@@ -182,22 +180,22 @@ def least_mu(
 
     The lines 1 - delta - e^epsilon alpha of 256 epsilons bound the trade-off curve from below by a chain of segments.
     The Gaussian curve is convex, so it is below a segment if it is below both ends. To the left of the chain, at
-    smaller alpha, rho bounds the trade-off curve. The chain may be cut off to the left of any end, and the smallest mu
-    is returned.
+    smaller alpha, rho bounds the trade-off curve. Each end may be taken as the leftmost one of the chain, and gives a
+    valid mu; the smallest one is returned (docs/proofs/trade_off.md, claim 3).
 
     Args:
         delta_at: the delta at each epsilon.
         largest_epsilon: the largest epsilon of a line, >= 0 and finite.
         delta_free_bounds: the bounds that hold for arbitrarily small alpha.
     """
-    lines_below_curve = _hull_lines(
+    lines = _hull_lines(
         delta_at, largest_epsilon=largest_epsilon, delta_free_bounds=delta_free_bounds
     )
     # The segments end at alpha = beta, because the curve to the right is the mirror image of that to the left.
-    middle_alpha = float(np.max((1 - lines_below_curve.deltas) / (1 + lines_below_curve.slopes)))
+    middle_alpha = float(np.max((1 - lines.deltas) / (1 + lines.slopes)))
     if middle_alpha == 0:  # no line is above 0
         return delta_free_bounds.mu
-    segment_ends = _segment_ends(lines_below_curve, middle_alpha)
+    segment_ends = _segment_ends(lines, middle_alpha)
     with np.errstate(invalid="ignore"):
         mus_of_ends = ndtri(np.minimum(segment_ends.detection_probs, 1.0)) - ndtri(
             segment_ends.alphas
@@ -205,7 +203,7 @@ def least_mu(
         # The ends are in the order of falling alpha: each maximum is over an end and all ends to the right of it.
         mus_right_of_ends = np.maximum.accumulate(mus_of_ends)
     mus_left_of_ends = _mus_by_rho(segment_ends.alphas, delta_free_bounds.rho)
-    if lines_below_curve.deltas[-1] == 0:
+    if lines.deltas[-1] == 0:
         # A line with delta = 0 joins the leftmost end to alpha = 0 and beta = 1, where Gaussian curves begin, too.
         mus_left_of_ends[-1] = 0.0
     mu = float(np.min(np.maximum(mus_right_of_ends, mus_left_of_ends)))
@@ -221,25 +219,25 @@ def _golden_section_max(function: Callable[[float], float], *, largest_x: float)
     smallest_x = 0.0
     largest_value = max(function(smallest_x), function(largest_x))
     # Two points within the interval; the part beyond the one with the smaller value is cut off in each step.
-    lower_inner_x = largest_x - _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
-    upper_inner_x = smallest_x + _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
-    value_at_lower_inner_x = function(lower_inner_x)
-    value_at_upper_inner_x = function(upper_inner_x)
+    left_x = largest_x - _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
+    right_x = smallest_x + _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
+    left_value = function(left_x)
+    right_value = function(right_x)
     for _ in range(_NUM_GOLDEN_STEPS):
-        largest_value = max(largest_value, value_at_lower_inner_x, value_at_upper_inner_x)
-        if value_at_lower_inner_x > value_at_upper_inner_x:
-            largest_x = upper_inner_x
-            upper_inner_x = lower_inner_x
-            value_at_upper_inner_x = value_at_lower_inner_x
-            lower_inner_x = largest_x - _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
-            value_at_lower_inner_x = function(lower_inner_x)
+        largest_value = max(largest_value, left_value, right_value)
+        if left_value > right_value:
+            largest_x = right_x
+            right_x = left_x
+            right_value = left_value
+            left_x = largest_x - _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
+            left_value = function(left_x)
         else:
-            smallest_x = lower_inner_x
-            lower_inner_x = upper_inner_x
-            value_at_lower_inner_x = value_at_upper_inner_x
-            upper_inner_x = smallest_x + _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
-            value_at_upper_inner_x = function(upper_inner_x)
-    return max(largest_value, value_at_lower_inner_x, value_at_upper_inner_x)
+            smallest_x = left_x
+            left_x = right_x
+            left_value = right_value
+            right_x = smallest_x + _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
+            right_value = function(right_x)
+    return max(largest_value, left_value, right_value)
 
 
 def _bounds_of_leaf(leaf: events.LeafEvent) -> DeltaFreeBounds:
@@ -352,25 +350,19 @@ def _hull_lines(
     A line is superfluous if it is nowhere above all others. Where a release is epsilon-DP for an epsilon below 700, the
     line with that epsilon and delta = 0 is one of the lines. `least_mu` explains the arguments.
     """
-    epsilons_of_lines = np.linspace(
-        0.0, min(largest_epsilon, delta_free_bounds.epsilon), _NUM_LINES
-    )
-    deltas_of_lines = np.array([delta_at(float(epsilon)) for epsilon in epsilons_of_lines])
+    epsilons = np.linspace(0.0, min(largest_epsilon, delta_free_bounds.epsilon), _NUM_LINES)
+    deltas = np.array([delta_at(float(epsilon)) for epsilon in epsilons])
     if delta_free_bounds.epsilon <= largest_epsilon:
-        deltas_of_lines[-1] = 0.0
+        deltas[-1] = 0.0
     elif delta_free_bounds.epsilon < _LARGEST_EXPONENT:
-        epsilons_of_lines = np.append(epsilons_of_lines, delta_free_bounds.epsilon)
-        deltas_of_lines = np.append(deltas_of_lines, 0.0)
-    slopes = np.exp(epsilons_of_lines)
+        epsilons = np.append(epsilons, delta_free_bounds.epsilon)
+        deltas = np.append(deltas, 0.0)
+    slopes = np.exp(epsilons)
     # The slopes of tiny epsilons are all 1. Of lines with equal slopes the last one is the largest.
     is_last_of_slope = np.diff(slopes, append=np.inf) > 0
-    lines_of_slopes = _Lines(
-        slopes=slopes[is_last_of_slope], deltas=deltas_of_lines[is_last_of_slope]
-    )
-    hull_indices = lower_hull(x=lines_of_slopes.slopes, y=lines_of_slopes.deltas)
-    return _Lines(
-        slopes=lines_of_slopes.slopes[hull_indices], deltas=lines_of_slopes.deltas[hull_indices]
-    )
+    slopes, deltas = slopes[is_last_of_slope], deltas[is_last_of_slope]
+    hull_indices = lower_hull(x=slopes, y=deltas)
+    return _Lines(slopes=slopes[hull_indices], deltas=deltas[hull_indices])
 
 
 class _SegmentEnds(NamedTuple):
@@ -380,20 +372,18 @@ class _SegmentEnds(NamedTuple):
     detection_probs: FloatArray  # 1 - beta, the probability that the attack finds the member
 
 
-def _segment_ends(lines_below_curve: _Lines, middle_alpha: float) -> _SegmentEnds:
+def _segment_ends(lines: _Lines, middle_alpha: float) -> _SegmentEnds:
     """Returns the ends of the segments that bound a trade-off curve from below, by falling alpha.
 
     The end with the largest alpha is the point where the highest line has beta = alpha. The other ends are the points
     where two lines with neighboring slopes cross, if their alpha is between 0 and `middle_alpha`.
 
     Args:
-        lines_below_curve: the lines, by rising slope, none of which is superfluous.
+        lines: the lines, by rising slope, none of which is superfluous.
         middle_alpha: the largest alpha, > 0, at which one of the lines has beta = alpha.
     """
-    alphas = (lines_below_curve.deltas[:-1] - lines_below_curve.deltas[1:]) / np.diff(
-        lines_below_curve.slopes
-    )
-    detection_probs = lines_below_curve.deltas[:-1] + lines_below_curve.slopes[:-1] * alphas
+    alphas = (lines.deltas[:-1] - lines.deltas[1:]) / np.diff(lines.slopes)
+    detection_probs = lines.deltas[:-1] + lines.slopes[:-1] * alphas
     is_in_left_half = (alphas < middle_alpha) & (alphas > 0)
     return _SegmentEnds(
         alphas=np.append(middle_alpha, alphas[is_in_left_half]),
@@ -405,8 +395,8 @@ def _mus_by_rho(alphas: FloatArray, rho: float) -> FloatArray:
     """Returns, for each alpha, a mu whose Gaussian trade-off curve is below that of every rho-zCDP release up to alpha.
 
     The power p of a test of a rho-zCDP release is at most exp(-(sqrt(log 1/alpha) - sqrt(rho))^2) while log 1/alpha is
-    above rho. The difference Phi^-1(1 - alpha) - Phi^-1(1 - p) is larger for a larger alpha. Entries are infinite where
-    log 1/alpha is at most rho.
+    above rho. The difference Phi^-1(1 - alpha) - Phi^-1(1 - p) is larger for a larger alpha
+    (docs/proofs/trade_off.md, claim 4). Entries are infinite where log 1/alpha is at most rho.
     """
     root_gaps = np.sqrt(-np.log(alphas)) - math.sqrt(rho)
     is_power_bounded = root_gaps > 0

@@ -102,6 +102,7 @@ class PartSource(ConfigSource):
             schema_class = member_schema(
                 group.removeprefix(f"{_SCHEMA}/"), config_name, trusted_prefixes=self._trusted
             )
+            # The schema {} is that of a class which cannot be loaded or is no dataclass. It accepts all keys.
             config_content = (
                 _structured(schema_class)
                 if isinstance(schema_class, type)

@@ -175,7 +175,7 @@ class GapSelection(Parameters):
             rule = f"{num_candidates} numbers"
             raise InvalidValue("regularizer", f"({num_values},)", rule=rule)
         largest_value = self._largest_regularizer_value
-        if not largest_value <= _LARGEST_OFFSET:  # also where it is NaN
+        if largest_value > _LARGEST_OFFSET:
             rule = f"numbers up to 2**50 = {_LARGEST_OFFSET:.0f} in size"
             raise InvalidValue("regularizer", largest_value, rule=rule)
 

@@ -91,8 +91,7 @@ def plan_hits(
         rule = f"{vote_counts.shape}, as the votes"
         require(prior.shape == vote_counts.shape, "prior.shape", prior.shape, rule)
     vote_shape = VoteShape.from_counts(vote_counts, num_teachers=num_teachers)
-    make_accountant = accountant
-    budget = Budget(delta=target_delta, accountant=make_accountant)
+    budget = Budget(delta=target_delta, accountant=accountant)
     session = with_failure_prob_for(
         aggregator, delta=target_delta, num_queries=vote_shape.num_queries
     )
@@ -105,15 +104,15 @@ def plan_hits(
     @cache
     def is_session_cheaper(num_queries: int) -> bool:
         """Returns True if a session of a number of queries costs less than charging every query."""
-        shape_with_tried_queries = replace(vote_shape, num_queries=num_queries)
+        tried_shape = replace(vote_shape, num_queries=num_queries)
         candidate_session = _session_for(
             aggregator, hit_rate=hit_rate, num_queries=num_queries, target_delta=target_delta
         )
         session_epsilon = _session_epsilon(
-            session=candidate_session, vote_shape=shape_with_tried_queries, budget=budget
+            session=candidate_session, vote_shape=tried_shape, budget=budget
         )
         return session_epsilon < _plain_epsilon(
-            session=candidate_session, vote_shape=shape_with_tried_queries, budget=budget
+            session=candidate_session, vote_shape=tried_shape, budget=budget
         )
 
     return HitPlan(
@@ -169,7 +168,7 @@ def _session_for(
     """
     failure_prob = _FAILURE_SHARE * target_delta / num_queries
     rarely_failing_aggregator = with_failure_prob_at_most(aggregator, max_failure_prob=failure_prob)
-    # The number of hits is about Poisson, with a variance of its mean.
+    # The number of hits is about Poisson, so its variance is about its mean.
     expected_hits = num_queries * hit_rate
     likely_hits = expected_hits + _NORMAL_QUANTILE_95 * math.sqrt(expected_hits)
     return replace(rarely_failing_aggregator, target_hits=math.ceil(likely_hits) + 1)

@@ -73,7 +73,7 @@ class FeatureStorage:
         return FeatureSize(memory_bytes=0, disk_bytes=num_bytes)
 
     def require_room(self, num_rows: int, num_features: int) -> None:
-        """Raises `InvalidValue` for the argument `scratch` if the disk has too little space for the features.
+        """Raises `InvalidValue`, naming the setting `scratch`, if the disk has too little space for the features.
 
         Args:
             num_rows: the number of records.

@@ -47,7 +47,7 @@ class MomentVotes(RoundVotes):
     (`PoolAnswers`). The votes of trained teachers are summed in this process. Those of other teachers are summed by
     `make_round_sums`, here or elsewhere.
 
-    Raises `InvalidValue` for the argument `scratch` if the disk has too little space for the features.
+    Raises `InvalidValue`, naming the setting `scratch`, if the disk of `feature_storage` has too little space.
 
     Attributes:
         inputs: float32 `[num_records, ...]`, private; an array, or an object that reads rows from a disk as an array

@@ -1,4 +1,4 @@
-"""Numbers and digests of rows, by which equal rows are recognized in any order."""
+"""Hashes and digests of rows, by which equal rows are recognized in any order."""
 
 from __future__ import annotations
 
@@ -39,27 +39,25 @@ def row_fingerprints(batches: Iterable[NumberedBatch], schema: TableSchema) -> N
     row_hashes = []
     for _, table in batches:
         word_columns = [
-            _values_of(
-                cells=table.column(column.name), schema_column=column, cell_notation=schema.spelling
-            )
+            _words_of(cells=table.column(column.name), column=column, cell_notation=schema.spelling)
             for column in schema.columns
         ]
-        row_hashes.append(_hash_rows(cell_columns=word_columns))
+        row_hashes.append(_hash_rows(word_columns))
     return np.concatenate(row_hashes)
 
 
-def _values_of(cells: Any, schema_column: Column, cell_notation: CellSpelling) -> Any:
+def _words_of(cells: Any, column: Column, cell_notation: CellSpelling) -> Any:
     """Returns a pyarrow word for each cell, such that cells with equal values have equal words.
 
     All missing cells have the same word. Fractional numbers are rounded to 16 significant bits.
 
     Args:
         cells: a pyarrow array of cells.
-        schema_column: the column of the schema, which says whether the cells are numbers.
+        column: the column of the schema, which says whether the cells are numbers.
         cell_notation: the notation of the cells.
     """
-    if isinstance(schema_column, NumberColumn):
-        numbers = schema_column.numbers(cells, cell_notation=cell_notation)
+    if isinstance(column, NumberColumn):
+        numbers = column.numbers(cells, cell_notation=cell_notation)
         is_whole = np.isfinite(numbers) & (numbers % 1 == 0)
         with np.errstate(over="ignore"):
             rounded_numbers = np.where(is_whole, numbers, rounded(numbers.astype(np.float32)))
@@ -72,8 +70,9 @@ def _values_of(cells: Any, schema_column: Column, cell_notation: CellSpelling) -
 class CellDigest:
     """A SHA-256 digest of all cells of the rows of a split, which does not depend on the order of the rows.
 
-    No epsilon covers the digest. `hashes` may be called by several threads at once, and `add` in any order. Texts of
-    large floats depend on which floats are in the same batch, so rows with such floats must come in equal batches.
+    No epsilon covers the digest. `hashes` may be called by several threads at once, and `add` in any order. If all
+    floats of a column are whole within a batch, they are written as integers (`digest_cells`). This changes the texts
+    of large floats: 1e+16 becomes 10000000000000000. So rows with large floats must come in equal batches.
 
     Args:
         cells_are_text: whether the cells are text, as in CSV. A decimal comma then counts as a point, whatever
@@ -105,7 +104,7 @@ class CellDigest:
         word_columns = [digest_texts(column).fill_null(_MISSING_WORD) for column in cell_columns]
         if self._cells_are_text:
             word_columns = [with_points(words) for words in word_columns]
-        return _hash_rows(cell_columns=word_columns)
+        return _hash_rows(word_columns)
 
     def add(self, hashes: NDArray[np.uint64]) -> None:
         """Adds rows to the digest, by their hashes `[num_rows]` from the method `hashes`."""
@@ -141,15 +140,15 @@ def cell_digest(batches: Iterable[NumberedBatch], *, cells_are_text: bool = Fals
     return digest.hexdigest()
 
 
-def _hash_rows(cell_columns: list[Any]) -> NDArray[np.uint64]:
+def _hash_rows(word_columns: list[Any]) -> NDArray[np.uint64]:
     """Returns a hash of the words in each row, uint64 `[num_rows]`, the same in every process.
 
     Args:
-        cell_columns: pyarrow arrays of words, each `[num_rows]`.
+        word_columns: pyarrow arrays of words, each `[num_rows]`.
     """
     from pandas.util import hash_array  # loads slowly
 
     pa = import_pyarrow()
-    lines = pa.compute.binary_join_element_wise(*cell_columns, _CELL_SEPARATOR).cast(pa.binary())
+    lines = pa.compute.binary_join_element_wise(*word_columns, _CELL_SEPARATOR).cast(pa.binary())
     # pandas hashes a text by its bytes in UTF-8
     return np.asarray(hash_array(lines.to_numpy(zero_copy_only=False), categorize=False), np.uint64)

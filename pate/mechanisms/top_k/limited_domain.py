@@ -115,9 +115,8 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         )
 
         def places_to_released_indices(place_sequence: tuple[int, ...]) -> list[int]:
-            released: list[int] = _cut_at_bottom(candidate_indices[:, list(place_sequence)])[
-                0
-            ].tolist()
+            drawn_indices = candidate_indices[:, list(place_sequence)]
+            released: list[int] = _cut_at_bottom(drawn_indices)[0].tolist()
             return released
 
         return relabel_outcomes(place_distribution, relabel_outcome=places_to_released_indices)
