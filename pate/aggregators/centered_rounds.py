@@ -86,24 +86,24 @@ class NoisyPrevalence:
     @classmethod
     def from_shares(
         cls,
-        prevalence_and_known_shares: ReleasedShares,
-        votes_of_all_rounds: RoundVotes,
+        released_shares: ReleasedShares,
+        votes_in_rounds: RoundVotes,
         *,
         prevalence_mechanism: Prevalence,
     ) -> Self:
         """Returns a released prevalence, cut to the floor of the recipe, with the approximate variance of its noise.
 
         Args:
-            prevalence_and_known_shares: the released shares.
-            votes_of_all_rounds: the private votes. Only public numbers are read: the number of labels, the number of
+            released_shares: the released prevalence, and the shares of records for which labels are known.
+            votes_in_rounds: the private votes. Only public numbers are read: the number of labels, the number of
                 records per teacher, and the sum of the teachers' weights.
             prevalence_mechanism: the mechanism that released the shares.
         """
         prevalence = np.broadcast_to(
-            prevalence_mechanism.recipe.cut_to_floor(prevalence_and_known_shares.prevalence),
-            votes_of_all_rounds.num_labels,
+            prevalence_mechanism.recipe.cut_to_floor(released_shares.prevalence),
+            votes_in_rounds.num_labels,
         ).copy()
-        known_shares = prevalence_and_known_shares.known_shares
+        known_shares = released_shares.known_shares
         if known_shares is None:
             known_shares = np.ones_like(prevalence)
         # The clip of the last mean is approximately the usual length of one teacher's shares.
@@ -114,11 +114,11 @@ class NoisyPrevalence:
         squared_residual_length += KNOWN_WEIGHT**2 * float(
             (known_shares * (1 - known_shares)).sum()
         )
-        squared_clip = squared_residual_length / max(votes_of_all_rounds.records_per_teacher, 1.0)
+        squared_clip = squared_residual_length / max(votes_in_rounds.records_per_teacher, 1.0)
         # The standard deviation of the noise in the last mean, for a clip of 1.
         multiplier = prevalence_mechanism.last_multiplier
         noise_per_clip = (
-            prevalence_mechanism.adjacency.num_moved * multiplier / votes_of_all_rounds.total_weight
+            prevalence_mechanism.adjacency.num_moved * multiplier / votes_in_rounds.total_weight
         )
         # The prevalence is a share of all records, divided by the known share.
         variance = np.asarray(squared_clip * noise_per_clip**2 / known_shares**2)
@@ -212,7 +212,7 @@ class CenteredRounds:
 
     def release(
         self,
-        votes_of_all_rounds: RoundVotes,
+        votes_in_rounds: RoundVotes,
         prevalence_with_variance: NoisyPrevalence,
         *,
         num_queries: int,
@@ -230,7 +230,7 @@ class CenteredRounds:
         round.
 
         Args:
-            votes_of_all_rounds: the private votes of teachers, which can be asked in rounds.
+            votes_in_rounds: the private votes of teachers, which can be asked in rounds.
             prevalence_with_variance: the prevalence at which the student begins.
             num_queries: the number of queries, which are the first rows of the public pool.
             event: the price that the release states, which the caller charges; `NonPrivateEvent` without noise, as no
@@ -241,7 +241,7 @@ class CenteredRounds:
                 prevalence.
         """
         rounds_student = self.student(
-            votes_of_all_rounds,
+            votes_in_rounds,
             prevalence_with_variance,
             rng=rng,
             record=record,
@@ -249,7 +249,7 @@ class CenteredRounds:
         )
         student_weights = rounds_student.weights
         public_row_probabilities = np.asarray(
-            expit(votes_of_all_rounds.public_features @ student_weights), dtype=np.float64
+            expit(votes_in_rounds.public_features @ student_weights), dtype=np.float64
         )
         scores = public_row_probabilities[:num_queries]
         return RoundsRelease(
@@ -266,7 +266,7 @@ class CenteredRounds:
 
     def student(
         self,
-        votes_of_all_rounds: RoundVotes,
+        votes_in_rounds: RoundVotes,
         prevalence_with_variance: NoisyPrevalence,
         *,
         rng: Rng | None = None,
@@ -275,7 +275,7 @@ class CenteredRounds:
     ) -> RoundsStudent:
         """Returns the student after all rounds, and what the rounds released; `release` explains the arguments."""
         rounds_outcome = self.ask_rounds(
-            votes_of_all_rounds,
+            votes_in_rounds,
             prevalence_with_variance,
             rng=rng,
             record=record,
@@ -286,14 +286,14 @@ class CenteredRounds:
         )
         return self._student_from(
             rounds_outcome,
-            votes_of_all_rounds=votes_of_all_rounds,
+            votes_in_rounds=votes_in_rounds,
             prevalence_variance=prevalence_with_variance.variance,
             earlier_release_moments=earlier_release_moments,
         )
 
     def ask_rounds(
         self,
-        votes_of_all_rounds: RoundVotes,
+        votes_in_rounds: RoundVotes,
         prevalence_with_variance: NoisyPrevalence,
         *,
         rng: Rng | None = None,
@@ -310,7 +310,7 @@ class CenteredRounds:
         label_scale = (
             variance_around_prevalence / variance_around_prevalence.mean()
         ) ** self.recipe.label_scale_power
-        descent_rules = self._descent(votes_of_all_rounds, prevalence_with_variance)
+        descent_rules = self._descent(votes_in_rounds, prevalence_with_variance)
         descent, student_weights = self._begin_descent(
             descent_rules, prevalence=prevalence_with_variance.values, public_start=public_start
         )
@@ -326,7 +326,7 @@ class CenteredRounds:
                 variance_under_student=variance_under_student,
                 variance_around_prevalence=variance_around_prevalence,
                 label_scale=label_scale,
-                votes_of_all_rounds=votes_of_all_rounds,
+                votes_in_rounds=votes_in_rounds,
             )
             round_question = RoundQuestion(
                 student_weights=student_weights,
@@ -334,7 +334,7 @@ class CenteredRounds:
                 moment_clipping=moment_clipping,
             )
             noisy_total, noise_std = self._total_of_round(
-                votes_of_all_rounds,
+                votes_in_rounds,
                 round_question,
                 round_number=round_number,
                 rng=rng,
@@ -342,7 +342,7 @@ class CenteredRounds:
             )
             # One step of the integer sum is worth so much in the mean gradient over the records that know a label.
             gradient_of_step = (
-                moment_clipping.step / votes_of_all_rounds.total_weight / label_scale / known_shares
+                moment_clipping.step / votes_in_rounds.total_weight / label_scale / known_shares
             )
             noise_variance_rates = (noise_std * gradient_of_step) ** 2 / self.num_rounds
             mean_gradient = noisy_total * gradient_of_step
@@ -351,7 +351,7 @@ class CenteredRounds:
             )
             suggested_prevalence += suggestion / self.num_rounds
             noiseless_products = mean_products(
-                public_features=votes_of_all_rounds.public_features,
+                public_features=votes_in_rounds.public_features,
                 probabilities=public_row_probabilities,
             )
             # The clip has left only `unclipped_share` of the gradient.
@@ -375,20 +375,19 @@ class CenteredRounds:
 
     def start_weights(
         self,
-        votes_of_all_rounds: RoundVotes,
+        votes_in_rounds: RoundVotes,
         prevalence_with_variance: NoisyPrevalence,
         public_start: PublicStart,
     ) -> FloatArray:
         """Returns the student's weights before the first round, float64 `[num_features, num_labels]`.
 
         Args:
-            votes_of_all_rounds: the votes in rounds. Only the features and the weights of public rows are used, and no
-                vote.
+            votes_in_rounds: the votes in rounds. Only features and weights of public rows are used, and no vote.
             prevalence_with_variance: the prevalence of each label.
             public_start: the weights of all features but the constant. The weights of the constant are computed such
                 that each label has its prevalence as its mean probability on the public rows.
         """
-        descent_rules = self._descent(votes_of_all_rounds, prevalence_with_variance)
+        descent_rules = self._descent(votes_in_rounds, prevalence_with_variance)
         return descent_rules.with_constants(
             weights_without_constants=public_start.weights,
             prevalence=prevalence_with_variance.values,
@@ -422,7 +421,7 @@ class CenteredRounds:
         self,
         rounds_outcome: RoundsOutcome,
         *,
-        votes_of_all_rounds: RoundVotes,
+        votes_in_rounds: RoundVotes,
         prevalence_variance: FloatArray | float,
         earlier_release_moments: NoisyMoments | None,
     ) -> RoundsStudent:
@@ -434,7 +433,7 @@ class CenteredRounds:
 
         Args:
             rounds_outcome: what the rounds released.
-            votes_of_all_rounds: the votes in rounds. Only their public features and numbers are used, and no vote.
+            votes_in_rounds: the votes in rounds. Only their public features and numbers are used, and no vote.
             prevalence_variance: variance of the noise in the prevalence at which the student began.
             earlier_release_moments: the moments of the release at which the student began; None for another start or
                 none.
@@ -446,16 +445,16 @@ class CenteredRounds:
             noise_variance_rates=rounds_outcome.noise_variance_rates,
         )
         moment_student = MomentStudent(
-            public_features=votes_of_all_rounds.public_features,
-            feature_variances=votes_of_all_rounds.feature_variances,
+            public_features=votes_in_rounds.public_features,
+            feature_variances=votes_in_rounds.feature_variances,
             recipe=self.recipe,
         )
         noisy_feature_label_moments = moment_student.moments_from_products(
             rounds_outcome.mean_noisy_products,
             prevalence=prevalence,
             noise_variance=rounds_outcome.noise_variance_rates / descent_rules.unclipped_share**2,
-            num_records=votes_of_all_rounds.total_weight
-            * max(votes_of_all_rounds.records_per_teacher, 1.0),
+            num_records=votes_in_rounds.total_weight
+            * max(votes_in_rounds.records_per_teacher, 1.0),
         )
         if earlier_release_moments is not None:
             noisy_feature_label_moments = noisy_feature_label_moments.average_with(
@@ -486,7 +485,7 @@ class CenteredRounds:
 
     def _total_of_round(
         self,
-        votes_of_all_rounds: RoundVotes,
+        votes_in_rounds: RoundVotes,
         round_question: RoundQuestion,
         *,
         round_number: int,
@@ -499,7 +498,7 @@ class CenteredRounds:
         is 0.
 
         Args:
-            votes_of_all_rounds: the private votes of teachers.
+            votes_in_rounds: the private votes of teachers.
             round_question: the student of the round, and the clip of its votes.
             round_number: the number of the round, from 0 on.
             rng: the source of the noise; None for no noise, and no record.
@@ -507,35 +506,35 @@ class CenteredRounds:
         """
         if rng is None:
             noise_std = 0.0
-            return votes_of_all_rounds.total(round_question), noise_std
+            return votes_in_rounds.total(round_question), noise_std
         noise_multiplier = self.noise_multiplier * math.sqrt(self.num_rounds)
         noise_std = noise_multiplier * round_question.moment_clipping.l2_sensitivity
         # Noise is drawn also if the round is read from the record, so that a seeded run that is continued draws the
         # same numbers in later rounds.
         noise_in_steps = RoundedGaussian(std=noise_std).sample(
-            (votes_of_all_rounds.num_features, votes_of_all_rounds.num_labels), rng
+            (votes_in_rounds.num_features, votes_in_rounds.num_labels), rng
         )
 
         def draw_part() -> Arrays:
-            return {"total": votes_of_all_rounds.total(round_question) + noise_in_steps}
+            return {"total": votes_in_rounds.total(round_question) + noise_in_steps}
 
         arrays = record.part(f"step-{round_number}", draw_part)
         return arrays["total"], noise_std
 
     def _descent(
-        self, votes_of_all_rounds: RoundVotes, prevalence_with_variance: NoisyPrevalence
+        self, votes_in_rounds: RoundVotes, prevalence_with_variance: NoisyPrevalence
     ) -> Descent:
         """Returns the rules and numbers of the student's gradient descent; no step has been taken.
 
         Args:
-            votes_of_all_rounds: the votes in rounds. Only their public features, variances and weights of rows are
-                used, and no vote.
+            votes_in_rounds: the votes in rounds. Only their public features, variances and weights of rows are used,
+                and no vote.
             prevalence_with_variance: the prevalence of each label, at which a student without a start begins.
         """
         return Descent(
-            public_features=votes_of_all_rounds.public_features,
-            public_row_weights=votes_of_all_rounds.public_row_weights,
-            feature_variances=votes_of_all_rounds.feature_variances,
+            public_features=votes_in_rounds.public_features,
+            public_row_weights=votes_in_rounds.public_row_weights,
+            feature_variances=votes_in_rounds.feature_variances,
             prevalence=prevalence_with_variance.values,
             clip_factor=self._round_clip_factor,
             num_steps=self.num_rounds,
@@ -553,7 +552,7 @@ class CenteredRounds:
         variance_under_student: FloatArray,
         variance_around_prevalence: FloatArray,
         label_scale: FloatArray,
-        votes_of_all_rounds: RoundVotes,
+        votes_in_rounds: RoundVotes,
     ) -> ClippedMoments:
         """Returns the clip and the grid of the votes of a round, computed from public values and earlier releases.
 
@@ -566,8 +565,7 @@ class CenteredRounds:
             variance_under_student: `[num_labels]`, the variance of a residual if labels were drawn by the student.
             variance_around_prevalence: `[num_labels]`, the variance of a residual around the prevalence.
             label_scale: `[num_labels]`, the factor that residuals of each label are multiplied by.
-            votes_of_all_rounds: the votes in rounds, of which the number of teachers and `records_per_teacher` are
-                read.
+            votes_in_rounds: the votes in rounds, of which the number of teachers and `records_per_teacher` are read.
         """
         # A student that is sure of everything would have no variance, so a share of the label's variance is the least.
         floored_variance_under_student = np.maximum(
@@ -575,10 +573,10 @@ class CenteredRounds:
         )
         squared_residual_length = float((floored_variance_under_student * label_scale**2).sum())
         usual_vote_length = math.sqrt(
-            squared_residual_length / max(votes_of_all_rounds.records_per_teacher, 1.0)
+            squared_residual_length / max(votes_in_rounds.records_per_teacher, 1.0)
         )
         return ClippedMoments(
             clip=self._round_clip_factor * usual_vote_length,
-            num_teachers=votes_of_all_rounds.num_teachers,
+            num_teachers=votes_in_rounds.num_teachers,
             adjacency=self.adjacency,
         )

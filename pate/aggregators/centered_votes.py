@@ -5,7 +5,8 @@ vector, and the release is the noisy sum of these vectors. Its noise depends nei
 teacher's vector may be. Three things keep the noise small beside the sum:
 
 - **The center.** Votes minus the prevalence of each label are short vectors, as most labels are rare. By default the
-  prevalence is released first, for a tenth of 1 / `noise_multiplier`**2 (`Prevalence`).
+  prevalence is released first, for a tenth of the budget (`Prevalence`). The budget is 1 / `noise_multiplier`**2,
+  because such terms add up over Gaussian releases.
 - **The clip.** A vector longer than `clip` is scaled down to it. One replaced teacher moves the sum by at most two
   clips and some rounding, so noise of std `noise_multiplier` times as much is one Gaussian event (`ClippedSum`).
 - **The directions.** The votes of kernel teachers lie in the span of a few principal directions of the public pool
@@ -217,11 +218,11 @@ class CenteredVotes(Aggregator):
         # Two generators, so that the noise of the votes does not depend on whether the prevalence is drawn now or read
         # from the record.
         prevalence_rng, votes_rng = rng.spawn(2)
-        votes_of_all_rounds = self.votes_in_rounds(centerable_votes)
-        if votes_of_all_rounds is not None:
+        votes_in_rounds = self.votes_in_rounds(centerable_votes)
+        if votes_in_rounds is not None:
             return self._release_in_rounds(
                 centerable_votes,
-                votes_of_all_rounds,
+                votes_in_rounds,
                 record,
                 prevalence_rng=prevalence_rng,
                 votes_rng=votes_rng,
@@ -273,19 +274,19 @@ class CenteredVotes(Aggregator):
         No epsilon covers the result; see `Aggregator.noiseless_from`.
         """
         centerable_votes = source.require_type(CenterableVotes)
-        prevalence_and_known_shares = _committed_shares(record)
-        votes_of_all_rounds = self.votes_in_rounds(centerable_votes)
-        if votes_of_all_rounds is not None:
+        released_shares = _committed_shares(record)
+        votes_in_rounds = self.votes_in_rounds(centerable_votes)
+        if votes_in_rounds is not None:
             # Without `rng` no noise is added, and without `record` nothing is charged or stored.
             return self._rounds_mechanism.release(
-                votes_of_all_rounds,
-                self._prevalence_with_variance(votes_of_all_rounds, prevalence_and_known_shares),
+                votes_in_rounds,
+                self._prevalence_with_variance(votes_in_rounds, released_shares),
                 num_queries=centerable_votes.num_queries,
                 event=NonPrivateEvent(),
-                public_start=self._public_start(votes_of_all_rounds),
+                public_start=self._public_start(votes_in_rounds),
             )
         matrix_mechanism = self._matrix_mechanism_of(
-            centerable_votes, prevalence_and_known_shares=prevalence_and_known_shares
+            centerable_votes, released_shares=released_shares
         )
         summary = matrix_mechanism.cached_summary(centerable_votes)
         return matrix_mechanism.release_from_sum(
@@ -314,10 +315,10 @@ class CenteredVotes(Aggregator):
         label shares of the teachers.
         """
         centerable_votes = vote_source.require_type(CenterableVotes)
-        votes_of_all_rounds = self.votes_in_rounds(centerable_votes)
+        votes_in_rounds = self.votes_in_rounds(centerable_votes)
         if self.prevalence_share > 0:
             centerable_votes.share_sums()  # made only to check that the votes have label shares
-        if votes_of_all_rounds is None:
+        if votes_in_rounds is None:
             for _ in vote_source.require_type(TeacherVotes).confidences():
                 pass  # each block is checked as it is read
 
@@ -395,14 +396,14 @@ class CenteredVotes(Aggregator):
             return None
 
         def draw_part() -> Arrays:
-            prevalence_and_known_shares = self.prevalence.release_shares(
+            released_shares = self.prevalence.release_shares(
                 centerable_votes.share_sums(),
                 num_teachers=centerable_votes.num_teachers,
                 rng=rng,
                 record=record,
                 records_per_teacher=centerable_votes.records_per_teacher,
             )
-            return prevalence_and_known_shares.arrays()
+            return released_shares.arrays()
 
         return ReleasedShares.from_arrays(record.part("prevalence", draw_part))
 
@@ -452,24 +453,20 @@ class CenteredVotes(Aggregator):
         event = self.event(vote_shape)
         # This is checked before the prevalence is charged.
         CenteredMatrix.require_fits(vote_shape)
-        prevalence_and_known_shares = self._release_shares(centerable_votes, prevalence_rng, record)
+        released_shares = self._release_shares(centerable_votes, prevalence_rng, record)
         matrix_mechanism = self._matrix_mechanism_of(
-            centerable_votes, prevalence_and_known_shares=prevalence_and_known_shares
+            centerable_votes, released_shares=released_shares
         )
         arrays = record.committed("release")
         if arrays is None:
             # The votes are computed before the part is drawn, because teachers may fail.
-            clipped_sum = matrix_mechanism.cached_summary(centerable_votes)
+            summary = matrix_mechanism.cached_summary(centerable_votes)
 
             def draw_part() -> Arrays:
                 release = matrix_mechanism.noisy_release(
-                    clipped_sum, event=event, num_teachers=vote_shape.num_teachers, rng=votes_rng
+                    summary, event=event, num_teachers=vote_shape.num_teachers, rng=votes_rng
                 )
-                known_shares = (
-                    None
-                    if prevalence_and_known_shares is None
-                    else prevalence_and_known_shares.known_shares
-                )
+                known_shares = None if released_shares is None else released_shares.known_shares
                 return replace(release, known_shares=known_shares).arrays()
 
             arrays = record.part("release", draw_part)
@@ -499,7 +496,7 @@ class CenteredVotes(Aggregator):
         self,
         centerable_votes: CenterableVotes,
         *,
-        prevalence_and_known_shares: ReleasedShares | None,
+        released_shares: ReleasedShares | None,
     ) -> CenteredMatrix:
         """Returns the mechanism that releases one matrix of votes around the released prevalence.
 
@@ -507,14 +504,10 @@ class CenteredVotes(Aggregator):
 
         Args:
             centerable_votes: the private votes, of which the public span and weights are used.
-            prevalence_and_known_shares: the released prevalence; None for the public center.
+            released_shares: the released prevalence; None for the public center.
         """
         matrix_mechanism = self._matrix_mechanism
-        center = (
-            matrix_mechanism.center
-            if prevalence_and_known_shares is None
-            else prevalence_and_known_shares.prevalence
-        )
+        center = matrix_mechanism.center if released_shares is None else released_shares.prevalence
         span_basis = centerable_votes.span(
             noise_multiplier=self.votes_multiplier, recipe=self.recipe
         )
@@ -586,13 +579,13 @@ class CenteredVotes(Aggregator):
         """
         if self.start is None:
             return None
-        votes_of_all_rounds = self.votes_in_rounds(votes.require_type(CenterableVotes))
-        assert votes_of_all_rounds is not None  # a release with a start is drawn in rounds
-        prevalence_and_known_shares = _committed_shares(record)
+        votes_in_rounds = self.votes_in_rounds(votes.require_type(CenterableVotes))
+        assert votes_in_rounds is not None  # a release with a start is drawn in rounds
+        released_shares = _committed_shares(record)
         return self._rounds_mechanism.start_weights(
-            votes_of_all_rounds,
-            self._prevalence_with_variance(votes_of_all_rounds, prevalence_and_known_shares),
-            public_start=self.start.public_start(votes_of_all_rounds),
+            votes_in_rounds,
+            self._prevalence_with_variance(votes_in_rounds, released_shares),
+            public_start=self.start.public_start(votes_in_rounds),
         )
 
     def _require_no_start(self) -> None:
@@ -607,7 +600,7 @@ class CenteredVotes(Aggregator):
     def _release_in_rounds(
         self,
         centerable_votes: CenterableVotes,
-        votes_of_all_rounds: RoundVotes,
+        votes_in_rounds: RoundVotes,
         record: ReleaseRecord,
         *,
         prevalence_rng: Rng,
@@ -617,32 +610,28 @@ class CenteredVotes(Aggregator):
 
         Args:
             centerable_votes: the private votes.
-            votes_of_all_rounds: the same votes, as teachers cast them in rounds.
+            votes_in_rounds: the same votes, as teachers cast them in rounds.
             record: charges the price and stores the parts.
             prevalence_rng: the source of the noise of the prevalence.
             votes_rng: the source of the noise of the votes.
         """
         if record.committed("release") is None:
             # A release that is committed is read back, and needs no votes.
-            votes_of_all_rounds.open()
+            votes_in_rounds.open()
         event = self.event(centerable_votes.shape)
-        prevalence_and_known_shares = self._release_shares(centerable_votes, prevalence_rng, record)
+        released_shares = self._release_shares(centerable_votes, prevalence_rng, record)
 
         def draw_part() -> Arrays:
             release = self._rounds_mechanism.release(
-                votes_of_all_rounds,
-                self._prevalence_with_variance(votes_of_all_rounds, prevalence_and_known_shares),
+                votes_in_rounds,
+                self._prevalence_with_variance(votes_in_rounds, released_shares),
                 num_queries=centerable_votes.num_queries,
                 event=event,
                 rng=votes_rng,
                 record=record,
-                public_start=self._public_start(votes_of_all_rounds),
+                public_start=self._public_start(votes_in_rounds),
             )
-            known_shares = (
-                None
-                if prevalence_and_known_shares is None
-                else prevalence_and_known_shares.known_shares
-            )
+            known_shares = None if released_shares is None else released_shares.known_shares
             return replace(release, known_shares=known_shares).arrays()
 
         arrays = record.part("release", draw_part)
@@ -662,26 +651,25 @@ class CenteredVotes(Aggregator):
         )
 
     def _prevalence_with_variance(
-        self, votes_of_all_rounds: RoundVotes, prevalence_and_known_shares: ReleasedShares | None
+        self, votes_in_rounds: RoundVotes, released_shares: ReleasedShares | None
     ) -> NoisyPrevalence:
         """Returns the prevalence of each label at which the student begins, with the variance of its noise.
 
         Args:
-            votes_of_all_rounds: the private votes, of which public numbers are used.
-            prevalence_and_known_shares: the released prevalence; None takes the public center of votes, or 1/2 if there
-                is none.
+            votes_in_rounds: the private votes, of which public numbers are used.
+            released_shares: the released prevalence; None takes the public center of votes, or 1/2 if there is none.
         """
-        if prevalence_and_known_shares is None:
+        if released_shares is None:
             return NoisyPrevalence.public(
-                self._center_or_half, num_labels=votes_of_all_rounds.num_labels, recipe=self.recipe
+                self._center_or_half, num_labels=votes_in_rounds.num_labels, recipe=self.recipe
             )
         return NoisyPrevalence.from_shares(
-            prevalence_and_known_shares, votes_of_all_rounds, prevalence_mechanism=self.prevalence
+            released_shares, votes_in_rounds, prevalence_mechanism=self.prevalence
         )
 
-    def _public_start(self, votes_of_all_rounds: RoundVotes) -> PublicStart | None:
+    def _public_start(self, votes_in_rounds: RoundVotes) -> PublicStart | None:
         """Returns the public weights at which the student begins; None to begin at the prevalence."""
-        return None if self.start is None else self.start.public_start(votes_of_all_rounds)
+        return None if self.start is None else self.start.public_start(votes_in_rounds)
 
 
 def _committed_shares(record: ReleaseRecord) -> ReleasedShares | None:

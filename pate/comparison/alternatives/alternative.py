@@ -109,14 +109,14 @@ class Alternative(Method):
         require_positive("clip_factor", self.clip_factor)
         require_positive("signal_variance", self.signal_variance)
 
-    def gradient_clip(self, prevalence_and_known_shares: ReleasedShares) -> float:
+    def gradient_clip(self, released_shares: ReleasedShares) -> float:
         """Returns the clip, which is the largest l2 length of a group's gradient: `clip_factor` times a typical length.
 
         Args:
-            prevalence_and_known_shares: the released prevalence of each label, and the share of records that know it.
+            released_shares: the released prevalence of each label, and the share of records that know it.
         """
-        prevalence = prevalence_and_known_shares.prevalence
-        known_shares = prevalence_and_known_shares.known_shares
+        prevalence = released_shares.prevalence
+        known_shares = released_shares.known_shares
         residual_variances = prevalence * (1 - prevalence)
         if known_shares is not None:  # a gradient is 0 where the label is unknown
             residual_variances = residual_variances * known_shares
@@ -126,7 +126,7 @@ class Alternative(Method):
         self,
         training_data: TrainingData,
         noise_multiplier: float,
-        prevalence_and_known_shares: ReleasedShares,
+        released_shares: ReleasedShares,
         *,
         signal_is_concentrated: bool = False,
     ) -> Schedule:
@@ -135,21 +135,21 @@ class Alternative(Method):
         Args:
             training_data: the data.
             noise_multiplier: the noise multiplier of the method.
-            prevalence_and_known_shares: the prevalence of each label, and the share of records that know it.
+            released_shares: the prevalence of each label, and the share of records that know it.
             signal_is_concentrated: whether to assume the best case: all signal lies along the widest direction.
         """
         noise_rate: FloatArray | float = self.noise_rate(
             noise_multiplier,
-            clip=self.gradient_clip(prevalence_and_known_shares),
+            clip=self.gradient_clip(released_shares),
             num_groups=training_data.num_groups,
         )
-        if prevalence_and_known_shares.known_shares is not None:
+        if released_shares.known_shares is not None:
             # The mean gradient is over the records that know a label.
-            noise_rate = noise_rate / prevalence_and_known_shares.known_shares**2
+            noise_rate = noise_rate / released_shares.known_shares**2
         return Schedule.best(
             training_data.public_feature_map,
             training_data.public_inputs,
-            prevalence=prevalence_and_known_shares.prevalence,
+            prevalence=released_shares.prevalence,
             noise_rate=noise_rate,
             clip_in_typical_lengths=self.clip_factor,
             signal_variance=self.signal_variance,
@@ -255,7 +255,7 @@ class Alternative(Method):
         schedule = self.schedule(
             training_data,
             noise_multiplier,
-            prevalence_and_known_shares=ReleasedShares(likely_prevalence),
+            released_shares=ReleasedShares(likely_prevalence),
             signal_is_concentrated=True,
         )
         learned_share = 1 - schedule.expected_squared_error / self.signal_variance

@@ -80,11 +80,11 @@ class CovarianceMethod(FullBatch, ABC):
         prevalence_rng, rng_after_prevalence = RandomStreams(seed).generator("noise").spawn(2)
         noise_multipliers = Multipliers.of_training(noise_multiplier)
         private_split = training_data.bench.dataset.private
-        prevalence_and_known_shares = training_data.release_shares(
+        released_shares = training_data.release_shares(
             noise_multipliers.prevalence, rng=prevalence_rng
         )
         ridge = self.schedule(
-            training_data, noise_multiplier, prevalence_and_known_shares=prevalence_and_known_shares
+            training_data, noise_multiplier, released_shares=released_shares
         ).ridge
         private_features = training_data.public_feature_map.features(
             private_split.inputs, ridge=ridge
@@ -116,7 +116,7 @@ class CovarianceMethod(FullBatch, ABC):
             signal_variance=self.signal_variance,
         )
         return CovarianceState(
-            prevalence_and_known_shares=prevalence_and_known_shares,
+            released_shares=released_shares,
             ridge=ridge,
             public_features=public_features,
             group_gradients=GroupGradients.from_records(
@@ -128,7 +128,7 @@ class CovarianceMethod(FullBatch, ABC):
             num_groups=training_data.num_groups,
             feature_axes=feature_axes,
             weight_prior=SignalPosterior.before_observations(
-                prior_weight_variances, num_labels=len(prevalence_and_known_shares.prevalence)
+                prior_weight_variances, num_labels=len(released_shares.prevalence)
             ),
             noise_multiplier=noise_multipliers.steps / math.sqrt(share_left_by_covariance),
             clip_in_typical_lengths=self.clip_factor,
@@ -141,8 +141,7 @@ class CovarianceState:
     """The state of a training before its first gradient.
 
     Attributes:
-        prevalence_and_known_shares: the released prevalence of each label, and the share of records for which the label
-            is known.
+        released_shares: the released prevalence of each label, and the share of records for which the label is known.
         ridge: the ridge of the features, see `PublicDirections.features`.
         public_features: the features of the public pool, `[m, D]`.
         group_gradients: the private records by group.
@@ -154,7 +153,7 @@ class CovarianceState:
         rng: draws the noise of the gradients.
     """
 
-    prevalence_and_known_shares: ReleasedShares
+    released_shares: ReleasedShares
     ridge: float
     public_features: FloatArray
     group_gradients: GroupGradients
@@ -187,7 +186,7 @@ class CovarianceState:
             curvature_of_labels: the mean of p (1 - p) for each label, with p the probabilities of the model, `[L]`.
             num_steps: the number of gradients that share the noise multiplier, this one included.
         """
-        known_share_of_labels = self.prevalence_and_known_shares.known_shares
+        known_share_of_labels = self.released_shares.known_shares
         if known_share_of_labels is None:
             known_share_of_labels = np.ones_like(bias)
         clip = self.clip_in_typical_lengths * math.sqrt(

@@ -51,7 +51,7 @@ class DpFeatureCovariance(CovarianceMethod):
         """
         state = self.start_training(noise_multiplier, training_data, seed=seed)
         weight_posterior = state.weight_prior
-        bias = scipy.special.logit(state.prevalence_and_known_shares.prevalence)
+        bias = scipy.special.logit(state.released_shares.prevalence)
         model_weights = np.zeros((len(state.feature_axes.variances), len(bias)))
         for _ in range(self.num_steps):
             probabilities = scipy.special.expit(state.public_features @ model_weights + bias)

@@ -44,12 +44,10 @@ class DpGradientDescent(FullBatch):
         noise_multipliers = Multipliers.of_training(noise_multiplier)
         private_split = training_data.bench.dataset.private
         num_groups = training_data.num_groups
-        prevalence_and_known_shares = training_data.release_shares(
+        released_shares = training_data.release_shares(
             noise_multipliers.prevalence, rng=prevalence_rng
         )
-        schedule = self.schedule(
-            training_data, noise_multiplier, prevalence_and_known_shares=prevalence_and_known_shares
-        )
+        schedule = self.schedule(training_data, noise_multiplier, released_shares=released_shares)
         private_features = training_data.public_feature_map.features(
             private_split.inputs, ridge=schedule.ridge
         )
@@ -59,8 +57,8 @@ class DpGradientDescent(FullBatch):
             private_split.group_ids,
             known=private_split.known,
         )
-        clip = self.gradient_clip(prevalence_and_known_shares)
-        bias = scipy.special.logit(prevalence_and_known_shares.prevalence)
+        clip = self.gradient_clip(released_shares)
+        bias = scipy.special.logit(released_shares.prevalence)
         # The values 1 / multiplier^2 of all steps add up to that of the steps together.
         multiplier_of_one_step = noise_multipliers.steps * math.sqrt(schedule.num_steps)
         noisy_gradient = NoisyClippedSum(
@@ -70,7 +68,7 @@ class DpGradientDescent(FullBatch):
         )
         model_weights = np.zeros((private_features.shape[1], len(bias)))
         learning_rate_of_labels = schedule.label_learning_times / schedule.num_steps
-        known_shares = prevalence_and_known_shares.known_shares
+        known_shares = released_shares.known_shares
         if known_shares is not None:
             # The mean gradient is over the records that know a label.
             learning_rate_of_labels = learning_rate_of_labels / known_shares

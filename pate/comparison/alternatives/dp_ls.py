@@ -42,7 +42,7 @@ class DpLeastSquares(CovarianceMethod):
         together cost one Gaussian event of `noise_multiplier`.
         """
         state = self.start_training(noise_multiplier, training_data, seed=seed)
-        prevalence = state.prevalence_and_known_shares.prevalence
+        prevalence = state.released_shares.prevalence
         bias = scipy.special.logit(prevalence)
         curvature_of_labels = prevalence * (1 - prevalence)
         # With weights of 0 a gradient is the mean of x (y - prevalence)'.

@@ -158,15 +158,11 @@ class DpSgd(Alternative):
         prevalence_multiplier = self._prevalence_multiplier(
             step_multiplier=noise_multiplier, num_groups=training_data.num_groups
         )
-        prevalence_and_known_shares = training_data.release_shares(
-            prevalence_multiplier, rng=prevalence_rng
-        )
-        schedule = self.schedule(
-            training_data, noise_multiplier, prevalence_and_known_shares=prevalence_and_known_shares
-        )
-        bias = scipy.special.logit(prevalence_and_known_shares.prevalence)
+        released_shares = training_data.release_shares(prevalence_multiplier, rng=prevalence_rng)
+        schedule = self.schedule(training_data, noise_multiplier, released_shares=released_shares)
+        bias = scipy.special.logit(released_shares.prevalence)
         learning_rate_of_labels = schedule.label_learning_times / self.num_steps
-        known_shares = prevalence_and_known_shares.known_shares
+        known_shares = released_shares.known_shares
         if known_shares is not None:
             # The mean gradient is over the records that know a label.
             learning_rate_of_labels = learning_rate_of_labels / known_shares
@@ -203,7 +199,7 @@ class DpSgd(Alternative):
             torch.manual_seed(RandomStreams(seed).seed("student"))
             network = self._network(private_groups.inputs.shape[1:], bias).double()
             gradient_mechanism = NoisyClippedSum(
-                clip=self.gradient_clip(prevalence_and_known_shares),
+                clip=self.gradient_clip(released_shares),
                 noise_per_sensitivity=noise_multiplier,
                 max_units=len(private_groups.first_rows),
             )

@@ -196,13 +196,11 @@ def test_least_squares_without_noise_or_clip_is_ordinary(covariance: str) -> Non
     method = replace(DP_LEAST_SQUARES, covariance=covariance, clip_factor=50.0)
     model = method.train_model(noise_multiplier=1e-5, training_data=training_data, seed=0)
     private_split = bench.dataset.private
-    prevalence_and_known_shares = training_data.release_shares(
+    released_shares = training_data.release_shares(
         noise_multiplier=1e-5, rng=np.random.default_rng(0)
     )
     ridge = method.schedule(
-        training_data,
-        noise_multiplier=1e-5,
-        prevalence_and_known_shares=prevalence_and_known_shares,
+        training_data, noise_multiplier=1e-5, released_shares=released_shares
     ).ridge
     prevalence_of_labels = private_split.labels.mean(axis=0)
     weights = np.linalg.lstsq(
