@@ -55,7 +55,9 @@ from pate.validation import InvalidValue, require, require_probability
 _SCORE_STEPS = 2**20
 # Warnings about the data, which are alike in all fits; those of the first fit are shown, and no other warnings of fits.
 _PUBLIC_WARNINGS = (ClassesFromLabels, GapsFromLabels, PublicGroups, SharedRows)
-# The epsilon of the score of one fit, as a share of the epsilon of the fit.
+# The epsilon of the score of one fit, as a share of the epsilon of the fit. It is a choice. By default a fit then has
+# epsilon 6.0 out of 8, and the noise of a score has a standard deviation of 2.5 groups. A share of 0.1 would leave 6.3
+# to the fit, with a noise of 6.5 groups; a share of 1, 4.3 with a noise of 1.1 groups.
 _SCORE_EPSILON_PER_FIT_EPSILON = 0.3
 # The relative error of the price that is allowed above `epsilon`, for rounding.
 _PRICE_ROUNDING = 1e-9
@@ -91,7 +93,7 @@ class _SearchRecords:
         *,
         public_inputs: Any,
         groups: Any,
-        share_of_groups_scored: float,
+        test_fraction: float,
         rng: np.random.Generator,
     ) -> Self:
         """Divides private records: a share of the groups, drawn at random, is scored, and the others are fitted.
@@ -101,7 +103,7 @@ class _SearchRecords:
             labels: the private labels.
             public_inputs: the public inputs.
             groups: the group of each private record; None if each record is a group.
-            share_of_groups_scored: the share of the groups that is scored.
+            test_fraction: the share of the groups that is scored.
             rng: draws the groups that are scored.
         """
         if isinstance(inputs, (list, tuple)):
@@ -109,11 +111,10 @@ class _SearchRecords:
         if isinstance(labels, (list, tuple)) and LabelSets.from_labels(labels, None) is None:
             labels = np.asarray(labels)  # one type, wherever each record falls
         group_ids = _group_ids(inputs, groups)
-        row_is_scored = _draw_groups(group_ids, test_fraction=share_of_groups_scored, rng=rng)[
-            group_ids
-        ]
-        fitted_rows = np.flatnonzero(~row_is_scored)
-        scored_rows = np.flatnonzero(row_is_scored)
+        is_scored_group = _draw_groups(group_ids, test_fraction=test_fraction, rng=rng)
+        is_scored = is_scored_group[group_ids]
+        fitted_rows = np.flatnonzero(~is_scored)
+        scored_rows = np.flatnonzero(is_scored)
         return cls(
             inputs_to_fit=rows_of(inputs, fitted_rows),
             labels_to_fit=_take(labels, fitted_rows),
@@ -265,14 +266,14 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             y,
             public_inputs=X_public,
             groups=groups,
-            share_of_groups_scored=self.test_fraction,
+            test_fraction=self.test_fraction,
             rng=streams.generator("partition"),
         )
         private_inputs = self._read_inputs(
             X, y, candidate_parameters[0], public_inputs=X_public, groups=groups
         )
 
-        # 1. The price of one fit and its score, at which the best of all fits costs epsilon.
+        # 1. The price of a single fit and its score, solved so that the whole search costs at most `epsilon`.
         search_price = self._price_runs(candidate_parameters, search_records)
         tuned_runs = search_price.tuned_runs
         search_to_remember = RememberedFit.from_inputs(
@@ -328,15 +329,9 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             candidate._tuned_runs = tuned_runs
             caught_warnings = search_records.fit_silently(candidate)
             if best_rank is None:  # every search has a first fit
-                for warning in caught_warnings:
-                    if issubclass(warning.category, _PUBLIC_WARNINGS):
-                        warnings.warn(
-                            warning.message, warning.category, stacklevel=users_stack_level()
-                        )
-            if (
-                dominating_event([candidate.release_.event, tuned_runs.base_event])
-                != tuned_runs.base_event
-            ):
+                _show_public_warnings(caught_warnings)
+            fit_event = candidate.release_.event
+            if dominating_event([fit_event, tuned_runs.base_event]) != tuned_runs.base_event:
                 rule = "a classifier whose fits have the price that was charged"
                 raise InvalidValue("estimator", type(candidate).__name__, rule=rule)
             score_in_steps = search_records.score_silently(candidate)
@@ -376,11 +371,13 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         public_inputs: Any,
         groups: Any,
     ) -> Any:
-        """Returns the inputs of all private records as a fit reads them, whose digests are remembered.
+        """Checks that a fit to all private records would accept them, and returns their inputs as a fit reads them.
 
-        Raises `InvalidValue` if a fit to all private records would refuse them. Each fit reads the records that it
-        learns from alone. So a label that only a scored record has could otherwise change the scores of others, and a
-        cell that cannot be read could end the search after its charge.
+        A fit of the search reads only the records that it learns from. So without this check, a label that only a
+        scored record has could change the scores of others, and a cell that cannot be read could end the search after
+        its charge. `RememberedFit` takes digests of the result.
+
+        Raises `InvalidValue` if a fit would refuse the records.
 
         Args:
             inputs: the private inputs.
@@ -423,13 +420,13 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         budget = Budget(delta=self.target_delta, epsilon=self.epsilon, accountant=AutoAccountant)
 
         def price_of_runs(
-            fit_epsilon: float, candidates_priced: Sequence[Mapping[str, Any]]
+            fit_epsilon: float, priced_parameters: Sequence[Mapping[str, Any]]
         ) -> TunedRuns:
             """Returns the price of the search if the noise of each fit is solved for `fit_epsilon`.
 
             Args:
                 fit_epsilon: the epsilon of one fit.
-                candidates_priced: the parameters of each candidate whose price is computed; the dearest counts.
+                priced_parameters: the parameters of the candidates that are priced; the dearest one counts.
             """
             score_noise_multiplier = calibrate(
                 event_for=ScoresEvent,
@@ -438,7 +435,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             )
             candidate_classifiers = [
                 self._unfitted_classifier(parameters, epsilon=fit_epsilon)
-                for parameters in candidates_priced
+                for parameters in priced_parameters
             ]
             return TunedRuns(
                 base_event=dominating_event(
@@ -457,10 +454,10 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
             It is quick to compute, as one candidate is priced. The price of all candidates is checked at the end.
             """
-            return price_of_runs(fit_epsilon, candidates_priced=candidate_parameters[:1]).event
+            return price_of_runs(fit_epsilon, priced_parameters=candidate_parameters[:1]).event
 
         fit_epsilon = epsilon_of_one_run(event_for_fit_epsilon, budget)
-        tuned_runs = price_of_runs(fit_epsilon, candidates_priced=candidate_parameters)
+        tuned_runs = price_of_runs(fit_epsilon, priced_parameters=candidate_parameters)
         total_epsilon = budget.epsilon_of(tuned_runs.event)
         if total_epsilon > self.epsilon * (1 + _PRICE_ROUNDING):
             rule = f"an epsilon above the {total_epsilon:.4g} that the best of these fits costs"
@@ -495,6 +492,13 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             rule = "None: the score by which fits are compared is no fair estimate for the best of them"
             raise InvalidValue("score_epsilon", classifier.score_epsilon, rule=rule)
         return classifier
+
+
+def _show_public_warnings(caught_warnings: Sequence[warnings.WarningMessage]) -> None:
+    """Shows those caught warnings that are about the data, in the line of the user's call."""
+    for warning in caught_warnings:
+        if issubclass(warning.category, _PUBLIC_WARNINGS):
+            warnings.warn(warning.message, warning.category, stacklevel=users_stack_level())
 
 
 def _require_replace_one(adjacency: str) -> None:

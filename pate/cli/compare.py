@@ -54,17 +54,17 @@ def compare_from_config(config: DictConfig) -> None:
     output_dir = Path(config.output_dir or default_folder("compare", data_name, settings=settings))
     build_part = part_maker(config)
     monitor = ConsoleMonitor()
-    teacher_or_student_overrides = _teacher_or_student_overrides(HydraConfig.get().overrides.task)
+    model_overrides = _teacher_or_student_overrides(HydraConfig.get().overrides.task)
     other_methods = _other_methods(config)
-    aggregator_entries = _entries(config.aggregators, may_be_empty=bool(other_methods))
-    _require_num_teachers_used(teacher_or_student_overrides, aggregator_entries=aggregator_entries)
+    entries = _entries(config.aggregators, may_be_empty=bool(other_methods))
+    _require_num_teachers_used(model_overrides, entries=entries)
     pate_methods = [
         _pate_method(
-            aggregator_entry,
+            entry,
             config=config,
-            teacher_or_student_overrides=teacher_or_student_overrides,
+            model_overrides=model_overrides,
         )
-        for aggregator_entry in aggregator_entries
+        for entry in entries
     ]
     # Workers get a plain copy, without the rest of the configuration.
     accountant_config = OmegaConf.create(plain_values(config.accountant, resolve=True))
@@ -107,12 +107,12 @@ def compare_from_config(config: DictConfig) -> None:
 
 def _teacher_or_student_overrides(overrides: Iterable[str]) -> list[str]:
     """Returns the overrides of a command line that choose or configure the teacher or the student."""
-    teacher_or_student_overrides = []
+    kept_overrides = []
     for override in overrides:
         setting_name = override.lstrip("+~").partition("=")[0]
         if setting_name.partition(".")[0] in ("teacher", "student"):
-            teacher_or_student_overrides.append(override)
-    return teacher_or_student_overrides
+            kept_overrides.append(override)
+    return kept_overrides
 
 
 def _other_methods(config: DictConfig) -> tuple[Method, ...]:
@@ -149,91 +149,82 @@ def _entries(aggregators_setting: Any, *, may_be_empty: bool = False) -> tuple[s
         aggregators_setting: the value of the setting.
         may_be_empty: whether there may be no entry, as there are methods other than PATE to compare.
     """
-    aggregator_entries: tuple[str, ...] = ()
+    entries: tuple[str, ...] = ()
     if isinstance(aggregators_setting, str):
-        aggregator_entries = (aggregators_setting,)
+        entries = (aggregators_setting,)
     elif isinstance(aggregators_setting, ListConfig):
-        aggregator_entries = tuple(map(str, aggregators_setting))
-    if not aggregator_entries and not may_be_empty:
+        entries = tuple(map(str, aggregators_setting))
+    if not entries and not may_be_empty:
         raise InvalidValue(
             "aggregators", aggregators_setting, rule="a list of names; --help lists them"
         )
-    for aggregator_entry in aggregator_entries:
-        _require_entry(aggregator_entry)
-    return aggregator_entries
+    for entry in entries:
+        _require_entry(entry)
+    return entries
 
 
-def _require_entry(aggregator_entry: str) -> None:
+def _require_entry(entry: str) -> None:
     """Raises `InvalidValue` unless an entry of `aggregators=` names an aggregator or an experiment.
 
     `aggregator:` or `experiment:` may stand before the name, and @T behind it, for T teachers.
     """
-    name, at_sign, num_teachers = aggregator_entry.partition(_BEFORE_NUM_TEACHERS)
+    name, at_sign, num_teachers = entry.partition(_BEFORE_NUM_TEACHERS)
     group, colon, member_name = name.rpartition(":")
     if colon and group not in _GROUPS:
         rule = "NAME, aggregator:NAME or experiment:NAME"
-        raise InvalidValue("aggregators", aggregator_entry, rule=rule)
+        raise InvalidValue("aggregators", entry, rule=rule)
     config_groups = (group,) if colon else _GROUPS
     member_names = sorted(
         {choice for each_group in config_groups for choice in names_in_config_group(each_group)}
     )
     require_choice("aggregators", member_name, choices=tuple(member_names))
     if at_sign and not num_teachers.isdecimal():
-        raise InvalidValue("aggregators", aggregator_entry, rule="NAME, or NAME@T with T teachers")
+        raise InvalidValue("aggregators", entry, rule="NAME, or NAME@T with T teachers")
 
 
-def _require_num_teachers_used(
-    teacher_or_student_overrides: list[str], *, aggregator_entries: tuple[str, ...]
-) -> None:
+def _require_num_teachers_used(model_overrides: list[str], *, entries: tuple[str, ...]) -> None:
     """Raises `InvalidValue` for a number of teachers on the command line if no entry of `aggregators=` uses it.
 
     An entry has a number of its own if it ends in @T or is an experiment.
 
     Args:
-        teacher_or_student_overrides: the overrides of the command line that configure the teacher or the student.
-        aggregator_entries: the entries of `aggregators=`.
+        model_overrides: the overrides of the command line that configure the teacher or the student.
+        entries: the entries of `aggregators=`.
     """
-    if not all(
-        _BEFORE_NUM_TEACHERS in aggregator_entry or _names_experiment(aggregator_entry)
-        for aggregator_entry in aggregator_entries
-    ):
+    if not all(_BEFORE_NUM_TEACHERS in entry or _names_experiment(entry) for entry in entries):
         return
-    for override in teacher_or_student_overrides:
+    for override in model_overrides:
         setting_name, _, setting_value = override.partition("=")
         if setting_name == "teacher.num_teachers":
             rule = "some name in aggregators= that has no @T and is no experiment's"
             raise InvalidValue(setting_name, setting_value, rule=rule)
 
 
-def _names_experiment(aggregator_entry: str) -> bool:
+def _names_experiment(entry: str) -> bool:
     """Returns True if an entry of `aggregators=` is an experiment.
 
     An experiment has precedence over an aggregator of the same name.
     """
-    name_with_group = aggregator_entry.partition(_BEFORE_NUM_TEACHERS)[0]
+    name_with_group = entry.partition(_BEFORE_NUM_TEACHERS)[0]
     group, _, name = name_with_group.rpartition(":")
     return group != "aggregator" and name in names_in_config_group("experiment")
 
 
-def _pate_method(
-    aggregator_entry: str, *, config: DictConfig, teacher_or_student_overrides: list[str]
-) -> PATEMethod:
+def _pate_method(entry: str, *, config: DictConfig, model_overrides: list[str]) -> PATEMethod:
     """Returns the compared method that an entry of `aggregators=` describes.
 
     An experiment brings its own teachers and student. An aggregator uses those of the command line.
 
     Args:
-        aggregator_entry: the entry.
+        entry: the entry.
         config: the composed configuration.
-        teacher_or_student_overrides: the overrides of the command line that configure the teacher or the student.
+        model_overrides: the overrides of the command line that configure the teacher or the student.
     """
-    chosen_name, _, num_teachers = aggregator_entry.partition(_BEFORE_NUM_TEACHERS)
+    chosen_name, _, num_teachers = entry.partition(_BEFORE_NUM_TEACHERS)
     name = chosen_name.rpartition(":")[2]
-    is_experiment = _names_experiment(aggregator_entry)
+    is_experiment = _names_experiment(entry)
     run_overrides = (
-        [f"experiment={name}"]
-        if is_experiment
-        else [f"aggregator={name}", *teacher_or_student_overrides]
+        [f"experiment={name}"] if is_experiment else [f"aggregator={name}", *model_overrides]
     )
     if num_teachers:
         teachers_setting = "teacher.num_teachers="
@@ -242,7 +233,8 @@ def _pate_method(
         ]
         run_overrides.append(f"{teachers_setting}{num_teachers}")
     run_overrides += [
-        f"{name}={config[name]}" for name in ("adjacency", "target_delta", "num_queries")
+        f"{setting_name}={config[setting_name]}"
+        for setting_name in ("adjacency", "target_delta", "num_queries")
     ]
     run_config = compose("train", run_overrides)
     expand_home(run_config)

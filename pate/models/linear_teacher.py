@@ -183,6 +183,7 @@ class _RidgeFits:
         """
         num_shards, _, num_labels = padded_batch.labels.shape
         num_features = padded_batch.inputs.shape[2]
+        device = known_label_mask.device
         fits = cls(
             weights=padded_batch.labels.new_zeros((num_shards, num_features, num_labels)),
             intercept=padded_batch.labels.new_zeros((num_shards, 1, num_labels)),
@@ -202,14 +203,9 @@ class _RidgeFits:
             label_groups_of_batch = [
                 groups_of_shards[shard_index][group_number] for shard_index in shard_indices
             ]
-            # [batch, 1]
-            shard_column = torch.tensor(shard_indices, device=known_label_mask.device)[:, None]
-            label_indices_by_group = torch.from_numpy(
-                _pad_label_indices(groups=label_groups_of_batch)
-            )
-            label_indices = label_indices_by_group.to(
-                known_label_mask.device
-            )  # [batch, group_size]
+            shard_column = torch.tensor(shard_indices, device=device)[:, None]  # [batch, 1]
+            padded_indices = _pad_label_indices(groups=label_groups_of_batch)
+            label_indices = torch.from_numpy(padded_indices).to(device)  # [batch, group_size]
             # Indexing by [shard_column, :, label_indices] returns [batch, group_size, n]: the last axes are swapped.
             group_fits = cls.of_complete_labels(
                 inputs=padded_batch.inputs[shard_indices],
@@ -261,31 +257,28 @@ def _solve(
     """
     by_record = centered_inputs.shape[1] <= centered_inputs.shape[2]
     transposed = centered_inputs.mT
-    gram_matrices_of_shards = (
-        centered_inputs @ transposed if by_record else transposed @ centered_inputs
-    )
-    gram_diagonals = gram_matrices_of_shards.diagonal(dim1=1, dim2=2)
-    mean_squared_lengths = gram_diagonals.sum(dim=1)[:, None, None] / num_records
+    gram = centered_inputs @ transposed if by_record else transposed @ centered_inputs
+    diagonal = gram.diagonal(dim1=1, dim2=2)  # a view: what is added to it is added to `gram`
+    mean_squared_lengths = diagonal.sum(dim=1)[:, None, None] / num_records
+    # If all inputs are equal, `gram` is 0, and any penalty makes it invertible.
     ridge_penalties = penalty * torch.where(
         mean_squared_lengths > 0, mean_squared_lengths, torch.ones_like(mean_squared_lengths)
     )
-    gram_diagonals.add_(
-        ridge_penalties[:, 0]
-    )  # `gram_diagonals` is a view, so this adds to `gram_matrices_of_shards`
-    inverse_gram_matrices = torch.cholesky_inverse(torch.linalg.cholesky(gram_matrices_of_shards))
+    diagonal.add_(ridge_penalties[:, 0])
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
     # The leverage of a record has a part 1/n, which is the intercept's.
     if by_record:
-        dual = inverse_gram_matrices @ label_residuals
+        # With the Gram matrix K and the penalty p, the residuals y - K (K + p I)^-1 y are p (K + p I)^-1 y. So the
+        # diagonal of p (K + p I)^-1 is one minus the leverage without the intercept's part.
+        dual = inverse @ label_residuals
         weights = transposed @ dual
         fit_residuals = ridge_penalties * dual
-        inverse_diagonals = inverse_gram_matrices.diagonal(dim1=1, dim2=2)[..., None]
-        one_minus_leverage = ridge_penalties * inverse_diagonals - 1 / num_records
+        inverse_diagonal = inverse.diagonal(dim1=1, dim2=2)[..., None]
+        one_minus_leverage = ridge_penalties * inverse_diagonal - 1 / num_records
     else:
-        weights = inverse_gram_matrices @ (transposed @ label_residuals)
+        weights = inverse @ (transposed @ label_residuals)
         fit_residuals = torch.baddbmm(label_residuals, centered_inputs, weights, alpha=-1)
-        leverage = (
-            (centered_inputs @ inverse_gram_matrices).mul_(centered_inputs).sum(dim=2, keepdim=True)
-        )
+        leverage = (centered_inputs @ inverse).mul_(centered_inputs).sum(dim=2, keepdim=True)
         one_minus_leverage = 1 - leverage - 1 / num_records
     one_minus_leverage.clamp_min_(MIN_ONE_MINUS_LEVERAGE)
     return weights, fit_residuals.div_(one_minus_leverage)  # Allen, 1974

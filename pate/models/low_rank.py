@@ -185,18 +185,16 @@ class LowRankStudent(Student):
             InvalidValue: the scores have a wrong shape or are not finite.
         """
         noise_std = released.noise_std
-        in_span = released.num_directions is not None
         require_non_negative("noise_std", noise_std)
         noisy_scores = np.asarray(released.values, dtype=np.float64)
         prevalence = np.asarray(released.prevalence, dtype=np.float64)
-        fits = (
+        is_score_matrix = (
             noisy_scores.ndim == 2
             and len(noisy_scores) == len(inputs)
             and bool(np.isfinite(noisy_scores).all())
         )
-        require(
-            fits, "scores.shape", noisy_scores.shape, f"finite numbers [{len(inputs)}, num_labels]"
-        )
+        rule = f"finite numbers [{len(inputs)}, num_labels]"
+        require(is_score_matrix, "scores.shape", noisy_scores.shape, rule)
         has_same_labels = prevalence.shape == noisy_scores.shape[1:]
         require(has_same_labels, "prevalence.shape", prevalence.shape, f"{noisy_scores.shape[1:]}")
         num_directions = min(released.num_directions or self.num_directions, len(inputs))
@@ -212,8 +210,9 @@ class LowRankStudent(Student):
                 released.center - released.center.mean(axis=0)
             )
         rank = int(np.linalg.matrix_rank(coefficients)) if coefficients.any() else 0
-        if not in_span:
-            # These are the weights with which the features have the projection of the scores on their span as values.
+        if released.num_directions is None:
+            # Regress the shrunk scores, U V^T times the coefficients, on the features U S V^T of the queries. The
+            # weights are V S^-1 V^T times the coefficients (`PublicPCA.span`).
             _, singular_values, right_vectors = np.linalg.svd(
                 public_pca.features(inputs), full_matrices=False
             )

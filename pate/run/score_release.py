@@ -11,7 +11,6 @@ Source: docs/proofs/scores.md.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -141,12 +140,10 @@ class ScoreCharge:
             num_queries=num_queries,
             subgroup_divisions=subgroup_divisions,
         )
-        sums_content = self.account.read(self.release_key)
-        if sums_content is None:
-            sums_content = self._draw(
-                model, test_split=dataset.test, score_design=score_design, rng=rng
-            )
-        stored_arrays = arrays_of_npz(sums_content)
+        content = self.account.read(self.release_key)
+        if content is None:
+            content = self._draw(model, test_split=dataset.test, score_design=score_design, rng=rng)
+        stored_arrays = arrays_of_npz(content)
         # The clips of the draw are read back, as another processor may round public numbers in another way.
         clips = {
             name.removeprefix(_CLIPS): float(clip)
@@ -156,17 +153,13 @@ class ScoreCharge:
         score_design = score_design.with_clips(
             clips, most_counted_records=int(stored_arrays["most_records"])
         )
-        score_estimator = ScoreEstimates(
+        estimates = ScoreEstimates(
             score_design=score_design,
             sums_by_block={name: stored_arrays[_SUMS + name] for name in score_design.blocks},
             noise_multiplier=self.score_price.event.noise_multiplier,
             num_groups=dataset.test.num_groups,
         )
-        return self._scores(
-            score_estimator,
-            num_groups=dataset.test.num_groups,
-            subgroup_divisions=subgroup_divisions,
-        )
+        return self._scores(estimates)
 
     def _draw(
         self,
@@ -203,7 +196,7 @@ class ScoreCharge:
         }
         return self.commit(npz_bytes(stored_arrays))
 
-    def commit(self, sums_content: bytes) -> bytes:
+    def commit(self, content: bytes) -> bytes:
         """Commits noisy sums, as the bytes of an .npz file, with their charge; returns the bytes that the ledger holds.
 
         If the ledger holds sums of an earlier call, nothing is charged, and these are returned.
@@ -211,33 +204,23 @@ class ScoreCharge:
         return self.account.commit(
             self.release_key,
             event=self.score_price.event,
-            content=sums_content,
+            content=content,
             charge_note=self.charge_note,
             adjacency=Adjacency.REPLACE_ONE,
         )
 
-    def _scores(
-        self,
-        score_estimator: ScoreEstimates,
-        *,
-        num_groups: int,
-        subgroup_divisions: Sequence[Subgroups],
-    ) -> ReleasedScores:
-        """Returns the scores that are estimated from noisy sums, together with the price that covers all of them.
-
-        Args:
-            score_estimator: computes the scores from the noisy sums.
-            num_groups: the number of groups of test records.
-            subgroup_divisions: the divisions of records for which micro-F1 is released, in the order of the estimates.
-        """
-        scores = score_estimator.scores()
-        scores_by_column = zip(subgroup_divisions, score_estimator.subgroup_scores(), strict=True)
+    def _scores(self, estimates: ScoreEstimates) -> ReleasedScores:
+        """Returns the scores that are estimated from noisy sums, together with the price that covers all of them."""
+        scores = estimates.scores()
+        scores_by_column = zip(
+            self.score_price.subgroup_divisions, estimates.subgroup_scores(), strict=True
+        )
         return ReleasedScores(
             epsilon=float(format_epsilon(self.score_price.epsilon)),
             delta=float(format_delta(self.score_price.delta)),
             unit=self.score_price.unit.words,
             noise_multiplier=self.score_price.event.noise_multiplier,
-            num_groups=num_groups,
+            num_groups=estimates.num_groups,
             subgroups={
                 division.column_name: dict(zip(division.value_names, value_scores, strict=True))
                 for division, value_scores in scores_by_column
@@ -255,8 +238,8 @@ def account_of_test_records(dataset: Dataset) -> str:
 
     The digest is that of all cells if the reader has computed one (`Dataset.test_cells`). So the same table is charged
     to the same account with other labels or groups, and beside other private or public records. Otherwise it is that of
-    the labels of each group. Then the same records are charged to the same account with other features. The numbers of
-    records and groups are left out, as a data set counts them over all splits.
+    the labels of each group. Then the same records are charged to the same account with other features. The ids of
+    records and groups are left out, as a data set numbers them over all splits.
     """
     hasher = hashlib.sha256(b"test records")
     if dataset.test_cells is not None:

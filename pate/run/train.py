@@ -218,7 +218,7 @@ def _train_teachers(priced_run: PricedRun, *, tensorboard_writer: RunWriter) -> 
         partition=partition,
         ensemble_folder=priced_run.run_folder,
     )
-    _say_what_is_there(priced_run, training_status=training_status)
+    _say_finished_steps(priced_run, training_status=training_status)
     return Ensemble.train(
         teacher_recipe=priced_run.plan.teacher,
         dataset=training_data,
@@ -236,7 +236,7 @@ def _train_teachers(priced_run: PricedRun, *, tensorboard_writer: RunWriter) -> 
     )
 
 
-def _say_what_is_there(priced_run: PricedRun, *, training_status: str) -> None:
+def _say_finished_steps(priced_run: PricedRun, *, training_status: str) -> None:
     """Shows which steps of a run that was stopped earlier are done and will not be repeated.
 
     Nothing is shown if no step is done.
@@ -451,7 +451,9 @@ def _measure(
         dataset=priced_run.dataset,
         queries=queries,
         majority_labels=majority_labels,
-        queries_with_start_weights=_public_start(priced_run, released_run=released_run),
+        queries_with_start_weights=_queries_with_start_weights(
+            priced_run, released_run=released_run
+        ),
         wants_all_records_model=priced_run.plan.all_records,
         all_records_folder=priced_run.run_folder.all_records_model,
         shared_model_store=ReferenceModels(
@@ -502,7 +504,7 @@ def _majority_labels(priced_run: PricedRun, *, released_run: ReleasedRun) -> Maj
             num_taken=len(private_rows), num_records=len(private_records)
         )
         vote_source = ensemble.of_private_rows(private_rows).vote()
-    # A closed source computes its votes anew, so `_public_start` can read `released_run.vote_source` later.
+    # A closed source computes its votes anew, so `released_run.vote_source` can be read again later.
     with closing(vote_source), priced_run.monitor.stage("releasing without noise, to compare with"):
         majority_release = priced_run.priced_release.aggregator.noiseless_from(
             vote_source, record=released_run.release_record
@@ -511,7 +513,9 @@ def _majority_labels(priced_run: PricedRun, *, released_run: ReleasedRun) -> Maj
     return MajorityLabels(training_set, record_sample_in_words=sample_description)
 
 
-def _public_start(priced_run: PricedRun, *, released_run: ReleasedRun) -> TrainingSet | None:
+def _queries_with_start_weights(
+    priced_run: PricedRun, *, released_run: ReleasedRun
+) -> TrainingSet | None:
     """Returns a training set of the queries that has the weights of the public start in place of the released ones.
 
     The student of a release in rounds may start from a model that public data or an earlier release gave; its weights
@@ -521,13 +525,13 @@ def _public_start(priced_run: PricedRun, *, released_run: ReleasedRun) -> Traini
     aggregator = priced_run.priced_release.aggregator
     if not isinstance(aggregator, CenteredVotes):
         return None
-    weights_of_start_model = aggregator.start_weights(
+    start_weights = aggregator.start_weights(
         released_run.vote_source, record=released_run.release_record
     )
-    if weights_of_start_model is None:
+    if start_weights is None:
         return None
     training_set = released_run.release.training_set(released_run.ensemble.queries.inputs)
-    return replace(training_set, weights=weights_of_start_model)
+    return replace(training_set, weights=start_weights)
 
 
 def _finished_report(plan: Plan, *, run_folder: RunFolder, monitor: Monitor) -> Report:

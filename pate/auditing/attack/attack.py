@@ -64,7 +64,8 @@ _CANARY_DIVISORS = (1, 4, 16)
 # The largest factor of mu whose price is computed. Prices of much larger factors take minutes.
 _MAX_MU_FACTOR = 16.0
 # The smallest number of private groups or of teachers. Half of the groups, or an eighth of the teachers, may be
-# canaries.
+# canaries. The number is a choice. By default 400 groups have 160 coins in 4 runs, and 400 teachers at most 200. If all
+# guesses about them are right, `lower_bound_any` is 3.2 for groups and 3.3 for teachers, at delta 1e-6.
 _MIN_UNITS = 400
 
 
@@ -200,8 +201,9 @@ class Attack:
         num_units = self.num_teachers
         if self.of_records:
             num_units = require_dataset(dataset).private.num_groups
+        parameter = "private.num_groups" if self.of_records else "num_teachers"
         rule = f"at least {_MIN_UNITS} private groups or teachers for canaries among them"
-        require(num_units >= _MIN_UNITS, "num_teachers", num_units, rule)
+        require(num_units >= _MIN_UNITS, parameter, num_units, rule)
         vote_shape = VoteShape(
             num_queries=self.num_queries, num_labels=dataset.num_labels, num_teachers=num_units
         )
@@ -336,8 +338,9 @@ class Attack:
     ) -> tuple[FloatArray, list[CoinEvidence]]:
         """Draws the runs of one release; returns the surest run's estimate of the coins, and the first run's sums.
 
-        The surest run has the estimate with the largest sum of absolute values. The first run is one that is drawn
-        without regard to its outcome. The price of the best run, by any score, covers it too.
+        The surest run has the estimate with the largest sum of absolute values. The sums of the first run are those of
+        a run that was chosen without regard to its outcome, so their noise has its usual distribution. The price of the
+        best run covers the first run too, as it covers the best run by any score (docs/proofs/attack.md).
 
         Args:
             guesser: draws a run.
@@ -350,11 +353,11 @@ class Attack:
         canaries = guesser.draw_canaries(rng)
         num_runs = 1 if self.run_count is None else self.run_count.draw(rng)
         evidence_of_first_run = guesser.draw_evidence(canaries, coin_signs=coin_signs, rng=rng)
-        coin_estimates_of_runs = [linear_estimate(evidence_of_first_run)]
+        run_estimates = [linear_estimate(evidence_of_first_run)]
         for _ in range(num_runs - 1):
             evidence_of_run = guesser.draw_evidence(canaries, coin_signs=coin_signs, rng=rng)
-            coin_estimates_of_runs.append(linear_estimate(evidence_of_run))
-        return max(coin_estimates_of_runs, key=_compute_coin_certainty), evidence_of_first_run
+            run_estimates.append(linear_estimate(evidence_of_run))
+        return max(run_estimates, key=_certainty), evidence_of_first_run
 
     def _result(
         self,
@@ -385,17 +388,17 @@ class Attack:
             num_correct=int(is_correct[surest_canaries].sum()),
         )
 
-        def run_event_at(noise_factor: float) -> Event:
+        def run_event(noise_factor: float) -> Event:
             """Returns the price of one run of the aggregator, as an event, with its noise multiplied by a factor."""
             return priced_release.aggregator.scaled(noise_factor).event(priced_release.shape)
 
-        def run_accountant_at_noise_factor(noise_factor: float) -> Accountant:
+        def run_accountant(noise_factor: float) -> Accountant:
             """Returns the accountant of one run of the aggregator, with its noise multiplied by a factor."""
-            return self.budget.accountant().compose(run_event_at(noise_factor))
+            return self.budget.accountant().compose(run_event(noise_factor))
 
-        def accountant_at_noise_factor(noise_factor: float) -> Accountant:
+        def release_accountant(noise_factor: float) -> Accountant:
             """Returns the accountant of the release with the noise of each of its runs multiplied by a factor."""
-            event = self._event_of_best(run_event_at(noise_factor))
+            event = self._event_of_best(run_event(noise_factor))
             return self.budget.accountant().compose(event)
 
         delta = self.budget.delta
@@ -407,12 +410,12 @@ class Attack:
             claimed_mu = 1 / priced_release.aggregator.votes_multiplier
             lower_bound = _epsilon_of_mu_factor(
                 least_mu / claimed_mu,
-                accountant_at_noise_factor=run_accountant_at_noise_factor,
+                accountant_at_noise_factor=run_accountant,
                 delta=delta,
             )
         if self.run_count is not None or not isinstance(priced_release.aggregator, CenteredVotes):
             bound_by_guesses = guesses.least_price(
-                accountant_at_noise_factor, target_delta=delta, confidence=confidence
+                release_accountant, target_delta=delta, confidence=confidence
             )
             lower_bound = max(lower_bound, bound_by_guesses)
         epsilon = priced_release.epsilon
@@ -438,9 +441,9 @@ class Attack:
         )
 
 
-def _compute_coin_certainty(estimate_of_canary_coins: FloatArray) -> float:
+def _certainty(coin_estimate: FloatArray) -> float:
     """Returns the certainty of an estimate of all coins together: the sum of its absolute values."""
-    return float(np.abs(estimate_of_canary_coins).sum())
+    return float(np.abs(coin_estimate).sum())
 
 
 def _epsilon_of_mu_factor(

@@ -265,7 +265,10 @@ def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
             refused_parameter("tune_runs", value=ANY),
         ),
         (partial(attack_result, num_canaries=1001), refused_parameter("num_canaries", value=1001)),
-        (partial(attack_result, num_groups=300), refused_parameter("num_teachers", value=300)),
+        (
+            partial(attack_result, num_groups=300),
+            refused_parameter("private.num_groups", value=300),
+        ),
     ],
 )
 def test_invalid_attack_is_refused(

@@ -554,15 +554,11 @@ def test_invalid_entries_of_a_comparison_are_refused(
 
 def test_a_number_of_teachers_that_no_entry_uses_is_refused() -> None:
     """`teacher.num_teachers=` is refused if every entry of `aggregators=` has its own number or is an experiment."""
-    part_override_words = ["teacher=mlp", "teacher.num_teachers=800"]
-    _require_num_teachers_used(
-        part_override_words, aggregator_entries=("peeling@7", "gaussian_votes")
-    )
-    _require_num_teachers_used(part_override_words[:1], aggregator_entries=("peeling@7",))
+    model_overrides = ["teacher=mlp", "teacher.num_teachers=800"]
+    _require_num_teachers_used(model_overrides, entries=("peeling@7", "gaussian_votes"))
+    _require_num_teachers_used(model_overrides[:1], entries=("peeling@7",))
     with refused_parameter("teacher.num_teachers", value=800):
-        _require_num_teachers_used(
-            part_override_words, aggregator_entries=("peeling@7", "centered_votes")
-        )
+        _require_num_teachers_used(model_overrides, entries=("peeling@7", "centered_votes"))
 
 
 def test_epsilons_in_words_are_refused() -> None:
@@ -588,7 +584,7 @@ def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any])
     """
     config = composed(command="compare")
     entrants = [
-        _pate_method(name, config=config, teacher_or_student_overrides=[])
+        _pate_method(name, config=config, model_overrides=[])
         for name in _entries(config.aggregators)
     ]
     assert len({entrant.name for entrant in entrants}) >= 10
@@ -619,16 +615,16 @@ def test_experiment_brings_its_teachers_and_aggregator_takes_given_ones(
     An entry that names an aggregator has the teachers of the settings, or as many as the number after @ says.
     """
     config = composed(arguments=["adjacency=add_remove"], command="compare")
-    part_override_words = ["teacher.num_teachers=50", "teacher.penalty=2"]
+    model_overrides = ["teacher.num_teachers=50", "teacher.penalty=2"]
     method_of_experiment, method_of_400_teachers = (
-        _pate_method(name, config=config, teacher_or_student_overrides=part_override_words)
+        _pate_method(name, config=config, model_overrides=model_overrides)
         for name in ("centered_votes", "centered_votes@400")
     )
     assert isinstance(method_of_experiment.teacher, KernelTeacher)
     assert isinstance(method_of_experiment.student, LowRankStudent)
     assert (method_of_experiment.num_teachers, method_of_400_teachers.num_teachers) == (None, 400)
     plain_method, numbered_method = (
-        _pate_method(name, config=config, teacher_or_student_overrides=part_override_words)
+        _pate_method(name, config=config, model_overrides=model_overrides)
         for name in ("peeling", "peeling@7")
     )
     assert plain_method.teacher == numbered_method.teacher == LinearTeacher(penalty=2)
@@ -637,7 +633,7 @@ def test_experiment_brings_its_teachers_and_aggregator_takes_given_ones(
     prefixed_method = _pate_method(
         "aggregator:centered_votes@50",
         config=config,
-        teacher_or_student_overrides=part_override_words,
+        model_overrides=model_overrides,
     )
     assert isinstance(prefixed_method.aggregator, CenteredVotes)
     assert (prefixed_method.name, prefixed_method.teacher, prefixed_method.num_teachers) == (
@@ -646,16 +642,14 @@ def test_experiment_brings_its_teachers_and_aggregator_takes_given_ones(
         50,
     )
     assert (
-        _pate_method(
-            "aggregator:peeling", config=config, teacher_or_student_overrides=part_override_words
-        ).name
+        _pate_method("aggregator:peeling", config=config, model_overrides=model_overrides).name
         == "peeling"
     )
     assert (
         _pate_method(
             "experiment:centered_votes",
             config=config,
-            teacher_or_student_overrides=part_override_words,
+            model_overrides=model_overrides,
         ).teacher
         == method_of_experiment.teacher
     )
