@@ -250,15 +250,15 @@ def test_class_imported_by_an_allowed_module_is_refused() -> None:
 def modules_of(package: ModuleType) -> Iterator[ModuleType]:
     """Yields a package and its modules, without tests and without modules that cannot be imported here."""
     yield package
-    for found in pkgutil.walk_packages(
+    for found_module in pkgutil.walk_packages(
         package.__path__, f"{package.__name__}.", onerror=lambda _: None
     ):
-        if {"tests", "conftest", "__main__"} & set(found.name.split(".")):
+        if {"tests", "conftest", "__main__"} & set(found_module.name.split(".")):
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                yield importlib.import_module(found.name)
+                yield importlib.import_module(found_module.name)
             except ImportError:
                 continue
 
@@ -268,16 +268,16 @@ def objects_by_dotted_name() -> dict[str, Any]:
     """Returns every name in the modules of pate and scikit-learn, and every name in modules that these import."""
     import sklearn
 
-    found: dict[str, Any] = {}
+    objects_by_name: dict[str, Any] = {}
     module_ids: set[int] = set()
     for module in (*modules_of(pate), *modules_of(sklearn)):
         for name, imported in list(vars(module).items()):
-            found[f"{module.__name__}.{name}"] = imported
+            objects_by_name[f"{module.__name__}.{name}"] = imported
             if isinstance(imported, ModuleType) and id(imported) not in module_ids:
                 module_ids.add(id(imported))
                 for inner_name, inner_object in list(vars(imported).items()):
-                    found[f"{module.__name__}.{name}.{inner_name}"] = inner_object
-    return found
+                    objects_by_name[f"{module.__name__}.{name}.{inner_name}"] = inner_object
+    return objects_by_name
 
 
 def package_of(value: Any) -> str:

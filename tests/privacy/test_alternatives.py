@@ -529,10 +529,10 @@ def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:
 
     def length_of_sum(group_ids: IntArray) -> float:
         gradients = GroupGradients.from_records(features, labels, group_ids=group_ids)
-        clipped_gradient_sum = gradients.clipped_sum(
+        sum_of_clipped_group_gradients = gradients.clipped_sum(
             model_weights=np.zeros((2, 2)), bias=np.zeros(2), clip=CLIP
         )
-        return float(np.linalg.norm(clipped_gradient_sum))
+        return float(np.linalg.norm(sum_of_clipped_group_gradients))
 
     assert length_of_sum(group_ids=np.zeros(40, int)) <= CLIP * (1 + 1e-12)
     assert length_of_sum(group_ids=np.arange(40)) == pytest.approx(40 * CLIP)

@@ -166,11 +166,15 @@ def test_a_record_is_dealt_to_as_many_teachers_as_its_budget_pays_for() -> None:
     shape = VoteShape(num_queries=50, num_labels=4, num_teachers=40)
     budget = PersonBudgets.from_classes(class_budgets={"cautious": 1.0, "usual": 4.0}, delta=1e-6)
     priced_release = plan_release(GaussianVotes(noise_std=1.0), shape, budget)
-    cautious, usual = priced_release.classes
-    assert cautious.teachers == 1 and cautious.epsilon <= 1 < 1.01 * cautious.epsilon
-    assert usual.teachers == priced_release.aggregator.teachers_reached > 1  # type: ignore[attr-defined]
-    assert usual.epsilon == priced_release.epsilon <= 4
-    dearer_aggregator = replace(priced_release.aggregator, teachers_reached=usual.teachers + 1)  # type: ignore[call-arg]
+    cautious_class, usual_class = priced_release.classes
+    assert (
+        cautious_class.teachers == 1 and cautious_class.epsilon <= 1 < 1.01 * cautious_class.epsilon
+    )
+    assert usual_class.teachers == priced_release.aggregator.teachers_reached > 1  # type: ignore[attr-defined]
+    assert usual_class.epsilon == priced_release.epsilon <= 4
+    dearer_aggregator = replace(
+        priced_release.aggregator, teachers_reached=usual_class.teachers + 1
+    )  # type: ignore[call-arg]
     assert budget.epsilon_of(dearer_aggregator.event(shape)) > 4
     dataset = replace(
         small_dataset(),
@@ -181,7 +185,7 @@ def test_a_record_is_dealt_to_as_many_teachers_as_its_budget_pays_for() -> None:
         repeated_records.group_ids, num_teachers=40, rng=np.random.default_rng(0)
     )
     partition.verify(repeated_records)
-    num_copies = np.where(dataset.private.group_ids % 2, usual.teachers, 1)
+    num_copies = np.where(dataset.private.group_ids % 2, usual_class.teachers, 1)
     for inputs, expected_copies in zip(dataset.private.inputs[:8], num_copies[:8], strict=True):
         is_copy = (repeated_records.inputs == inputs).all(axis=1)
         assert is_copy.sum() == expected_copies

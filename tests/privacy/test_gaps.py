@@ -339,7 +339,7 @@ def test_the_vector_of_shares_with_gaps_moves_by_as_much_as_is_paid(adjacency: A
     """
     center = 0.5 * np.array([1, 1, KNOWN_WEIGHT, KNOWN_WEIGHT])
     clipped_sum = ClippedSum(clip=0.4, sum_shape=(1, 4), adjacency=adjacency)
-    label_part = ClippedSum(clip=0.4, sum_shape=(1, 2), adjacency=adjacency)
+    clipped_sum_of_teacher_halves = ClippedSum(clip=0.4, sum_shape=(1, 2), adjacency=adjacency)
     clipped_share_vectors = []
     vectors_clipped_by_halves = []
     for votes in product((1, 0, UNKNOWN), repeat=2):
@@ -357,11 +357,16 @@ def test_the_vector_of_shares_with_gaps_moves_by_as_much_as_is_paid(adjacency: A
             np.append(votes_of_teacher == 1, KNOWN_WEIGHT * is_known) - center, 2
         )
         sums = [
-            label_part.total(half_of_vector[None, None], center=0.0, num_teachers=1)
+            clipped_sum_of_teacher_halves.total(
+                half_of_vector[None, None], center=0.0, num_teachers=1
+            )
             for half_of_vector in halves_of_vector
         ]
         vectors_clipped_by_halves.append(np.concatenate(sums, axis=1).ravel())
     assert_reached(
         clipped_share_vectors, adjacency, claimed_l2_sensitivity=clipped_sum.l2_sensitivity
     )
-    assert largest_move(np.array(vectors_clipped_by_halves), adjacency) > label_part.l2_sensitivity
+    assert (
+        largest_move(np.array(vectors_clipped_by_halves), adjacency)
+        > clipped_sum_of_teacher_halves.l2_sensitivity
+    )

@@ -42,11 +42,11 @@ def split_path(arrays_reader: Arrays, split: str) -> str:
     return str(getattr(arrays_reader, split))
 
 
-def folder_of_arrays(archive: str, changes: Changes | None = None) -> str:
-    """Writes the arrays of an .npz file as .npy files into a folder, with changes."""
-    folder = Path(archive).with_suffix("")
+def path_of_array_folder(archive_path: str, changes: Changes | None = None) -> str:
+    """Writes the arrays of an .npz file as .npy files into a folder, with changes, and returns the folder's path."""
+    folder = Path(archive_path).with_suffix("")
     folder.mkdir()
-    with np.load(archive) as arrays:
+    with np.load(archive_path) as arrays:
         for name, content in (dict(arrays) | (changes or {})).items():
             np.save(folder / f"{name}.npy", content)
     return str(folder)
@@ -78,9 +78,15 @@ def test_arrays_without_names_and_groups_are_features_in_numbered_rows(tmp_path:
 def write_folders_of_arrays(arrays_reader: Arrays) -> Arrays:
     """Writes each .npz file as a folder of .npy files, and returns the folders' reader."""
     return Arrays(
-        private=folder_of_arrays(archive=split_path(arrays_reader=arrays_reader, split="private")),
-        public=folder_of_arrays(archive=split_path(arrays_reader=arrays_reader, split="public")),
-        test=folder_of_arrays(archive=split_path(arrays_reader=arrays_reader, split="test")),
+        private=path_of_array_folder(
+            archive_path=split_path(arrays_reader=arrays_reader, split="private")
+        ),
+        public=path_of_array_folder(
+            archive_path=split_path(arrays_reader=arrays_reader, split="public")
+        ),
+        test=path_of_array_folder(
+            archive_path=split_path(arrays_reader=arrays_reader, split="test")
+        ),
     )
 
 
@@ -145,8 +151,8 @@ def test_folder_of_npy_files_is_checked_like_an_archive(
     Without the check, the groups 0.5 and 0.7 would both become person 0.
     """
     arrays_reader = write_archives(folder=tmp_path)
-    folder = folder_of_arrays(
-        archive=split_path(arrays_reader=arrays_reader, split="private"), changes={name: array}
+    folder = path_of_array_folder(
+        archive_path=split_path(arrays_reader=arrays_reader, split="private"), changes={name: array}
     )
     with refusal:
         replace(arrays_reader, private=folder).load()

@@ -41,7 +41,7 @@ KERNEL = PublicKernel(
     linear_weights=RNG.normal(size=(9, NUM_COMPONENTS)),
 )
 DIRECTIONS = replace(PublicPCA.fit(POOL, max_directions=8), kernel=KERNEL)
-QUESTION = RoundQuestion(
+QUESTION_ON_STUDENT = RoundQuestion(
     student_weights=RNG.normal(size=(DIRECTIONS.width + 1, NUM_LABELS)),
     label_scale=np.array([0.7, 1.0, 1.9]),
     moment_clipping=ClippedMoments(clip=0.4, num_teachers=NUM_TEACHERS),
@@ -82,17 +82,17 @@ def records_of(
 def plain_sum_of_votes(round_records: RoundRecords) -> IntArray:
     """Returns the sum of all votes, computed one teacher at a time from the residuals of all records."""
     features = np.trunc(DIRECTIONS.with_constant(round_records.inputs) * 2.0**14)
-    half_weights = QUESTION.student_weights / 2**15
+    half_weights = QUESTION_ON_STUDENT.student_weights / 2**15
     bits = 38 - int(np.frexp(np.linalg.norm(half_weights, axis=0).max())[1])
     half_logits = np.ldexp(features @ np.trunc(np.ldexp(half_weights, bits)), -bits)
     residuals = round_records.labels - 0.5 * (1 + np.tanh(half_logits.astype(np.float32)))
-    moment_clipping = QUESTION.moment_clipping
-    total = np.zeros(QUESTION.student_weights.shape, dtype=np.int64)
+    moment_clipping = QUESTION_ON_STUDENT.moment_clipping
+    total = np.zeros(QUESTION_ON_STUDENT.student_weights.shape, dtype=np.int64)
     for teacher in range(round_records.num_teachers):
         rows = np.flatnonzero(round_records.teacher_of == teacher)
         if len(rows) == 0:
             continue
-        scale = QUESTION.label_scale * np.sqrt(len(rows) / RECORDS_PER_TEACHER)
+        scale = QUESTION_ON_STUDENT.label_scale * np.sqrt(len(rows) / RECORDS_PER_TEACHER)
         own_features = features[rows]
         own_residuals = residuals[rows] * scale
         teacher_weight = (
@@ -125,7 +125,7 @@ def total_over_shards(round_records: RoundRecords, num_shards: int) -> IntArray:
             half = len(block.labels) // 2
             shard.append(record_inputs=block.inputs[:half], record_labels=block.labels[:half])
             shard.append(record_inputs=block.inputs[half:], record_labels=block.labels[half:])
-        totals.append(shard.total(QUESTION))
+        totals.append(shard.total(QUESTION_ON_STUDENT))
         shard.close()
     return np.asarray(np.sum(totals, axis=0))
 
@@ -150,7 +150,7 @@ def test_sums_have_the_bytes_of_a_plain_computation(
     records = records_of(teacher_sizes=teacher_sizes, are_weighted=are_weighted)
     expected_total = plain_sum_of_votes(round_records=records)
     assert np.any(expected_total)
-    np.testing.assert_array_equal(ThreadSums(records).total(QUESTION), expected_total)
+    np.testing.assert_array_equal(ThreadSums(records).total(QUESTION_ON_STUDENT), expected_total)
     for num_shards in (1, 3, 150):
         np.testing.assert_array_equal(
             total_over_shards(round_records=records, num_shards=num_shards), expected_total
@@ -163,12 +163,12 @@ def test_sums_have_the_same_bytes_with_any_storage_and_threads(
 ) -> None:
     """Features in memory, in a file, or made anew give the same sums, also in two shards."""
     teacher_sizes = TEACHER_SIZES["any records"]
-    expected_total = ThreadSums(records_of(teacher_sizes=teacher_sizes)).total(QUESTION)
+    expected_total = ThreadSums(records_of(teacher_sizes=teacher_sizes)).total(QUESTION_ON_STUDENT)
     records = records_of(teacher_sizes=teacher_sizes, storage=storage)
     sums = ThreadSums(records)
     with pool_of(num_threads):
         for _ in range(2):
-            np.testing.assert_array_equal(sums.total(QUESTION), expected_total)
+            np.testing.assert_array_equal(sums.total(QUESTION_ON_STUDENT), expected_total)
         np.testing.assert_array_equal(
             total_over_shards(round_records=records, num_shards=2), expected_total
         )
@@ -204,7 +204,7 @@ def test_equal_teachers_are_cut_into_equal_shards(num_shards: int) -> None:
 def test_teachers_without_records_have_no_vote() -> None:
     """The sum is zero if no teacher has a record."""
     records = records_of(teacher_sizes=np.zeros(3, dtype=np.int64))
-    assert not ThreadSums(records).total(QUESTION).any()
+    assert not ThreadSums(records).total(QUESTION_ON_STUDENT).any()
     assert not total_over_shards(round_records=records, num_shards=2).any()
 
 
@@ -220,9 +220,11 @@ def test_records_of_single_teachers_are_not_copied() -> None:
 def test_a_large_teacher_is_multiplied_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sum for one teacher is the same up to rounding if its records are multiplied 7 at a time."""
     records = records_of(teacher_sizes=np.array([50]))
-    total_at_once = ThreadSums(records).total(QUESTION)
+    total_at_once = ThreadSums(records).total(QUESTION_ON_STUDENT)
     monkeypatch.setattr(round_shard, "_MAX_PRODUCT_ROWS", 7)
-    np.testing.assert_allclose(ThreadSums(records).total(QUESTION), total_at_once, atol=2)
+    np.testing.assert_allclose(
+        ThreadSums(records).total(QUESTION_ON_STUDENT), total_at_once, atol=2
+    )
 
 
 def test_a_shard_with_missing_records_is_refused() -> None:
@@ -232,7 +234,7 @@ def test_a_shard_with_missing_records_is_refused() -> None:
     (block,) = shard_records.blocks()
     shard.append(record_inputs=block.inputs[1:], record_labels=block.labels[1:])
     with refused_parameter("num_records", value=len(block.labels) - 1):
-        shard.total(QUESTION)
+        shard.total(QUESTION_ON_STUDENT)
 
 
 @pytest.mark.parametrize("num_rows", [1, 15, 64, 300])
@@ -267,11 +269,11 @@ from pathlib import Path
 from pate.files import array_rows
 from pate.votes import feature_rows
 from pate.votes.round_sums import ThreadSums
-from tests.unit.votes.test_round_shard import QUESTION, TEACHER_SIZES, records_of
+from tests.unit.votes.test_round_shard import QUESTION_ON_STUDENT, TEACHER_SIZES, records_of
 array_rows.MAX_BYTES_IN_MEMORY = 0
 storage = feature_rows.FeatureStorage(folder=Path(sys.argv[1]))
 sums = ThreadSums(records_of(teacher_sizes=TEACHER_SIZES["any records"], storage=storage))
-sums.total(QUESTION)
+sums.total(QUESTION_ON_STUDENT)
 print(os.listdir(sys.argv[1]), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """

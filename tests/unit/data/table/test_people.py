@@ -54,7 +54,7 @@ def test_notations_of_one_name_are_normalized(name: str, other: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "other", "are_alike"),
+    ("name", "other_persons_name", "are_alike"),
     [
         ("0007", "7", True),
         ("P-007", "p7", True),
@@ -75,14 +75,14 @@ def test_notations_of_one_name_are_normalized(name: str, other: str) -> None:
         ("ann", "anna", False),
     ],
 )
-def test_similar_names_are_two_persons(name: str, other: str, are_alike: bool) -> None:
+def test_similar_names_are_two_persons(name: str, other_persons_name: str, are_alike: bool) -> None:
     """Two different names are two persons, even if they are similar.
 
     `are_alike` says whether they are similar, so that a remark would count them.
     """
-    assert person_name(name) != person_name(other)
+    assert person_name(name) != person_name(other_persons_name)
     look, other_look = simplified_names(
-        pa.array([person_name(name), person_name(other)])
+        pa.array([person_name(name), person_name(other_persons_name)])
     ).to_pylist()
     assert (look == other_look) == are_alike
 

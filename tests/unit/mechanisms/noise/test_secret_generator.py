@@ -348,8 +348,8 @@ def test_another_cipher_by_the_same_name_is_refused(monkeypatch: pytest.MonkeyPa
     from randomgen import chacha
 
     class Weak(chacha.ChaCha):
-        def __init__(self, seed: Any = None) -> None:
-            super().__init__(seed, rounds=8)
+        def __init__(self, cipher_key: Any = None) -> None:
+            super().__init__(cipher_key, rounds=8)
 
     module._load_cipher_class.cache_clear()
     monkeypatch.setattr(chacha, "ChaCha", Weak)
