@@ -88,7 +88,11 @@ class Box:
 
 @dataclass(frozen=True)
 class Span:
-    """All two-point pairs with the losses t and t - length, for t in 0..length; they dominate a bounded range."""
+    """A span holds each pair of distributions on two outcomes whose privacy losses are t and t - `length`.
+
+    Here t is any number from 0 to `length`. Together these pairs dominate a mechanism whose bounded range is `length`:
+    between two neighbors, the losses of all its outcomes lie in an interval of this length.
+    """
 
     length: float  # > 0
 

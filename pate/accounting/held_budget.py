@@ -1,4 +1,8 @@
-"""Objects that hold a privacy budget in memory, such as a session of calls (docs/proofs/target_charging.md)."""
+"""`HeldBudget` is the base class of objects that spend a privacy budget in memory, so that no copy spends it again.
+
+Such an object is `TargetCharging`, a session that charges calls to one budget (docs/proofs/target_charging.md). It
+refuses to be copied or pickled, and to be charged in a forked process.
+"""
 
 from __future__ import annotations
 

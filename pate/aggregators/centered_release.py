@@ -98,7 +98,9 @@ class RoundsRelease(Release):
     }
 
     def training_set(self, inputs: Float32Array) -> TrainingSet:
-        """Returns the data that a student learns from: inputs, labels, and the released weights.
+        """Returns the data that a student learns from: inputs and labels of answered queries, and a student's weights.
+
+        These weights are the field `student`, with one number for each feature and label. Samples have no weights.
 
         Args:
             inputs: the public inputs of the queries, `[num_queries, ...]`.

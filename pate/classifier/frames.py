@@ -8,9 +8,11 @@ words in public texts.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from pate.array_types import Float32Array
+from pate.data.table.arrow import import_pyarrow
 from pate.data.table.column import EmptyColumn, Encoded
 from pate.data.table.frames import NOTATION_HINT, as_table, hints_for_frames
 from pate.data.table.schema import TableSchema
@@ -28,12 +30,17 @@ _COLUMN_RULE = (
 
 
 def as_pandas(inputs: Any) -> Any:
-    """Returns a DataFrame of another library as one of pandas; other inputs are returned unchanged.
+    """Returns a table or column of another library as a DataFrame or Series of pandas; other inputs are not changed.
 
-    Such a DataFrame has Arrow's PyCapsule interface: one of polars, a relation of DuckDB, or a pyarrow table.
+    Such a table or column has the method `__arrow_c_stream__` of Arrow's PyCapsule interface: a DataFrame or Series of
+    polars, a relation of DuckDB, or a table or `ChunkedArray` of pyarrow.
     """
     is_of_another_library = hasattr(inputs, "__arrow_c_stream__") and not hasattr(inputs, "iloc")
-    return as_table(inputs).to_pandas() if is_of_another_library else inputs
+    if not is_of_another_library:
+        return inputs
+    with suppress(InvalidValue):
+        return as_table(inputs).to_pandas()
+    return import_pyarrow().chunked_array(inputs).to_pandas()
 
 
 def fit_schema(public_frame: Any) -> TableSchema:

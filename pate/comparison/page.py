@@ -161,9 +161,10 @@ def _paint_line(axes: Axes, method_line: Line, *, color: Any, marker: str, dashe
 def _axis_limits(
     method_lines: list[Line], scores_of_levels: Iterable[float]
 ) -> tuple[float, float]:
-    """Returns the two ends of the vertical axis, within [0, 1].
+    """Returns the bottom and the top of the vertical axis, both in [0, 1].
 
-    Between them lie all scores, with one standard deviation on each side, and all levels.
+    The axis shows the mean scores of all methods, one standard deviation on both sides of each mean, and all levels,
+    which are horizontal lines. A deviation that leaves [0, 1] is cut off at 0 or 1. A margin is added within [0, 1].
 
     Args:
         method_lines: the scores of the methods.

@@ -270,7 +270,11 @@ def _publishable_settings(part_node: Mapping[str, Any], *, is_data: bool = False
 
 
 def _class_name(class_path: str) -> str:
-    """Returns the published name of a class: all of it in pate, pate_federated or sklearn, otherwise its last part."""
+    """Returns the name under which a class is published, given its dotted path.
+
+    A class of pate, pate_federated or sklearn keeps the whole path. Of any other class, only the part behind the last
+    dot is published, without its modules.
+    """
     return (
         class_path
         if is_within(class_path, module_prefixes=_PUBLIC_PREFIXES)

@@ -180,10 +180,12 @@ class Extractor(FittedTransform):
         return features
 
     def _output_for_artificial_input(self) -> Float32Array:
-        """Returns the features of a gray image, which tests that the arrays of a file fit together.
+        """Returns the features of one gray image, which can be computed only if the arrays of a file fit together.
 
         Raises:
-            ValueError: an array is not float32, or one image would take too much memory.
+            ValueError: an array is not float32, or shapes contradict each other or the settings, or one image would
+                take too much memory for a file of this size.
+            KeyError: an array or a setting is missing.
         """
         num_numbers = sum(array.size for array in self.arrays.values())
         are_floats = all(array.dtype == np.float32 for array in self.arrays.values())

@@ -263,11 +263,11 @@ class _Epoch:
     """The parameters of all members of an `MLPStudent` after one epoch, and their held-out predictions.
 
     Attributes:
-        epoch: the number of the epoch.
+        epoch: the number of the epoch; 0 before the first step.
         parameters: the weights and biases of the hidden layer, then those of the output, each with a first axis of
             members.
-        held_out_probabilities: the probabilities of each row, from the member that was not trained on it,
-            `[num_rows, num_labels]`.
+        held_out_probabilities: the probabilities of labels for each row, `[num_rows, num_labels]`. Each member is
+            trained on all folds of the rows but one, and predicts the rows of that fold.
     """
 
     epoch: int

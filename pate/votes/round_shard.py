@@ -343,8 +343,8 @@ class RoundShard:
     def _scale(self, question: RoundQuestion, *, teacher_block: EqualSizes) -> FloatArray:
         """Returns the factor that residuals of each label are multiplied by, `[num_labels]`.
 
-        It is `question.label_scale`, times the `vote_factor` of the teachers' number of records. The second factor is
-        left out if `records_per_teacher` is None.
+        It is `question.label_scale`. If `records_per_teacher` is a number, it is also multiplied by `vote_factor`: the
+        root of n / `records_per_teacher`, where n is the number of records of each teacher in the block.
         """
         if self.records_per_teacher is None:
             return question.label_scale

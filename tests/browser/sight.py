@@ -1,4 +1,7 @@
-"""Opens a page in a browser as one of four readers would, and finds the faults that this reader meets."""
+"""Opens a page in a browser as one of four readers would, and finds the faults that this reader meets.
+
+The readers (`READERS`) look at a light screen, a dark screen, a print and a phone.
+"""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager

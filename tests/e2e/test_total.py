@@ -270,7 +270,10 @@ def test_runs_in_another_folder_have_another_ledger(tmp_path: Path) -> None:
 
 
 def test_a_run_with_another_unit_in_the_same_folder_is_refused(tmp_path: Path) -> None:
-    """A run whose unit of privacy is not that of the ledger in the parent folder is refused, and makes no folder."""
+    """A run is refused if the ledger in the parent folder of its folder counts for another unit of privacy.
+
+    An earlier run made this ledger. The refused run makes no folder, and the ledger has no charge for it.
+    """
     run_until_released(plan_on_default_ledger(), folder=tmp_path / "a")
     with refused_parameter("unit", value="one row", rule_words="one group of records"):
         train(

@@ -96,7 +96,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report, SilentM
 def test_tuning_is_charged_once_for_each_kind_of_people(
     run: tuple[Path, Report, SilentMonitor],
 ) -> None:
-    """The private records are charged the target epsilon once, and the test records that of scores once."""
+    """A tuning has two charges: `EPSILON` for the private records, and `SCORE_EPSILON` for the test records.
+
+    The first is for all runs together, the second for all their scores.
+    """
     folder, report, _ = run
     of_release, of_scores = charges(folder)
     assert of_release.data != of_scores.data

@@ -42,13 +42,17 @@ NOISES = [
 
 
 class TopKCalls(NamedTuple):
-    """A boundary top-k call on all pairs of neighboring histograms of six teachers.
+    """Boundary top-k calls on all pairs of neighboring histograms of six teachers, without the boundary wrapper.
+
+    The outcomes of a call are the n sizes k whose label set may be released, and a refusal. `wrap_in_boundary` adds the
+    boundary. Of pairs with equal gaps and equal top-k sets in the same places, one is kept.
 
     Attributes:
         aggregator: the aggregator that makes the call.
-        gaps_of_pairs: the gaps of both histograms of each of N pairs.
-        first_laws: the distributions of the call on the first histograms, each size k and a refusal, `[N, n + 1]`.
-        second_laws: the distributions of the call on the second histograms, `[N, n + 1]`.
+        gaps_of_pairs: the gaps of both histograms of each of N pairs, `[N, n]` for either histogram.
+        first_laws: the probability of each outcome on the first histogram of each pair, `[N, n + 1]`; the refusal is
+            last.
+        second_laws: the same on the second histogram of each pair, `[N, n + 1]`.
     """
 
     aggregator: BoundaryTopK

@@ -376,9 +376,10 @@ def test_the_manifest_counts_what_was_left_out_and_why(
 def test_a_build_that_was_killed_goes_on(
     icon_package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A build that was killed after two of four sets draws only the missing ones when called again.
+    """A build that was killed goes on where it ended, and gives the files of an uninterrupted build.
 
-    One of the two was cut off since, so it draws three. The files are those of an uninterrupted build.
+    It was killed after it had drawn two of four sets. Then the file of one of the two is cut off. So the next build
+    draws three sets: this one, and the two that are missing.
     """
     build_icons_in(folder=tmp_path / "whole", icon_package=icon_package)
     first_icons_of_drawn_shards = list[int]()

@@ -342,7 +342,10 @@ class _Reading:
 
     @property
     def kind(self) -> str:
-        """The phrase for this way of reading: "dates", or "numbers" with the settings that choose their notation."""
+        """The words of a remark for this way of reading: "dates", "numbers", or "numbers with data.decimal=comma".
+
+        Behind "with" stand the settings that choose the notation of the numbers, if any is needed.
+        """
         if self.number_notation is None:
             return "dates"
         return " with ".join(["numbers", *sorted(self.setting_names)])

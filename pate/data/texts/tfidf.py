@@ -58,8 +58,8 @@ class WeightedTexts(NamedTuple):
     """The tf-idf weights of texts, before they are projected on directions.
 
     Attributes:
-        weights: a sparse matrix whose rows have at most length 1, `[num_texts, d]`: d is the number of words in the
-            vocabulary plus the number of its buckets of parts of words.
+        weights: a sparse matrix, `[num_texts, d]`, whose rows have at most length 1. The first columns belong to the
+            words of the vocabulary, the others to its buckets. A bucket has all parts of words with one hash.
         num_known: the number of words in the texts that are in the vocabulary, with repetitions.
         num_words: the number of all words in the texts, with repetitions.
     """

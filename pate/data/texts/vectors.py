@@ -218,9 +218,10 @@ class TextReader:
 def origin_of_texts(
     texts: Sequence[str], pretrained_files: TextWeights | None = None
 ) -> dict[str, str | int]:
-    """Returns the description of the texts to which vectors were fitted, for their file and the model card.
+    """Returns a description of the texts to which vectors were fitted, for the file of the vectors and the model card.
 
-    The description has digests and a count, but no text.
+    It has the number and a digest of the texts, but none of their words. For pretrained files, it also has the name of
+    their file or folder, and a digest.
 
     Args:
         texts: the public texts.

@@ -1,4 +1,7 @@
-"""Distributions of the index of the largest noisy value, and of the indices of the k largest, without sampling."""
+"""Functions here compute the probability that an index has the largest noisy value, without sampling.
+
+`ordered_distribution` computes it for each sequence of k indices to have the k largest noisy values, in this order.
+"""
 
 from functools import lru_cache
 from itertools import pairwise

@@ -343,7 +343,11 @@ class PermuteAndFlipJointTopK(JointMechanism):
     def draw_class_of_each(
         self, falling_counts: IntArray, rng: np.random.Generator
     ) -> tuple[JointClasses, IntArray]:
-        """Draws the class of the sequence with the largest noisy value; arguments and result as in the base class."""
+        """Draws, for each histogram, the class of the sequence of k indices that has the largest noisy value.
+
+        The noisy value is exponential noise less `loss_weight` times the loss of the sequence. A class has sequences of
+        equal loss (`JointClasses`). Arguments and result are those of the base class.
+        """
         equal_loss_classes = JointClasses.from_counts(falling_counts, k=self.k, splits_ties=True)
         return equal_loss_classes, self._draw_class_per_histogram(equal_loss_classes, rng)
 

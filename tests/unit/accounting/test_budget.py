@@ -47,9 +47,10 @@ def test_less_noise_than_was_fitted_costs_more_than_the_budget() -> None:
 
 
 def test_epsilon_is_infinite_where_failures_reach_delta() -> None:
-    """An event whose failure probability is the whole delta costs an infinite epsilon.
+    """`Budget.epsilon_of` returns infinity for an event whose failure probability is all of delta.
 
-    At a tenth of that failure probability, the event costs epsilon 0, as it releases nothing.
+    Where an event fails, there is no guarantee. With a tenth of that failure probability the result is 0, since this
+    event releases nothing as long as it does not fail.
     """
     budget = Budget(delta=1e-6)
     assert budget.epsilon_of(ApproximateEvent(event=NoOpEvent(), failure_prob=1e-6)) == math.inf

@@ -320,6 +320,23 @@ def test_a_table_of_another_library_gives_the_release_of_a_dataframe() -> None:
     assert model_of_arrow.report() == model.report()
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise")
+@pytest.mark.filterwarnings("ignore::pate.classifier.ClassesFromLabels")
+def test_a_column_of_another_library_has_the_labels_of_a_list() -> None:
+    """A fit to one Arrow column of classes, as a Series of polars is one, gives the release of a fit to a list."""
+    pyarrow = pytest.importorskip("pyarrow")
+    inputs, labels = inputs_and_labels(num_rows=900)
+    classes = np.where(labels[:700, 0], "flu", "cough").tolist()
+    scores_of_columns = [
+        PATEClassifier(epsilon=8.0, random_state=0, allow_useless=True)
+        .fit(inputs[:700], column, X_public=inputs[700:])
+        .release_.scores
+        for column in (classes, pyarrow.chunked_array([classes[:300], classes[300:]]))
+    ]
+    np.testing.assert_array_equal(*scores_of_columns)
+
+
 # 480 random names of 32 hexadecimal digits.
 NAMES_OF_RECORDS = np.random.default_rng(0).bytes(16 * 480).hex(" ", 16).split()
 

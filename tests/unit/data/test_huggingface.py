@@ -239,7 +239,10 @@ def test_lists_of_bits_are_checked_like_label_columns(
     [("bool", False, True), ("int8", 0, 1), ("float32", 0.0, 1.0), ("string", "no", "yes")],
 )
 def test_lists_of_bits_equal_label_columns(kind: str, no: Any, yes: Any, tmp_path: Path) -> None:
-    """Lists of two bits give the same two labels for bits that are truth values, whole numbers, floats or words."""
+    """A column with lists of two bits is read as two labels, `tags_0` and `tags_1`, like two columns of bits.
+
+    Bits may be truth values, whole numbers, floats, or the words "no" and "yes".
+    """
     feature = datasets.List(datasets.Value(kind), length=2)
     dataset = reader_of_label_lists(
         folder=tmp_path, feature=feature, tags=[[no, yes], [yes, no]] * 12

@@ -36,10 +36,17 @@ def losses_of_sets(counts: np.ndarray, *, sets: list[tuple[int, ...]], gamma: fl
 
 
 def four_partitions(falling_counts: np.ndarray, k: int) -> list[CanonicalClasses]:
-    """Returns four partitions of the sets of k ranks into classes, given counts in falling order.
+    """Returns four ways to divide the sets of k ranks into classes, given counts in falling order.
 
-    The first has a class for each pair of the first rank that a set lacks and its last rank; the second has a class for
-    each last rank. The others have the likely classes for the gammas 0 and 0.5.
+    In each of them the set of the ranks 1..k is a class of its own. Other sets are in one class in these cases:
+
+    1. They have the same first missing rank and the same last rank.
+    2. They have the same last rank.
+    3. They have the same first missing rank.
+    4. They have the same first missing rank, and equal counts at their last ranks.
+
+    The last two are `CanonicalClasses.likely` for gamma 0 and 0.5. They leave out sets of negligible weight, but there
+    are none for counts as small as here.
     """
     num_ranks = len(falling_counts)
     return [

@@ -36,7 +36,7 @@ def test_a_release_with_too_large_failure_probability_gets_a_remedy_that_works()
 
 
 def test_the_printed_cap_is_not_below_the_cap(tmp_path: Path) -> None:
-    """The sentence on a ledger's total rounds up the cap, the largest epsilon that the ledger allows."""
+    """`total_in_words` writes the cap of a ledger, the largest epsilon that it allows, rounded up."""
     ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=7.123464)
     for key in ("a", "b"):
         ledger.charge(GaussianEvent(noise_multiplier=3.0), adjacency=ledger.adjacency, key=key)

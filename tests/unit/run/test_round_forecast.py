@@ -53,7 +53,11 @@ def test_features_that_are_kept_are_made_once() -> None:
 
 
 def test_many_features_lie_on_the_disk() -> None:
-    """A million rows of 500 features take 1e9 bytes of scratch disk, and 64 bytes a row of memory."""
+    """A million rows of 500 features take 1e9 bytes of scratch disk, two for each feature of a row.
+
+    Memory takes 64 bytes a row, beside what the process held before. Features that are not kept take no disk. With 30
+    features a row, they lie in memory and not on the disk.
+    """
     assert FORECAST.disk_bytes == 10**9
     assert FORECAST.memory_bytes == BYTES_HELD_BEFORE + 64 * NUM_PRIVATE_RECORDS
     assert (FORECAST_OF_REMADE_FEATURES.disk_bytes, FORECAST_OF_REMADE_FEATURES.memory_bytes) == (

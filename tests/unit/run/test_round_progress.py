@@ -75,7 +75,7 @@ def draw_prevalence() -> Arrays:
 
 
 def draw_total() -> Arrays:
-    """Returns the arrays of a round."""
+    """Returns the array that a release stores for a round, `total`: the sum of votes, here of 2 x 2 zeros."""
     return {"total": np.zeros((2, 2))}
 
 

@@ -139,7 +139,10 @@ def test_hits_and_errors_are_counted() -> None:
 
 
 def test_unknown_labels_count_nowhere() -> None:
-    """An unknown label is no hit and no error, and a record with one of two labels known has half of its labels."""
+    """A label that is unknown counts neither as a hit nor as an error.
+
+    A record with one known label of two counts as one record, and adds 0.5 to the sum of known shares.
+    """
     test_split = split_of(probabilities=[[0.9, 0.9]], labels=[[1, 0]], known=[[1, 0]])
     score_design = design_of(num_labels=2, has_unknown_labels=True)
     sums = sums_of(score_design=score_design, test_split=test_split)

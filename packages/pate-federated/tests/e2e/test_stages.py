@@ -191,9 +191,9 @@ def test_interrupted_training_gives_an_identical_student(votes: Votes, tmp_path:
 def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
     votes: Votes, tmp_path: Path
 ) -> None:
-    """A repeated release is one charge in the ledger, and another release by three of its holders exceeds the cap.
+    """A ledger has one charge for a release that is repeated, and refuses another release that would exceed the cap.
 
-    A ledger with charges for other data is refused as well.
+    The other release is from three of the same holders. A ledger with charges for other data is refused as well.
     """
     plan = replace(PLAN, target_epsilon=5.0)
     ledger = tmp_path / "all.db"

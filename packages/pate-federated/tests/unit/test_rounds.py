@@ -488,7 +488,10 @@ def test_mailbox_reads_only_the_files_of_holders(tmp_path: Path) -> None:
     [("é", "e\u0301"), ("North", "north"), ("a" * 201,), ("é" * 101,), ("a\x1bb",), ("a\0",)],
 )
 def test_holder_names_that_differ_only_on_some_disks_are_refused(names: tuple[str, ...]) -> None:
-    """A roll refuses names that a disk may take for the same, that are too long, or that cannot be printed."""
+    """A `Roll` of holders refuses names that are too long or cannot be printed, and two names that are alike.
+
+    Two names are alike if they differ only in case or in the form of Unicode; some disks take them for one.
+    """
     with pytest.raises(InvalidValue, match="holder"):
         Roll(holders=dict.fromkeys(names, 1))
 

@@ -94,9 +94,10 @@ def test_frozen_features_equal_torchvision_and_are_kept(backbone_path, monkeypat
 
 @pytest.mark.slow
 def test_files_without_resnet_weights_are_refused_before_training(tmp_path, backbone_path):
-    """Files of weights that are cut, missing or of another network are refused when they are read.
+    """`read_weights` refuses a file of weights that is cut, missing or of another network.
 
-    A cut file is refused when a recipe with it is made. An image size of 0 is refused as well.
+    A recipe of a teacher or student reads its file when it is made, so it refuses a cut file before any training. A
+    network with an image size of 0 is refused as well.
     """
     (tmp_path / "cut.pth").write_bytes(b"PK")
     for recipe_class in (ResNet50Teacher, ResNet50Student):
