@@ -92,11 +92,13 @@ def require_order_of_rows(name: str, row_values: Any, inputs: Any, *, rows_name:
     """
     if not (hasattr(row_values, "iloc") and hasattr(inputs, "iloc")):
         return
-    index = row_values.index
-    expected_index = inputs.index
-    if len(index) != len(expected_index) or index.equals(expected_index):
+    index_of_values = row_values.index
+    index_of_inputs = inputs.index
+    if len(index_of_values) != len(index_of_inputs) or index_of_values.equals(index_of_inputs):
         return
-    has_same_labels = index.isin(expected_index).all() and expected_index.isin(index).all()
+    has_same_labels = (
+        index_of_values.isin(index_of_inputs).all() and index_of_inputs.isin(index_of_values).all()
+    )
     if has_same_labels:
         rule = (
             f"the index of {rows_name} in the same order: {name}.reindex({rows_name}.index) takes its labels, "

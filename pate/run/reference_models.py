@@ -51,7 +51,7 @@ class ReferenceModels:
     """
 
     def __init__(self, outputs_folder: Path, monitor: Monitor) -> None:
-        self.reference_folder = outputs_folder / "pate_cache" / "reference_models"
+        self.reference_models_folder = outputs_folder / "pate_cache" / "reference_models"
         self.monitor = monitor
 
     def model(
@@ -76,7 +76,7 @@ class ReferenceModels:
         if dependencies_digest is None or not self._is_closed_to_others():
             return train_model()
         model_folder_name = f"{model_name}-{dependencies_digest[:_NAME_DIGITS]}"
-        kept_models = KeptModels(self.reference_folder)
+        kept_models = KeptModels(self.reference_models_folder)
         trained_reference = kept_models.read(
             model_folder_name, dependencies_digest=dependencies_digest
         )
@@ -89,7 +89,7 @@ class ReferenceModels:
                     model_folder_name, dependencies_digest=dependencies_digest
                 )
                 if trained_reference is None:
-                    _remove(self.reference_folder / model_folder_name)
+                    _remove(self.reference_models_folder / model_folder_name)
                     trained_reference = train_model()
                     kept_models.write(
                         model_folder_name,
@@ -99,7 +99,7 @@ class ReferenceModels:
                     return trained_reference
         # The line does not show `model_folder_name`, which would confirm a guess of the records.
         self.monitor.say(
-            f"the {model_words} was trained before, on the same records: {self.reference_folder} (private)"
+            f"the {model_words} was trained before, on the same records: {self.reference_models_folder} (private)"
         )
         return trained_reference
 
@@ -115,7 +115,7 @@ class ReferenceModels:
         if not hasattr(os, "geteuid"):
             return True  # a system without the modes of POSIX files
         try:
-            folder_status = os.stat(self.reference_folder)
+            folder_status = os.stat(self.reference_models_folder)
         except FileNotFoundError:
             return True
         if (
@@ -123,7 +123,9 @@ class ReferenceModels:
             and stat.S_IMODE(folder_status.st_mode) == OWNER_FOLDER_MODE
         ):
             return True
-        remedy = f"chmod 700 {self.reference_folder}, if it is yours and holds nothing of others"
+        remedy = (
+            f"chmod 700 {self.reference_models_folder}, if it is yours and holds nothing of others"
+        )
         self.monitor.say(
             f"no model is shared with other runs, as other users may list them: {remedy}"
         )
@@ -139,9 +141,9 @@ class ReferenceModels:
             model_words: the name of the model in words, for the monitor.
             exit_stack: releases the lock when it is closed.
         """
-        lock_file = self.reference_folder / f"{model_folder_name}.lock"
+        lock_file = self.reference_models_folder / f"{model_folder_name}.lock"
         try:
-            make_folder(self.reference_folder)
+            make_folder(self.reference_models_folder)
             try:
                 exit_stack.enter_context(file_lock(lock_file, wait=False))
             except BlockingIOError:

@@ -62,7 +62,7 @@ class Tripwire(np.random.Generator):
         raise Drawn(name)
 
 
-def tripwire() -> Tripwire:
+def rng_raising_at_first_draw() -> Tripwire:
     """Returns a generator that raises `Drawn` at the first draw."""
     return Tripwire(np.random.PCG64(0))
 
@@ -192,7 +192,9 @@ def test_impossible_votes_and_seeds_are_refused_before_a_charge(case: Case) -> N
         if case.any_real and isinstance(votes, np.ndarray) and votes.max(initial=0) == 1.01:
             continue  # real numbers of any size are its votes
         with pytest.raises(InvalidValue, match=r"^(votes|num_teachers)[^\n]*: expected [^\n]*$"):
-            aggregate(votes, num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=ledger)
+            aggregate(
+                votes, num_teachers=NUM_TEACHERS, rng=rng_raising_at_first_draw(), ledger=ledger
+            )
     for seed in (0, np.int64(3), None, np.random.RandomState(0)):
         with refused_parameter("rng", value=ANY, rule_words="a numpy.random.Generator, not"):
             aggregate(
@@ -201,10 +203,13 @@ def test_impossible_votes_and_seeds_are_refused_before_a_charge(case: Case) -> N
     for count in (0, -3, 2.5, True):
         with refused_parameter("num_teachers", value=ANY, rule_words="a whole number >= 1"):
             aggregate(
-                np.zeros((1, 4), dtype=int), num_teachers=count, rng=tripwire(), ledger=ledger
+                np.zeros((1, 4), dtype=int),
+                num_teachers=count,
+                rng=rng_raising_at_first_draw(),
+                ledger=ledger,
             )
     with refused_parameter("ledger", value="spent.db"):
-        case.draw_release(UNSURE_COUNTS, rng=tripwire(), ledger="spent.db")
+        case.draw_release(UNSURE_COUNTS, rng=rng_raising_at_first_draw(), ledger="spent.db")
     assert ledger.entries == []
     assert ledger.epsilon == 0
 
@@ -243,7 +248,9 @@ def test_ledger_is_charged_before_anything_is_drawn(case: Case, tmp_path: Path) 
     """The ledger file has one entry, the event of the release, when noise is first drawn."""
     path = tmp_path / "ledger.db"
     with pytest.raises(Drawn):
-        case.draw_release(UNSURE_COUNTS, rng=tripwire(), ledger=Ledger(path, target_delta=1e-3))
+        case.draw_release(
+            UNSURE_COUNTS, rng=rng_raising_at_first_draw(), ledger=Ledger(path, target_delta=1e-3)
+        )
     expected = case.event(num_queries=1)
     assert [entry.event for entry in Ledger(path, target_delta=1e-3).entries] == [expected]
 
@@ -289,10 +296,10 @@ def test_a_charge_that_the_ledger_refuses_releases_nothing(case: Case) -> None:
     """A ledger without room, or of another adjacency, refuses the charge before noise is drawn, and gets no entry."""
     full_ledger = Ledger(target_delta=1e-3, max_epsilon=1e-9)
     with refused_parameter("max_epsilon", value=1e-09):
-        case.draw_release(UNSURE_COUNTS, rng=tripwire(), ledger=full_ledger)
+        case.draw_release(UNSURE_COUNTS, rng=rng_raising_at_first_draw(), ledger=full_ledger)
     add_remove_ledger = Ledger(target_delta=1e-3, adjacency=Adjacency.ADD_REMOVE)
     with refused_parameter("adjacency", value="replace_one"):
-        case.draw_release(UNSURE_COUNTS, rng=tripwire(), ledger=add_remove_ledger)
+        case.draw_release(UNSURE_COUNTS, rng=rng_raising_at_first_draw(), ledger=add_remove_ledger)
     assert full_ledger.entries == add_remove_ledger.entries == []
 
 

@@ -431,9 +431,10 @@ def test_the_classifier_refuses_before_its_ledger_exists_and_the_suggestion_work
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((2400, 5))
     labels = inputs[:, :3] > 0
+    public_inputs = inputs[2000:]
 
     def fitted(classifier: PATEClassifier) -> PATEClassifier:
-        return classifier.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:])
+        return classifier.fit(inputs[:2000], labels[:2000], X_public=public_inputs)
 
     def classifier_with_ledger(epsilon: float) -> PATEClassifier:
         path = tmp_path / "ledger"
@@ -444,7 +445,7 @@ def test_the_classifier_refuses_before_its_ledger_exists_and_the_suggestion_work
     assert not (tmp_path / "ledger").exists()
     epsilon = suggested(caught.value, setting="epsilon")
     model = fitted(classifier_with_ledger(epsilon))
-    assert (model.predict(inputs[2000:]) == labels[2000:]).mean() > 0.85
+    assert (model.predict(public_inputs) == labels[2000:]).mean() > 0.85
     with (
         pytest.warns(RepeatedRelease, match="fit 2 of this process on the same records"),
         pytest.warns(DoubtfulPlan, match="allowed by allow_useless=True"),

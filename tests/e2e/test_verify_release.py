@@ -132,7 +132,7 @@ def halve_epsilon_everywhere(folder: Path) -> None:
     change_text("README.md", before="epsilon <= 8.00", after="epsilon <= 4.00")(folder)
 
 
-def change_noise_everywhere(folder: Path, factor: float) -> None:
+def change_stated_noise_everywhere(folder: Path, factor: float) -> None:
     """Multiplies the stated noise by a factor, in `privacy.json`, on the card and in `config.yaml`."""
     statement = json.loads((folder / "privacy.json").read_text())
     multiplier = statement["parameters"]["noise_multiplier"]
@@ -149,7 +149,7 @@ TAMPERED: dict[str, Callable[[Path], None]] = {
     "config.yaml: noise_multiplier is 1.3": change_text(
         "config.yaml", before="noise_multiplier: 0.65", after="noise_multiplier: 1.3"
     ),
-    "epsilon is 8, and the noise gives 12.2": partial(change_noise_everywhere, factor=0.7),
+    "epsilon is 8, and the noise gives 12.2": partial(change_stated_noise_everywhere, factor=0.7),
     "README.md: epsilon is 3.00": change_text(
         "README.md", before="epsilon <= 8.00", after="epsilon <= 3.00"
     ),
@@ -217,7 +217,7 @@ def test_more_noise_than_epsilon_needs_is_not_recomputed(
     """
     folder = tmp_path / "release"
     shutil.copytree(release, folder)
-    change_noise_everywhere(folder, factor=2.0)
+    change_stated_noise_everywhere(folder, factor=2.0)
     sign_again(folder)
     assert verify_release.main([str(folder)]) == 3
     assert "drawn 4 times" in capsys.readouterr().out

@@ -62,7 +62,7 @@ def icon_set(
 
 
 @pytest.fixture
-def sets() -> dict[str, dict[str, Any]]:
+def icon_sets() -> dict[str, dict[str, Any]]:
     """Returns six sets: four that are accepted, one with another license, one without a license."""
     odd = {
         "bar-broken-one": {"body": "<path d=<"},
@@ -85,12 +85,12 @@ def make_package(tmp_path: Path) -> Callable[..., Path]:
     """Returns a function that writes sets of icons as npm does, in a `.tgz` archive unless `packed=False`."""
 
     def make(
-        sets: dict[str, Any], *, name: str = NAME, version: str = VERSION, packed: bool = True
+        icon_sets: dict[str, Any], *, name: str = NAME, version: str = VERSION, packed: bool = True
     ) -> Path:
         folder = tmp_path / "unpacked" / "package"
         (folder / "json").mkdir(parents=True, exist_ok=True)
         (folder / "package.json").write_text(json.dumps({"name": name, "version": version}))
-        for prefix, content_of_icon_set in sets.items():
+        for prefix, content_of_icon_set in icon_sets.items():
             text = (
                 content_of_icon_set
                 if isinstance(content_of_icon_set, str)
@@ -225,7 +225,7 @@ Make = Callable[..., Path]
 
 
 def test_a_faulty_package_is_refused_in_one_line(
-    make_package: Make, sets: dict[str, Any], tmp_path: Path
+    make_package: Make, icon_sets: dict[str, Any], tmp_path: Path
 ) -> None:
     """A package that is missing, of another version, cut off, no archive or not JSON is refused with the reason."""
     for path in (tmp_path / "none.tgz", tmp_path):
@@ -234,7 +234,7 @@ def test_a_faulty_package_is_refused_in_one_line(
         ):
             IconPackage(path).require_version()
     for packed in (False, True):
-        path = make_package(sets, version="2.2.1", packed=packed)
+        path = make_package(icon_sets, version="2.2.1", packed=packed)
         with refused_parameter(
             "package", value=ANY, rule_words="@iconify/json 2.2.535, found @iconify/json"
         ):
@@ -275,9 +275,9 @@ NAMES = {"arrow", "bar", "corner", "pole", "square", "wedge", "outline", "bold",
 
 
 @pytest.fixture
-def icon_package(make_package: Make, sets: dict[str, Any]) -> IconPackage:
+def icon_package(make_package: Make, icon_sets: dict[str, Any]) -> IconPackage:
     """Returns a package with the six sets of icons."""
-    return IconPackage(make_package(sets))
+    return IconPackage(make_package(icon_sets))
 
 
 def build_icons_in(
@@ -327,14 +327,16 @@ def test_data_image_folder_reads_a_build(icon_package: IconPackage, tmp_path: Pa
     assert len(groups[0]) < len(data.private)
 
 
-def test_a_name_that_is_no_file_name_is_refused(make_package: Make, sets: dict[str, Any]) -> None:
+def test_a_name_that_is_no_file_name_is_refused(
+    make_package: Make, icon_sets: dict[str, Any]
+) -> None:
     """A package with an icon named `../bar` is refused with this name."""
-    sets["alpha"] = icon_set(prefix="alpha", more_icons={"../bar": {"body": SHAPES["bar"]}})
+    icon_sets["alpha"] = icon_set(prefix="alpha", more_icons={"../bar": {"body": SHAPES["bar"]}})
     with refused_parameter(
         "package", value=ANY, rule_words="letters, digits, _ and -, found '../bar'"
     ):
         survey_names(
-            IconPackage(make_package(sets)),
+            IconPackage(make_package(icon_sets)),
             stage=unwatched,
             num_public=20,
             num_labels=6,

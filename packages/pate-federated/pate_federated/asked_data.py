@@ -91,15 +91,15 @@ def with_labels(dataset: Dataset, label_names: tuple[str, ...]) -> Dataset:
     if dataset.label_names == label_names:
         return dataset
     index_of = {name: index for index, name in enumerate(label_names)}
-    own_labels = np.array([index_of[name] for name in dataset.label_names])
+    own_label_indices = np.array([index_of[name] for name in dataset.label_names])
 
     def with_all_labels(split: Split) -> Split:
         shape = (len(split), len(label_names))
         labels = np.zeros(shape, dtype=np.bool_)
-        labels[:, own_labels] = split.labels
+        labels[:, own_label_indices] = split.labels
         known = np.zeros(shape, dtype=np.bool_)
-        known[:, own_labels] = True if split.known is None else split.known
-        has_gaps = split.known is not None or len(own_labels) < len(label_names)
+        known[:, own_label_indices] = True if split.known is None else split.known
+        has_gaps = split.known is not None or len(own_label_indices) < len(label_names)
         return replace(split, labels=labels, known=known if has_gaps else None)
 
     def without_true_labels(split: Split) -> Split:

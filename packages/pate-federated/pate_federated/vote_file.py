@@ -301,12 +301,12 @@ class VoteFile(HoldersFile):
 
         The votes themselves are checked by `bits` and `confidences`.
         """
-        with reading(path, rule=_RULE, remedy=_REMEDY) as archive:
+        with reading(path, rule=_RULE, remedy=_REMEDY) as vote_archive:
             manifest = VoteManifest.from_text(
-                str(read_member(archive, array_name="manifest", dtype_kinds="U"))
+                str(read_member(vote_archive, array_name="manifest", dtype_kinds="U"))
             )
-            record_ids = read_member(archive, array_name="record_ids", dtype_kinds="iuU")
-            label_name_array = read_member(archive, array_name="label_names", dtype_kinds="U")
+            record_ids = read_member(vote_archive, array_name="record_ids", dtype_kinds="iuU")
+            label_name_array = read_member(vote_archive, array_name="label_names", dtype_kinds="U")
         store = VoteStore.open(path)
         shapes = (
             (store.num_teachers, store.num_queries, store.num_labels),

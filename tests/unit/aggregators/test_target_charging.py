@@ -358,8 +358,9 @@ def test_only_queries_that_contradict_the_prior_are_hits() -> None:
 
     It is answered with its own labels.
     """
+    clear_counts_of_other_labels = [0, 0, 40, 39]
     counts_of_queries = np.array(
-        [CLEAR_COUNTS] * 3 + [CLEAR_COUNTS, [0, 0, 40, 39], CLEAR_COUNTS, [40, 39, 0, 0]]
+        [CLEAR_COUNTS] * 4 + [clear_counts_of_other_labels] + [CLEAR_COUNTS] * 2
     )
     prior = np.tile(PRIOR_OF_QUERY, (7, 1))
     release = release_of_session(

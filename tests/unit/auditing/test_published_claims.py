@@ -286,12 +286,13 @@ def test_given_only_leaves_out_releases_with_assumed_parameters() -> None:
     """
 
     def assumed_parameters(
-        parameters: ReleaseParameters = UNKNOWN_PARAMETERS, aggregator: Aggregator | None = None
+        known_parameters: ReleaseParameters = UNKNOWN_PARAMETERS,
+        aggregator: Aggregator | None = None,
     ) -> dict[str, tuple[str, ...]]:
         findings = findings_of(
             votes=IMPORTED_TEACHER_VOTES,
             aggregator=aggregator,
-            parameters=parameters,
+            parameters=known_parameters,
             given_only=True,
         )
         return {name: finding.assumed for name, finding in findings.items()}
@@ -301,14 +302,17 @@ def test_given_only_leaves_out_releases_with_assumed_parameters() -> None:
     both_noises = ReleaseParameters(noise_std=40.0, screening_std=60.0)
     stable = StableTopK(selection_scale=39.0, test_std=60.0)
     assert assumed_parameters() == {"gaussian_votes": ("noise_std",)}
-    assert assumed_parameters(parameters=noise_only) == {"gaussian_votes": (), "powerset_gnmax": ()}
-    assert assumed_parameters(parameters=noise_and_clip) == {
+    assert assumed_parameters(known_parameters=noise_only) == {
+        "gaussian_votes": (),
+        "powerset_gnmax": (),
+    }
+    assert assumed_parameters(known_parameters=noise_and_clip) == {
         "gaussian_votes": (),
         "clipped_votes": ("threshold_share",),
         "powerset_gnmax": (),
     }
     assert list(assumed_parameters(aggregator=stable)) == ["stable_top_k"]
-    both = assumed_parameters(parameters=both_noises)
+    both = assumed_parameters(known_parameters=both_noises)
     assert both["stable_top_k"] == ()
     assert "confident_votes" not in both
     finding = findings_of(

@@ -437,8 +437,8 @@ def audit_of(
 ) -> Callable[..., str]:
     """Returns a function that writes votes into a file, runs `pate-audit` on it, and returns its output."""
 
-    def run_audit(vote_array: Any, arguments: Arguments = ()) -> str:
-        np.save(tmp_path / "votes.npy", vote_array)
+    def run_audit(votes_or_counts: Any, arguments: Arguments = ()) -> str:
+        np.save(tmp_path / "votes.npy", votes_or_counts)
         settings = [f"votes={tmp_path / 'votes.npy'}", *arguments]
         audit(config=composed(settings, command="audit"))
         return capsys.readouterr().out
@@ -455,7 +455,9 @@ def test_prices_and_claims_of_a_vote_file(audit_of: Callable[..., str]) -> None:
     """
     arguments = ["aggregator=clipped_votes", "vote_clip=2", "noise_std=10", "accountant=rdp"]
     answer = json.loads(
-        audit_of(vote_array=TEACHER_VOTES, arguments=[*arguments, "format=json"]).splitlines()[-1]
+        audit_of(votes_or_counts=TEACHER_VOTES, arguments=[*arguments, "format=json"]).splitlines()[
+            -1
+        ]
     )
     assert {"epsilon", "delta", "adjacency", "accountant", "paper_epsilon"} <= answer.keys()
     findings = {each["aggregator"]: each for each in answer["findings"]}
@@ -465,13 +467,14 @@ def test_prices_and_claims_of_a_vote_file(audit_of: Callable[..., str]) -> None:
     assert answer["epsilon"] == findings["clipped_votes"]["epsilon"]["replace_one"]
     removed = json.loads(
         audit_of(
-            vote_array=TEACHER_VOTES, arguments=[*arguments, "format=json", "adjacency=add_remove"]
+            votes_or_counts=TEACHER_VOTES,
+            arguments=[*arguments, "format=json", "adjacency=add_remove"],
         )
     )
     assert (
         removed["epsilon"] == findings["clipped_votes"]["epsilon"]["add_remove"] < answer["epsilon"]
     )
-    page = audit_of(vote_array=TEACHER_VOTES, arguments=arguments)
+    page = audit_of(votes_or_counts=TEACHER_VOTES, arguments=arguments)
     assert "teacher_votes: 50 teachers, 20 queries, 6 labels" in page
     assert "(given)" in page and "(assumed)" not in page
     assert "priced once these are given: screening_std=, threshold_share=" in page
@@ -488,13 +491,15 @@ def test_audit_without_noise_is_infinite_and_histogram_needs_num_teachers(
     A histogram is refused without the number of teachers, and read with it.
     """
     class_counts = np.array([[7, 2, 1], [4, 3, 3]])
-    answer = json.loads(audit_of(vote_array=class_counts, arguments=["noise_std=0", "format=json"]))
+    answer = json.loads(
+        audit_of(votes_or_counts=class_counts, arguments=["noise_std=0", "format=json"])
+    )
     assert (answer["layout"], answer["epsilon"], answer["paper_epsilon"]) == ("classes", "inf", 0.0)
-    assert "infinite" in audit_of(vote_array=class_counts, arguments=["noise_std=0"])
+    assert "infinite" in audit_of(votes_or_counts=class_counts, arguments=["noise_std=0"])
     with refused_parameter("num_teachers", value=None):
-        audit_of(vote_array=TEACHER_VOTES.sum(axis=0))
+        audit_of(votes_or_counts=TEACHER_VOTES.sum(axis=0))
     assert "histogram: 50 teachers" in audit_of(
-        vote_array=TEACHER_VOTES.sum(axis=0), arguments=["num_teachers=50", "accountant=rdp"]
+        votes_or_counts=TEACHER_VOTES.sum(axis=0), arguments=["num_teachers=50", "accountant=rdp"]
     )
 
 
@@ -510,6 +515,6 @@ def test_mistakes_are_refused_in_one_line(audit_of: Callable[..., str], composed
         ("aggregator=gnmax", "expected one that releases several labels"),
     ):
         with pytest.raises(InvalidValue, match=f"^{override}: {rule}"):
-            audit_of(vote_array=TEACHER_VOTES, arguments=[override])
+            audit_of(votes_or_counts=TEACHER_VOTES, arguments=[override])
     with refused_parameter("votes", value="???"):
         audit(config=composed(command="audit"))

@@ -28,9 +28,9 @@ from tests.refusals import refused_parameter
 from tests.unit.models.small_rounds import deadly_question, question_of, records_of
 
 
-def moment_sum_of_threads(round_records: RoundRecords, question: RoundQuestion) -> IntArray:
+def moment_sum_of_threads(private_records: RoundRecords, question: RoundQuestion) -> IntArray:
     """Returns the sum of a round in the threads of this process."""
-    return ThreadSums(round_records).total(question)
+    return ThreadSums(private_records).total(question)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_processes_sum_votes_to_the_numbers_of_threads(
     ):
         np.testing.assert_array_equal(
             vote_summer.total(question),
-            moment_sum_of_threads(round_records=records, question=question),
+            moment_sum_of_threads(private_records=records, question=question),
         )
 
 
@@ -86,7 +86,7 @@ def test_a_process_killed_in_a_round_is_replaced(
     moment_sum = vote_summer.total(deadly_question(question=question, marker_file=str(marker_file)))
     assert marker_file.exists()
     np.testing.assert_array_equal(
-        moment_sum, moment_sum_of_threads(round_records=records, question=question)
+        moment_sum, moment_sum_of_threads(private_records=records, question=question)
     )
 
 
@@ -132,7 +132,8 @@ def test_a_process_killed_while_it_is_filled_gets_all_records_again(
     vote_summer = close_at_test_end(ProcessesEngine(num_workers=1).round_sums(counted_records))
     question = question_of(round_records=records)
     np.testing.assert_array_equal(
-        vote_summer.total(question), moment_sum_of_threads(round_records=records, question=question)
+        vote_summer.total(question),
+        moment_sum_of_threads(private_records=records, question=question),
     )
 
 
@@ -187,7 +188,7 @@ def test_a_round_after_an_interrupted_one_gets_its_own_answer(
         question = question_of(round_records=records, student_weight_std=number + 2.0)
         np.testing.assert_array_equal(
             vote_summer.total(question),
-            moment_sum_of_threads(round_records=records, question=question),
+            moment_sum_of_threads(private_records=records, question=question),
         )
 
 
@@ -313,7 +314,7 @@ def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(
         question = question_of(round_records=records, vote_clip=vote_clip, student_weight_std=0.0)
         moment_sum = gpu_sums_on_processor(round_records=records).total(question)
         np.testing.assert_array_equal(
-            moment_sum, moment_sum_of_threads(round_records=records, question=question)
+            moment_sum, moment_sum_of_threads(private_records=records, question=question)
         )
 
 
@@ -330,7 +331,9 @@ def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPa
     question = question_of(round_records=records)
     moment_clipping = question.moment_clipping
     gpu_total = gpu_sums_on_processor(round_records=records).total(question)
-    gpu_minus_threads = gpu_total - moment_sum_of_threads(round_records=records, question=question)
+    gpu_minus_threads = gpu_total - moment_sum_of_threads(
+        private_records=records, question=question
+    )
     assert np.linalg.norm(gpu_minus_threads * moment_clipping.step) < 9e-3 * moment_clipping.clip
 
 
@@ -381,7 +384,7 @@ def test_records_of_a_lost_node_go_to_another_node() -> None:
         finally:
             vote_summer.close()
     np.testing.assert_array_equal(
-        before, moment_sum_of_threads(round_records=records, question=question)
+        before, moment_sum_of_threads(private_records=records, question=question)
     )
 
 
@@ -411,7 +414,7 @@ def test_ray_sums_votes_to_the_numbers_of_threads(close_at_test_end: CloseAtEnd)
     ):
         np.testing.assert_array_equal(
             vote_summer.total(question),
-            moment_sum_of_threads(round_records=records, question=question),
+            moment_sum_of_threads(private_records=records, question=question),
         )
 
 
@@ -430,7 +433,7 @@ def test_an_actor_killed_in_a_round_is_replaced(
     moment_sum = vote_summer.total(deadly_question(question=question, marker_file=str(marker_file)))
     assert marker_file.exists()
     np.testing.assert_array_equal(
-        moment_sum, moment_sum_of_threads(round_records=records, question=question)
+        moment_sum, moment_sum_of_threads(private_records=records, question=question)
     )
     with pytest.raises(WorkersLost, match=r"^Ray lost a worker or node [23] times \(Actor\w+\); "):
         vote_summer.total(deadly_question(question=question))

@@ -36,7 +36,9 @@ def public_features(num_rows: int = 2000) -> PublicFeatures:
     return PublicFeatures(np.append(rows, np.full((num_rows, 1), 0.2), axis=1).astype(np.float32))
 
 
-def drawn_public_labels(public_pool: PublicFeatures, num_rows: int, seed: int = 0) -> BoolArray:
+def labels_drawn_for_first_rows(
+    public_pool: PublicFeatures, num_rows: int, seed: int = 0
+) -> BoolArray:
     """Returns labels of the first rows, drawn by a logistic model of weights `TRUE_WEIGHTS` and constant -0.5."""
     logits = public_pool.public_features[:num_rows, :-1] @ TRUE_WEIGHTS - 0.5
     return np.random.default_rng(seed).random(logits.shape) < expit(logits)
@@ -55,7 +57,7 @@ def test_more_labeled_rows_come_nearer_to_the_weights_behind_the_labels() -> Non
     distances = [
         error_of_weights(
             public_pool=public_pool,
-            public_labels=drawn_public_labels(public_pool=public_pool, num_rows=num_rows),
+            public_labels=labels_drawn_for_first_rows(public_pool=public_pool, num_rows=num_rows),
         )
         for num_rows in (30, 300, 2000)
     ]
@@ -68,7 +70,7 @@ def test_stated_variances_are_about_the_squared_errors_of_weights() -> None:
     public_pool = public_features()
     starts = [
         LabeledRows(
-            labels=drawn_public_labels(public_pool=public_pool, num_rows=300, seed=seed)
+            labels=labels_drawn_for_first_rows(public_pool=public_pool, num_rows=300, seed=seed)
         ).public_start(public_pool)
         for seed in range(10)
     ]
@@ -91,7 +93,7 @@ def test_labels_unrelated_to_the_inputs_give_small_weights() -> None:
 def test_rows_with_an_unknown_label_do_not_change_its_weights() -> None:
     """A label that 200 of 300 rows do not know is learned as from the other 100 rows alone."""
     public_pool = public_features()
-    labels = drawn_public_labels(public_pool=public_pool, num_rows=300)
+    labels = labels_drawn_for_first_rows(public_pool=public_pool, num_rows=300)
     known = np.ones_like(labels)
     known[100:, 1] = False
     features = public_pool.public_features[:300, :-1].astype(np.float64)
@@ -108,7 +110,7 @@ def test_rows_with_an_unknown_label_do_not_change_its_weights() -> None:
 def test_labels_of_rows_without_features_are_left_out() -> None:
     """The labels of 500 rows give the same weights as those of the 400 rows that have features."""
     public_pool = public_features(num_rows=400)
-    labels = drawn_public_labels(public_pool=public_features(num_rows=500), num_rows=500)
+    labels = labels_drawn_for_first_rows(public_pool=public_features(num_rows=500), num_rows=500)
     all_rows = LabeledRows(labels=labels).public_start(public_pool)
     first_rows = LabeledRows(labels=labels[:400]).public_start(public_pool)
     np.testing.assert_array_equal(all_rows.weights, first_rows.weights)
@@ -119,7 +121,7 @@ def test_a_handful_of_labeled_rows_gives_finite_weights(num_rows: int) -> None:
     """One, two or five labeled rows give a start of finite numbers."""
     public_pool = public_features()
     start = LabeledRows(
-        labels=drawn_public_labels(public_pool=public_pool, num_rows=num_rows)
+        labels=labels_drawn_for_first_rows(public_pool=public_pool, num_rows=num_rows)
     ).public_start(public_pool)
     assert np.isfinite(start.weights).all()
     assert (start.variances > 0).all()
@@ -139,7 +141,7 @@ def test_labels_need_four_times_the_root_of_their_number_of_directions(
 
 def test_identity_differs_between_different_labels() -> None:
     """Labels that differ in one entry have different identities, and equal labels have the same."""
-    labels = drawn_public_labels(public_pool=public_features(), num_rows=20)
+    labels = labels_drawn_for_first_rows(public_pool=public_features(), num_rows=20)
     changed_labels = labels.copy()
     changed_labels[3, 1] ^= True
     assert LabeledRows(labels=labels).identity == LabeledRows(labels=labels.copy()).identity

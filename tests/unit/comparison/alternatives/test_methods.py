@@ -61,22 +61,22 @@ def test_methods_without_samples_cost_exactly_a_gaussian(method: Alternative) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "method", [DP_GRADIENT_DESCENT, LINEAR_DP_SGD], ids=lambda method: method.name
+    "alternative", [DP_GRADIENT_DESCENT, LINEAR_DP_SGD], ids=lambda alternative: alternative.name
 )
-def test_a_stored_calibration_is_priced_again(method: Alternative, tmp_path: Path) -> None:
+def test_a_stored_calibration_is_priced_again(alternative: Alternative, tmp_path: Path) -> None:
     """A calibration that is read from its file has the epsilon of the first calibration, at most 3.
 
     With 10% less noise in the file, the calibration is refused.
     """
     calibration_path = tmp_path / "calibrations" / "a.json"
     contender = calibrate_method(
-        method,
+        alternative,
         budget=budget_at_epsilon(epsilon=3.0),
         bench=small_bench(),
         calibration_file=calibration_path,
     )
     stored_contender = calibrate_method(
-        method,
+        alternative,
         budget=budget_at_epsilon(epsilon=3.0),
         bench=small_bench(),
         calibration_file=calibration_path,
@@ -89,7 +89,7 @@ def test_a_stored_calibration_is_priced_again(method: Alternative, tmp_path: Pat
     lowered_calibration.write(calibration_path)
     with refused_parameter("epsilon", value=ANY, rule_words="3 once calibrated"):
         calibrate_method(
-            method,
+            alternative,
             budget=budget_at_epsilon(epsilon=3.0),
             bench=small_bench(),
             calibration_file=calibration_path,

@@ -164,8 +164,9 @@ def test_cached_vectors_are_reused_and_damaged_ones_recomputed(
     np.testing.assert_array_equal(table.with_text(fit_texts).load().private.inputs, inputs)
     assert set(computed_texts) <= {"a text"}  # which checks a file of vectors
     whole_contents = [path.read_bytes() for path in blocks]
+    float32_zero = b"\0\0\0\0"
     for path in blocks:
-        path.write_bytes(path.read_bytes()[:-4] + b"\0\0\0\0")
+        path.write_bytes(path.read_bytes()[: -len(float32_zero)] + float32_zero)
     np.testing.assert_array_equal(table.with_text(fit_texts).load().private.inputs, inputs)
     assert [path.read_bytes() for path in blocks] == whole_contents
 
