@@ -261,6 +261,7 @@ def test_noise_is_solved_unless_given(composed: Composed, words: str, target: fl
     assert published_settings["num_queries"] == config.num_queries
 
 
+@pytest.mark.slow
 def test_target_mu_is_solved_in_place_of_the_target_epsilon(composed: Composed) -> None:
     """With `target_mu`, the published target is the epsilon of a Gaussian release with that mu.
 

@@ -481,6 +481,7 @@ def test_values_from_the_configuration_itself_are_published() -> None:
     assert yaml.safe_load(public_text)["data"]["name"] == "${oc.env:HOME}"
 
 
+@pytest.mark.slow
 def test_the_number_of_labeled_public_rows_is_published_with_the_data(
     composed: Callable[..., Any],
 ) -> None:
@@ -495,6 +496,7 @@ def test_the_number_of_labeled_public_rows_is_published_with_the_data(
         assert public.data.get("public_labels") == value
 
 
+@pytest.mark.slow
 def test_only_training_takes_labels_of_public_rows(composed: Callable[..., Any]) -> None:
     """Only pate-train accepts `data.public_labels`, and builds its reader without it; other commands refuse it."""
     config = composed(arguments=["data=wordnet", "data.public_labels=5"])

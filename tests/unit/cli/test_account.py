@@ -73,6 +73,7 @@ def votes(tmp_path: Path) -> str:
     return str(tmp_path / "votes.npy")
 
 
+@pytest.mark.slow
 def test_a_narrow_terminal_shows_every_bound_on_attacks(
     page_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

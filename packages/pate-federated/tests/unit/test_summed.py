@@ -126,6 +126,7 @@ def test_sum_beyond_the_terms_is_refused() -> None:
         terms.require_sendable(numbers=np.array([11]))
 
 
+@pytest.mark.slow
 def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
     """The sum of four holders' counts gives the labels of `aggregate` on these counts, with one charge."""
     plain = GaussianVotes(noise_std=1.0)

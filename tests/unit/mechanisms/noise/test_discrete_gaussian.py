@@ -11,6 +11,7 @@ from tests.refusals import ANY, refused_parameter
 LARGEST_WORD = 2**64 - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variance", [1, 9, 40])
 def test_decisions_in_floats_are_the_exact_ones(
     variance: int, monkeypatch: pytest.MonkeyPatch
