@@ -84,7 +84,6 @@ def on_pretended_gpu(round_records: RoundRecords) -> RoundSums:
     return GpuSums(round_records, device=torch.device("cpu"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "make_vote_sums", [ThreadSums, pytest.param(on_pretended_gpu, marks=pytest.mark.slow)]
 )
