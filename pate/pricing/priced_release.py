@@ -40,7 +40,7 @@ class PricedRelease:
     Attributes:
         aggregator: the aggregator with the noise that will be used.
         shape: the numbers of teachers, labels and queries that will be asked.
-        event: the price of the whole release, as a value that knows no accountant.
+        event: the price of the whole release, as a value from which any accountant computes an epsilon.
         epsilon: the epsilon of that event at the budget's delta. Where groups have budgets of their own, it is that of
             the largest budget.
         solved_for: what the plan has solved for, by name: fields of the aggregator, or `num_queries`.
@@ -62,7 +62,7 @@ class PricedRelease:
 
     @property
     def identity(self) -> str:
-        """A digest of all public inputs of the release, without votes and drawn noise."""
+        """A digest of the aggregator, the shape and the budget classes, by which a run recognizes its release."""
         public_inputs_of_release: list[Any] = [
             self.aggregator.identity(self.shape),
             asdict(self.shape),
@@ -95,7 +95,7 @@ def plan_release(
 
     Raises:
         InvalidValue: no noise, or not a single query, meets the budget; the failure probabilities use up delta; or
-            draws cannot keep so small a delta.
+            draws in double precision cannot keep so small a delta.
 
     >>> from pate.aggregators import GaussianVotes
     >>> from pate.votes import VoteShape

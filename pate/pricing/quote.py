@@ -41,7 +41,7 @@ class QuoteExtras:
 
     Attributes:
         table: where the table of the stability test was written, with its price and its order.
-        hits: for a session, its plan on votes that may be looked at.
+        hits: for a session, its expected hits (queries that are paid for) and price, on votes that may be looked at.
         data_dependent: the cost on votes that may be looked at; it is no guarantee.
         cheapest: the price by the cheapest accountant.
         suggestion: the numbers of teachers and queries whose release would be most useful.

@@ -119,8 +119,8 @@ def search_remedies(
         unsolved_aggregator: the aggregator before its noise was solved for.
         useless_release: the refused release, with its price.
         budget: the budget that the release was planned for.
-        num_groups: the number of private groups; each teacher of a suggested number of teachers has at least ten. None
-            if unknown.
+        num_groups: the number of private groups, of which each teacher has at least ten where more teachers are
+            suggested. None if unknown.
         search: the time limit and the callbacks of the search.
     """
     planner = ChangedPlans(
@@ -220,7 +220,7 @@ class _RunningSearch:
         }
 
     def _search_epsilon_and_queries(self, renyi_release: PricedRelease) -> None:
-        """Searches for fewer queries, and for a larger epsilon if the plan solves for the noise of one epsilon.
+        """Searches for a larger epsilon, if the plan solves for the noise of one epsilon, and for fewer queries.
 
         If neither more teachers nor fewer queries make the release useful, both are tried together: fewer queries with
         the largest candidate number of teachers.
@@ -352,7 +352,7 @@ class _RunningSearch:
         first_index: int,
         last_index: int,
     ) -> None:
-        """Stores in `changes` the first candidate of a kind, by index, whose plan is useful; nothing if there is none.
+        """Stores in `changes` the first candidate of a kind of change whose plan is useful; nothing if there is none.
 
         If a candidate is useful, all later ones must be useful, too. Useful candidates on the way are stored as well,
         so the best one so far is kept if the time is up.
@@ -360,14 +360,17 @@ class _RunningSearch:
         Args:
             kind_name: the name of the kind, a key of `changes`.
             make_plan: returns the plan after a change; None if nothing meets the budget.
-            start_index: the index where the search begins.
+            start_index: the index, among the candidates of the kind, where the search begins.
             first_index: the smallest index that may be tried.
             last_index: the largest index that may be tried.
         """
         change_kind = self._kind_of_name[kind_name]
 
         def is_working(index: int) -> bool:
-            """Returns whether the plan of the candidate at an index is useful, and if so stores it in `changes`."""
+            """Returns whether a candidate of the kind has a useful plan, and if so stores it in `self.changes`.
+
+            `index` is that of the candidate, the setting or settings to try, in `change_kind.candidates`.
+            """
             change = change_kind.change(change_kind.candidates[index])
             is_useful = is_plan_useful(make_plan(change))
             if is_useful:
@@ -387,7 +390,7 @@ class _RunningSearch:
 def _try_down_to_smallest(
     is_working: Callable[[int], bool], *, start_index: int, first_index: int, last_index: int
 ) -> None:
-    """Calls `is_working` with indices until the smallest index with True is known; that is the last with True.
+    """Finds the smallest index for which `is_working` returns True; the last call that returns True has this index.
 
     If `is_working` is True for an index, it has to be True for all larger indices. The search steps from `start_index`
     up or down, and doubles its steps until the smallest index is enclosed. Then it halves the interval.

@@ -52,7 +52,7 @@ def suggest(
 
     The most useful release has the most `clear_queries` among those tried that `is_plan_useful` accepts. Teachers with
     more records agree more. The search assumes that r / (r + 60) of the teachers vote for a label, if each has r
-    records. This rule of thumb is about right for the embedded data set. Prices are those of the Renyi accountant.
+    private groups. This rule of thumb is about right for the embedded data set. The Renyi accountant computes prices.
 
     Args:
         aggregator: the aggregator, with noise to start from.

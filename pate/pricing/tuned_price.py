@@ -18,9 +18,9 @@ _NUM_HALVINGS = 16
 def epsilon_of_one_run(compute_best_run_event: Callable[[float], Event], budget: Budget) -> float:
     """Returns the largest epsilon of one run at which the best of all runs costs at most the budget's epsilon.
 
-    The search goes from a sixteenth of the budget's epsilon up to all of it, to a relative 4e-5. If the best run costs
-    more at every epsilon that is tried, the sixteenth is returned unchecked. So a caller has to compare the price with
-    the budget.
+    The search goes from a sixteenth of the budget's epsilon up to all of it, with a relative error of 4e-5. If the best
+    run costs more at every epsilon that is tried, the sixteenth is returned unchecked. So a caller has to compare the
+    price with the budget.
 
     Args:
         compute_best_run_event: returns the price of the best run, as a function of the epsilon of each single run.

@@ -201,7 +201,7 @@ class PrivacyStatement:
         return html_table(title=f"Privacy of a release of {self.data}", rows=self.terms)
 
     def write(self, folder: Path | str) -> None:
-        """Writes `privacy.json` into the folder of a bundle."""
+        """Writes `privacy.json` into the folder of a release."""
         write_text(Path(folder, PRIVACY_FILE), text=to_json(self.published_values()) + "\n")
 
     def published_values(self) -> dict[str, Any]:
@@ -214,7 +214,7 @@ class PrivacyStatement:
 
     @classmethod
     def read(cls, folder: Path | str, *, remedy: str) -> Self:
-        """Reads `privacy.json` from the folder of a bundle.
+        """Reads `privacy.json` from the folder of a bundle, that is, of a published student.
 
         Args:
             folder: the folder.

@@ -338,8 +338,9 @@ class Dossier:
     def found_rows_of_scores(self) -> list[tuple[str, str]]:
         """Rows of a table of bounds on attacks on the released scores, as text, for false alarms of 0.1%, 1% and 10%.
 
-        A unit, such as a person, has one or more test records. Each row has the share of other units that an attack
-        takes for units in the test records, and an upper bound on the share of units in them that any attack finds.
+        A unit, such as a person, has one or more test records. Each row has two shares. The first is the share of units
+        outside the test records that an attack takes for units in them. The second is an upper bound on the share of
+        units in the test records that any attack finds.
         """
         return [
             (

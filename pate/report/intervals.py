@@ -267,7 +267,9 @@ def _metrics_of_block(
     )  # [b, n]
 
     def counts_of_resamples(sample_label_flags: BoolArray) -> FloatArray:
-        """Returns the number of samples in each of b resamples for which a flag is true, `[b, L]`.
+        """Returns for each of the block's b resamples the number of samples for which a flag is true, `[b, L]`.
+
+        A sample counts as often as the resample has it.
 
         Args:
             sample_label_flags: a flag for each sample and label, bool `[n, L]`.
@@ -309,10 +311,10 @@ def _metrics_of_block(
 
 
 def _means_of_defined(values_by_label_and_resample: FloatArray) -> FloatArray:
-    """Returns the mean over labels of the values that are not NaN, `[B]`; NaN if all are NaN.
+    """Returns the mean over labels of the values that are not NaN, `[b]`; NaN if all are NaN.
 
     Args:
-        values_by_label_and_resample: the value of each label in each of B resamples, `[L, B]`.
+        values_by_label_and_resample: the value of each label in each of the b resamples of a block, `[L, b]`.
     """
     is_defined = np.isfinite(values_by_label_and_resample)
     num_defined_labels = is_defined.sum(axis=0)

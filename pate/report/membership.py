@@ -1,7 +1,7 @@
 """Membership inference attacks guess, by the student's losses on a record, whether it was a private record.
 
-The second attack here also uses the losses of reference models. A private record that an attack calls private is a true
-positive; a test record that it calls private is a false positive.
+The second attack here also uses the losses of *reference models*, which have never used a private record. A private
+record that an attack calls private is a true positive; a test record that it calls private is a false positive.
 """
 
 from dataclasses import dataclass
@@ -118,7 +118,7 @@ class Membership:
     def _line_at(self, fpr_index: int) -> str:
         """Returns a phrase on the share of private records that each attack finds at one false positive rate.
 
-        The phrase also says if the larger share is beyond chance, the upper end `chance_high` of the interval.
+        The phrase also says whether the larger of these shares is beyond chance, that is, above `high` at this rate.
 
         Args:
             fpr_index: the index of the rate in `fpr`.
@@ -148,8 +148,8 @@ def _true_positive_rates(
 ) -> tuple[float, ...]:
     """Returns the shares of private records that an attack finds at given numbers of false positives, `[num_counts]`.
 
-    The attack takes the records with the smallest losses for private ones. If private and test records have a loss in
-    common of which only some test records count, the same share of these private records counts.
+    The attack takes the records with the smallest losses for private ones. At the largest loss that counts,
+    only a share of the test records may count; then the same share of the private records with this loss counts.
 
     Args:
         private_losses: the losses of private records, `[num_private]`.
@@ -240,8 +240,10 @@ def _chance_interval(
     """Returns the ends of the interval that holds the rate of blind attacks with probability 95% or more.
 
     The rate is the true positive rate. Both ends are arrays `[num_counts]`, with a value for each number of false
-    positives. Let private and test losses
-    have one distribution, and sort all n private and m test records by loss. The number of private records before the
+    positives.
+
+    Let private and test losses have one distribution, and sort all n private and m test records by loss. The number of
+    private records before the
     (k + 1)-th test record is then binomial, with a rate that is Beta(k + 1, m - k). The probabilities of this
     beta-binomial distribution are computed from the ratios of neighboring ones:
 

@@ -88,7 +88,7 @@ def _experiment_id(client: Any, experiment_name: str) -> Any:
 def _dotted_settings(settings: Any, name_prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yields nested settings as pairs of a dotted name and a value.
 
-    The class of a part, its setting `_target_`, has the name of the part alone.
+    The class of a part of the configuration, its setting `_target_`, has the part's name alone, such as `aggregator`.
 
     Args:
         settings: a mapping of settings, or the value of a single setting.

@@ -60,7 +60,7 @@ class Picture:
     caption: str = ""
 
     def svg(self, id_prefix: str) -> str:
-        """Returns an `<svg>` element for a page, without colors, scripts or references to other files.
+        """Returns an `<svg>` element in the CSS colors of a page, without scripts or references to other files.
 
         The ids in the element begin with `id_prefix`. Its size follows the surrounding element. Screen readers skip it
         and read the alternative text beside it.

@@ -20,10 +20,11 @@ class PictureArrays:
         answered: true for each answered query, bool `[num_queries]`.
         labels: the released labels, bool `[num_queries, num_labels]`; rows of refused queries are not read.
         epsilon_after_query: the epsilon of all queries up to each query, `[num_queries]`.
-        gaps: the gaps without noise, `[num_queries]`; None if the votes are not counted. No epsilon covers them.
+        gaps: the gaps without noise, `[num_queries]`; None if votes are numbers, which cannot be counted. No epsilon
+            covers them.
         gap_name: the name of the gap, on an axis.
-        vote_counts: the votes without noise, int `[num_queries, num_labels]`; None if the votes are not counted. No
-            epsilon covers them.
+        vote_counts: the votes without noise, int `[num_queries, num_labels]`; None where `gaps` is. No epsilon covers
+            them.
         num_teachers: the number of teachers, where the axes of votes end; None if it is not known.
         pass_gaps: rising gaps whose pass probability is drawn, `[num_gaps]`; None without a stability test.
         pass_probability: the probability that the stability test passes at each of `pass_gaps`, `[num_gaps]`; None

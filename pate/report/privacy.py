@@ -105,8 +105,9 @@ class Privacy:
         gap_at_50: the smallest gap that passes the stability test with probability 0.5 or more; None if no gap does.
         gap_at_95: the smallest gap that passes the stability test with probability 0.95 or more; None if no gap does.
         parameters: the mechanism's public parameters by name.
-        target_hits: the number of hits after which the session of a charged mechanism halts; None for others.
-        plain_epsilon: for a charged mechanism, epsilon at `delta` of plain composition of the queries that were asked.
+        target_hits: the number of hits, queries that are paid for, after which the session of a mechanism charged by
+            hits halts; None for others.
+        plain_epsilon: for such a mechanism, epsilon at `delta` of plain composition of the queries that were asked.
             Infinity if the failure probabilities of plain composition alone exceed `delta`. None for others.
         won_by: the accountant that computed `epsilon`, if `accountant` takes the minimum of several; otherwise None.
         classes: the epsilon of each class of groups with a budget of its own, none above `epsilon`; empty without such

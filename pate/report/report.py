@@ -73,7 +73,8 @@ class Heading:
             a name.
         is_public: whether that name ships with the package; any other name is its author's choice, and not published.
         given: the settings on the command line, as text, by name.
-        compared: the terms of the run by name, settings of the command among them.
+        compared: the settings by which TensorBoard compares runs, by name: the name of each part, such as the
+            aggregator; some terms, such as `target_epsilon`; and those in `given`.
     """
 
     aggregator_name: str = ""
@@ -91,8 +92,8 @@ class Heading:
 class ReleaseSummary:
     """The numbers of queries, answers and hits of a release. `Privacy` has its price.
 
-    A mechanism may be charged by *hits*, answers of a certain kind, and not by queries (`Privacy.target_hits`). The
-    last four attributes are None for other mechanisms.
+    A mechanism may be charged by *hits* alone, and not by queries. A hit is a query, answered or not, that uses up one
+    of `Privacy.target_hits`. The last four attributes are None for other mechanisms.
 
     Attributes:
         num_queries: the number of queries.
@@ -104,7 +105,7 @@ class ReleaseSummary:
         num_hits: the number of hits.
         remaining_hits: the number of further hits after which the mechanism would have halted.
         num_abstained: the number of hits without an answer.
-        num_asked: the number of queries until the mechanism halted; it refuses later ones.
+        num_asked: the number of queries until the mechanism halted, which refuses later ones; or that of all queries.
     """
 
     num_queries: int

@@ -194,8 +194,9 @@ def label_dots(picture_arrays: PictureArrays) -> Picture | None:
     """Draws, for each label, its frequency and the average precision of up to three models.
 
     The models are the student, the majority-vote student and the all-records model. Labels that no test sample has are
-    left out, and of more than 60 labels those in the middle. The result is None if no student was trained, or if no
-    test sample has a label.
+    left out. Rows are sorted by the average precision of the all-records model, or else of the student, the greatest
+    first. Of more than 60 rows only the first 30 and the last 30 are drawn. The result is None if no student was
+    trained, or if no test sample has a label.
     """
     if "average_precision" not in picture_arrays.per_label.get("student", {}):
         return None
@@ -241,7 +242,7 @@ def label_dots(picture_arrays: PictureArrays) -> Picture | None:
     label_rows = np.arange(len(shown_label_indices))
 
     def paint(axes: Axes) -> None:
-        """Paints a row for each label, the first label at the top."""
+        """Paints a row for each label, the label with the greatest average precision at the top."""
         shown_precisions = np.stack(list(shown_precisions_by_model.values()))
         axes.hlines(
             label_rows,
@@ -538,8 +539,8 @@ def epsilon_curve(picture_arrays: PictureArrays) -> Picture | None:
 def gap_histogram(picture_arrays: PictureArrays) -> Picture | None:
     """Draws the gaps of the votes without noise, and the probability that the stability test passes at each gap.
 
-    The result is None if the votes are not counted, or if there are no queries. An aggregator without a stability test
-    has a picture of the gaps alone.
+    The result is None if votes are numbers, which cannot be counted, or if there are no queries. An aggregator without
+    a stability test has a picture of the gaps alone.
     """
     if picture_arrays.gaps is None or not len(picture_arrays.gaps):
         return None
@@ -558,7 +559,10 @@ def gap_histogram(picture_arrays: PictureArrays) -> Picture | None:
             )
 
     def paint(axes: Axes) -> None:
-        """Paints the numbers of gaps as stacked bars on the left scale, and the probability on the right scale."""
+        """Paints the numbers of queries by gap as bars, and the probability of passing on a scale at the right.
+
+        The bars of refused queries are stacked on those of answered queries.
+        """
         noiseless_gap_of_queries = np.asarray(picture_arrays.gaps)
         is_answered = picture_arrays.answered
         # Each bin has the same number of whole votes. The first bin begins at 0, or at a smaller gap.
@@ -600,7 +604,7 @@ def gap_histogram(picture_arrays: PictureArrays) -> Picture | None:
 def votes_by_rank(picture_arrays: PictureArrays) -> Picture | None:
     """Draws the votes without noise by rank: the distribution over queries of the largest count, the second, and so on.
 
-    The result is None if the votes are not counted, or if there are no queries.
+    The result is None if votes are numbers, which cannot be counted, or if there are no queries.
     """
     if picture_arrays.vote_counts is None or not len(picture_arrays.vote_counts):
         return None

@@ -82,7 +82,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         """Writes the mean loss of the teachers in each epoch, and a histogram of their last losses.
 
         Only teachers that were trained since this writer was made are counted, not those of an earlier process of the
-        run. Teachers with a single epoch have no curve.
+        run. There is no curve if no teacher has a second epoch.
         """
         if len(self._loss_sums_of_epochs) > 1:
             mean_losses = self._loss_sums_of_epochs / self._teacher_counts_of_epochs
@@ -139,9 +139,9 @@ class RunWriter(AbstractContextManager["RunWriter"]):
 
         Args:
             num_asked: the number of queries so far.
-            num_charged_hits: the number of hits among them.
+            num_charged_hits: the number of hits among them, that is, of queries that are paid for.
             num_remaining_hits: the number of hits until the session ends.
-            whole_session_epsilon: the epsilon of the session.
+            whole_session_epsilon: the epsilon of the whole session, the same after each query.
         """
         self._scalar(tag="session/hits", value=num_charged_hits, step=num_asked)
         self._scalar(tag="session/remaining_hits", value=num_remaining_hits, step=num_asked)

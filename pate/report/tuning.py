@@ -16,7 +16,7 @@ class Tuning:
 
     Attributes:
         eta: the shape of the distribution, > -1.
-        gamma: the other parameter of the distribution, in (0, 1).
+        gamma: the other parameter of the distribution, in (0, 1); the smaller it is, the more runs are expected.
         mean_runs: the expected number of runs, >= 1.
         num_candidates: the number of settings that competed.
         run_epsilon: the epsilon of one run; infinity without noise.

@@ -233,7 +233,7 @@ def _loss_text(
     The models are ordered: the student, the student of the votes without noise, that of the true labels, and the model
     of all private records. The difference of two neighbors is the loss by one cause: noise, the teachers, or the number
     of queries. If a model was not trained, the two losses next to it are unknown, but count in the whole loss. A loss
-    above a model that is worse than the student is ignored.
+    is ignored if the first of its two models is worse than the student.
 
     If one cause has at least half of the whole loss, the sentence has advice against it. The sentence is empty if the
     known losses are less than half of the whole.
