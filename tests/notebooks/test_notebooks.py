@@ -24,7 +24,7 @@ QUICK_SETTINGS = "num_queries=100 teacher.num_teachers=100 allow_useless=true"
 # Code that loads a part of the records.
 LOAD_FEWER_RECORDS = (
     "from dataclasses import replace\nwhole = WordNet40().load()\n"
-    "data = replace(whole, private=whole.private.take(slice(5_000)), test=whole.test.take(slice(1_000)))"
+    "data = replace(whole, private=whole.private.take(slice(2_500)), test=whole.test.take(slice(1_000)))"
 )
 SHORTER_CODE = {
     "1_quickstart": {
