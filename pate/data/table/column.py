@@ -104,9 +104,10 @@ class Column(ABC):
         )
 
     def frame_columns(self, encoded_cells: Float32Array) -> dict[str, Any]:
-        """Returns the columns of a data frame, by name, of which features `[num_cells, num_features]` were made.
+        """Returns the columns of a data frame, by name, which features `[num_cells, num_features]` encode.
 
-        Cells are recovered as far as the features determine them.
+        Cells are recovered as far as the features determine them: numbers, dates and categories as one column, and a
+        text as one column for each feature.
         """
         return dict(zip(self.feature_names, encoded_cells.T, strict=True))
 

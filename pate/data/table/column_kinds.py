@@ -39,7 +39,7 @@ KINDS = {column.kind: column for column in _COLUMNS}
 
 
 def fit_column(name: str, cells: Any, *, is_code: bool, cell_notation: CellSpelling) -> Column:
-    """Returns the column that is learned from public cells: numbers, dates, or the 50 most frequent words.
+    """Returns the column that is learned from public cells: numbers, dates, the 50 most frequent words, or texts.
 
     If all cells are missing, the result is an `EmptyColumn`, which cannot become a feature. If the 50 most frequent
     words fill less than half of the cells that are not missing, the result is a `TextColumn`, which cannot become a

@@ -227,9 +227,9 @@ class _ColumnCells:
     def _may_be_people(self) -> bool:
         """Returns True if values repeat a few times each, as the names of people with several rows do.
 
-        There must be 20 or more values with at most 5 rows each on average, and none with more than 10 rows and a tenth
-        of all rows. It is False for dates, for numbers that are hardly those of persons, and if a setting names the
-        owner of a row.
+        There must be 20 or more values with at most 5 rows each on average, and no value may have both more than 10
+        rows and more than a tenth of all rows. The result is False for dates, for numbers that are hardly those of
+        persons, and if a setting names the owner of a row.
         """
         if not self.is_ungrouped or self.is_date:
             return False
@@ -246,7 +246,8 @@ class _ColumnCells:
     def _may_be_person_numbers(self) -> bool:
         """Returns True if the column's numbers may identify persons: they are whole, and some stand in several rows.
 
-        Numbers that leave gaps in a small range, as ages do, are taken for measurements, and the result is False.
+        Numbers are taken for measurements, as ages are, and the result is False, if their range has at most 200 steps
+        and some numbers in the range are missing.
         """
         num_numbers = int(np.isfinite(self._numbers).sum())
         if not self._are_whole or len(self._distinct_numbers) == num_numbers:
@@ -296,9 +297,9 @@ class _ColumnCells:
     def _counts_of_values(self) -> IntArray:
         """The number of cells with each distinct value, `[num_values]`; missing cells are left out.
 
-        Values are numbers, or words if the column holds neither numbers nor dates.
+        Values are numbers if the column holds numbers alone, and otherwise words. Columns of dates are not counted.
         """
-        if self._is_number or self.is_date:
+        if self._is_number:
             finite = self._numbers[np.isfinite(self._numbers)]
             return np.unique(finite, return_counts=True)[1]
         return np.array([*count_values(self._words).values()], np.int64)
@@ -356,8 +357,8 @@ def _remarks_on_words(
 ) -> Iterator[str]:
     """Yields at most one remark on a column of words.
 
-    A remark is made if at least half of the cells are numbers or dates, numbers with a unit, or words with a year, of
-    which at least three differ.
+    A remark is made if at least half of the cells are numbers or dates, or numbers with a unit. It is also made if at
+    least half are words with a year, and at least three of these words differ.
 
     Args:
         count_per_word: the number of cells with each word.
@@ -433,12 +434,12 @@ def _likeliest_reading(
 def _by_frequency(
     words: Sequence[str], counts_per_word: IntArray, is_shown: BoolArray
 ) -> list[str]:
-    """Returns the words that may be shown, the most frequent word first, each cut to 20 characters.
+    """Returns those of some words that `is_shown` marks, the most frequent word first, each cut to 20 characters.
 
     Args:
         words: distinct words.
         counts_per_word: the number of cells with each word, `[num_words]`.
-        is_shown: whether each word may be returned, `[num_words]`.
+        is_shown: whether each word is returned, bool `[num_words]`.
     """
     negative_counts_and_words = [
         (-count, word)

@@ -55,7 +55,8 @@ class _MarkedDates:
         Args:
             named_order: the order that a setting names. With None, or an order that the numbers of digits do not
                 allow, such as ymd for 04.03.2024, the only order that is not excluded is taken.
-            first_year: the earliest year that two digits can mean; None if no setting names one.
+            first_year: the earliest year that two digits can mean, for the days that an error names; None if no setting
+                names one.
 
         Raises:
             UnclearDates: several orders are possible and none of them is named, a date excludes the named order, or no

@@ -158,8 +158,8 @@ class WrittenDate:
             first_year: the earliest year that two digits can mean; None if a year of two digits is an error.
 
         Raises:
-            NoDate: no given order is allowed, the numbers are no day of the calendar, or the year has two digits and
-                `first_year` is None.
+            NoDate: no given order is allowed, the numbers are no day of the calendar or no time, or the year has two
+                digits and `first_year` is None.
         """
         if not self.mark:
             month_name = self._date_part("month").lower()[:3]

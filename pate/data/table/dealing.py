@@ -42,7 +42,7 @@ class Dealing:
     Attributes:
         table_file: the file with all rows.
         group: the column whose equal or similar cells mark rows that belong together; None if each row is a group of
-            its own. Similar cells differ only in letter case, accents, signs or leading zeros.
+            its own. Similar cells differ only in letter case, accents, punctuation, blanks or leading zeros.
         public_share: the share of groups that become public, above 0; at least one group does.
         test_share: the share of groups that become the test set, above 0; at least one group does. All other groups
             become private.
@@ -77,7 +77,7 @@ class Dealing:
             The path of each split's file, by the split's name.
 
         Raises:
-            InvalidValue: a file of one of the new names already exists, or there are too few groups.
+            InvalidValue: a file of one of the new names already exists, or the shares leave no private group.
         """
         paths = {split: folder / f"{split}{self.table_file.ending}" for split in SPLITS}
         for part_file in paths.values():
@@ -131,7 +131,7 @@ class Dealing:
     def part_of_row(self) -> IntArray:
         """Returns the split of each row, `[num_rows]`, as an index into `SPLITS`: private, public, test.
 
-        Raises `InvalidValue` if there are too few groups for three splits.
+        Raises `InvalidValue` if the shares, rounded to whole groups, leave no group for the private split.
         """
         num_groups = int(self.group_of_row.max()) + 1
         num_public_groups = max(round(self.public_share * num_groups), 1)

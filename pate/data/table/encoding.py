@@ -55,7 +55,7 @@ class MixedLines:
 
     @property
     def mostly_utf_8(self) -> bool:
-        """Whether at least half of the lines with bytes beyond ASCII are valid UTF-8."""
+        """Whether at least half of the lines with bytes beyond ASCII are valid UTF-8; False without such lines."""
         return self.num_utf_8 > 0 and self.num_utf_8 >= self.num_other
 
 
@@ -76,10 +76,10 @@ def require_encoding(name: str, encoding: object) -> None:
 def encoding_of(path: Path, named_encoding: str) -> str:
     """Returns the encoding in which a file is read.
 
-    A byte-order mark decides. Otherwise a text that is valid UTF-8 and has bytes beyond ASCII is read as UTF-8, because
-    a text in another encoding is rarely valid UTF-8 by accident. Any other text is read in the encoding that is named,
-    with two exceptions: latin-1 is read as cp1252, and a text of ASCII alone is not read as UTF-16 or UTF-32 but as
-    UTF-8.
+    A byte-order mark decides. Otherwise a text without zero bytes that is valid UTF-8 and has bytes beyond ASCII is
+    read as UTF-8, because a text in another encoding is rarely valid UTF-8 by accident. Any other text is read in the
+    encoding that is named, with two exceptions. Latin-1 is read as cp1252. A text of ASCII alone without zero bytes is
+    not read as UTF-16 or UTF-32 but as UTF-8.
 
     Args:
         path: the file.
@@ -128,7 +128,9 @@ def count_lines_by_encoding(path: Path, encoding: str) -> MixedLines:
 
 
 def count_lines_of_other_page(path: Path, encoding: str) -> int:
-    """Returns the number of lines in a file of cp1252 that are probably in another encoding; 0 for other encodings.
+    """Returns the number of lines that are probably in another encoding than cp1252, in which the file is read.
+
+    The result is 0 for a file that is read in another `encoding`.
 
     Accented letters of mac-roman and cp850, if read as cp1252, become signs and capital letters within words, as in
     KšŠln.

@@ -41,8 +41,8 @@ def as_table(data: Any) -> Any:
     `__arrow_c_array__`, such as a DataFrame of polars, a relation of DuckDB or a pyarrow `RecordBatch`.
 
     Raises:
-        InvalidValue: a name occurs twice in a mapping or a DataFrame of pandas, columns have different lengths, or the
-            data have another type.
+        InvalidValue: a column of a mapping or of a DataFrame of pandas has no name or that of another column, columns
+            have different lengths, or the data have another type.
     """
     pa = import_pyarrow()
     is_frame = hasattr(data, "iloc") and hasattr(data, "columns")

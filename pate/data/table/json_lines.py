@@ -100,7 +100,7 @@ def _cell(json_value: Any, *, keeps_lists: bool) -> str | None:
     """Returns the value of a JSON field as the text of a cell; None for null and other words for missing values.
 
     Truth values become 0 and 1, and an object its JSON. A list becomes its JSON if `keeps_lists` is true, and otherwise
-    its items joined by a separator.
+    its items joined by semicolons.
     """
     if isinstance(json_value, list):
         if keeps_lists:

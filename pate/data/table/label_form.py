@@ -91,8 +91,8 @@ def labels_in_one_column(
         separator: the mark between two labels in a cell.
 
     Raises:
-        InvalidValue: there is no such column or more than one, the public file lists no label, or a label has the name
-            of a column.
+        InvalidValue: there is no such column or more than one, a label has the name of a column, or a column stands
+            alone whose public cells list no label or are no lists of names.
     """
     columns = {name for file in table_files for name in file.names}
     label_names: tuple[str, ...]

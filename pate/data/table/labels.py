@@ -80,8 +80,8 @@ class Labels:
         column_of_all_labels: the column that lists all labels; None if each label has a column.
         separator: the mark between two labels in that column.
         reading_of_uncertain_cells: the words that call a label uncertain, and how cells with such words are read.
-        num_unknown: the number of private, public and test cells that list a label which `names` lacks. Such labels are
-            left out. `Rows` adds up the counts of `read`.
+        num_unknown: the number of cells that list a label which `names` lacks, in all splits that were read together.
+            Such labels are left out. `Rows` adds up the counts of `read`.
     """
 
     names: tuple[str, ...]

@@ -134,8 +134,9 @@ class NumberColumn(Column):
     def encode(self, cells: Any, cell_notation: CellSpelling = USUAL) -> Encoded:
         """Returns numbers as features `[num_cells, 1]`, or `[num_cells, 2]` if public cells are missing.
 
-        The first feature is the scaled number. For a missing cell, and for one that is no number, the first feature is
-        0, which is the mean over the public cells that are not missing. The second feature is 1 for a missing cell.
+        The first feature is the scaled number, clipped to the public range. For a missing cell, and for one that is no
+        number, it is 0, the mean of this feature over the public cells that are not missing. The second feature is 1
+        for a missing cell.
         Numbers outside the range of the public cells are counted as unknown.
         """
         number_of_cell = self.numbers(cells, cell_notation=cell_notation)
@@ -159,12 +160,14 @@ class NumberColumn(Column):
         """Returns the numbers that features `[num_cells, num_features]` encode, as one column by its name.
 
         Missing cells are NaN if public cells are missing. Numbers are rounded to a power of 10 between a millionth and
-        a hundred-thousandth of the range of the public cells.
+        a hundred-thousandth of the range of the public cells; they are not rounded if this range is 0.
         """
         transformed_numbers = encoded_cells[:, 0].astype(np.float64) * self.unit + self.center
         numbers = _inverse_yeo_johnson(transformed_numbers, self.power) * self.std + self.mean
-        magnitude = int(np.ceil(np.log10(max(self.max - self.min, _TINY))))
-        numbers = numbers.round(_FRAME_DIGITS - magnitude)
+        public_range = self.max - self.min
+        if public_range > 0:
+            magnitude = int(np.ceil(np.log10(max(public_range, _TINY))))
+            numbers = numbers.round(_FRAME_DIGITS - magnitude)
         if not self.has_missing:
             return {self.name: numbers}
         is_missing_cell = encoded_cells[:, 1] > 0
@@ -223,7 +226,7 @@ def _inverse_yeo_johnson(transformed_numbers: FloatArray, power: float) -> Float
 def _signed(transform: Callable[..., FloatArray], numbers: FloatArray, power: float) -> FloatArray:
     """Returns `sign(x) * transform(abs(x), p)` for each number x, where p is `power` if x >= 0, and else `2 - power`.
 
-    The transform with power 1 is the identity.
+    With power 1 the numbers are returned unchanged.
     """
     if power == 1:
         return numbers

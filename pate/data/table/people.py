@@ -61,7 +61,7 @@ def person_names(words: Any, cell_notation: CellSpelling = USUAL) -> Any:
 
     Args:
         words: a pyarrow array of words that name persons.
-        cell_notation: the notation of numbers and dates.
+        cell_notation: the notation of numbers.
     """
     pa = import_pyarrow()
     words = canonical_words(words, number_notation=cell_notation)
@@ -137,7 +137,7 @@ class People:
         Args:
             cells_of_splits: for each split, a chunked pyarrow array of the cells, words or int64; no cell is missing. A
                 whole number names the same person as the word of its digits.
-            cell_notation: the notation of numbers and dates.
+            cell_notation: the notation of numbers.
         """
         pa = import_pyarrow()
         if all(cells.type == pa.int64() for cells in cells_of_splits):
@@ -196,7 +196,8 @@ class People:
     def merged_by_similar_names(self) -> list[IntArray]:
         """Returns, for each split, the group of each row, `[num_rows]`: persons with similar names are one group.
 
-        See `simplified_names` for similar names. Groups are numbered from 0 in the order of their first rows.
+        See `simplified_names` for similar names. Groups are numbered from 0 in the order of their first rows, over all
+        splits.
         """
         merged = _merged(
             person_of_row=np.concatenate(self.person_arrays_of_splits),
@@ -247,7 +248,8 @@ def _divided(number_of_row: IntArray, num_rows_of_splits: Sequence[int]) -> tupl
     """Divides an array with a number for each row into an array for each split, and returns these.
 
     Args:
-        number_of_row: the number of each row, `[num_rows]`, where the rows of one split follow those of another.
+        number_of_row: a whole number for each row, such as that of its owner, `[num_rows]`, where the rows of one
+            split follow those of another.
         num_rows_of_splits: the number of rows of each split; they sum to num_rows.
     """
     return tuple(np.split(number_of_row, np.cumsum(num_rows_of_splits)[:-1]))

@@ -18,8 +18,9 @@ def placeholder_dates(days: FloatArray) -> list[float]:
     """Returns the dates in a public column that are probably placeholders for a missing date, as days since 1970.
 
     Rule: the earliest or latest date is a placeholder if the nearest other date is far away. Far means at least ten
-    years, and more than 10 times the range of the other dates. For a day at the beginning or end of a year, 1.5 times
-    that range suffices. The rule is repeated without the placeholder, while at least three other distinct dates remain.
+    years, and also more than 10 times the range of the other dates, or more than 1.5 times that range for a day at the
+    beginning or end of a year. The rule is repeated without the placeholder, while at least three other distinct dates
+    remain.
 
     Args:
         days: the public dates as days since 1970, `[num_cells]`; NaN for a missing cell. Times of day are ignored.

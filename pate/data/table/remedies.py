@@ -7,9 +7,9 @@ from pate.validation import as_setting
 
 
 def ways_out(column_names: Sequence[str], owner_columns_in_words: str | None) -> str:
-    """Returns advice for a message: the settings that keep columns from becoming features.
+    """Returns advice for a message: the setting `data.drop`, which keeps columns from becoming features.
 
-    If settings name no owner, the advice to name one as the group comes before the advice to drop the column. A dropped
+    If settings name no owner, the advice to name the first column as `data.group` comes before that, because a dropped
     column of people's names would leave each row protected by itself.
 
     Args:

@@ -267,7 +267,7 @@ class TableSchema(Preprocessing):
         )
 
     def frame(self, inputs: Float32Array) -> Any:
-        """Returns a DataFrame of the cells from which inputs `[num_rows, num_features]` were made.
+        """Returns a pandas DataFrame of the cells from which inputs `[num_rows, num_features]` were made.
 
         Cells are recovered as far as the features determine them: numbers beyond the public range stay clipped to the
         range, and dates are days since 1970.
@@ -348,7 +348,7 @@ class TableSchema(Preprocessing):
         num_rows: int,
         describe_row: Callable[[int], str] = row_in_words,
     ) -> None:
-        """Raises `InvalidValue` if a cell is wrong. The message does not show the cell.
+        """Raises `InvalidValue` for the first column with a wrong cell. The message does not show the cell.
 
         Args:
             name: the name of the setting that names the table, for messages.
@@ -460,6 +460,7 @@ class TableSchema(Preprocessing):
 
         Raises:
             InvalidValue: the content is no schema.
+            DamagedFile: the file of a transform is missing, or has another digest than the content says.
         """
         entries = content.get("columns") if isinstance(content, Mapping) else None
         if not isinstance(entries, Mapping) or not entries:
@@ -520,7 +521,7 @@ class TableSchema(Preprocessing):
 def load_settings(path: Path | str) -> TableSettings:
     """Returns the settings of a table that a schema's file stores; the defaults if it stores none.
 
-    Raises `InvalidValue` if the file cannot be read or a setting is impossible.
+    Raises `InvalidValue` if the file cannot be read, and as `TableSettings.read` does.
     """
     setting_name = f"data.schema={path}"
     return TableSettings.read(

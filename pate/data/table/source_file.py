@@ -62,7 +62,7 @@ class SourceFile:
 
     @property
     def ending(self) -> str:
-        """The ending of the file's name, such as `.csv` or `.csv.gz`."""
+        """The ending of the file's name as it is written, such as `.csv` or `.CSV.gz`."""
         num_endings = 2 if self.path.suffix == ".gz" else 1
         return "".join(self.path.suffixes[-num_endings:])
 

@@ -43,10 +43,10 @@ _PLAIN = r"^(?:\d+|[A-Za-z_][!-~]*)$"
 def canonical_word(word: str) -> str:
     r"""Returns the canonical form of a word, which the usual notations of one value have in common.
 
-    3.0 becomes 3, 2.50 becomes 2.5, and 1e+16 is written as digits. A day at 00:00:00 becomes the day, a time with a
-    zone is converted to UTC, and true becomes True. The bounds of an interval are canonical. Letters and digits are
-    composed and of normal width, any blank becomes one blank, and invisible characters are removed. Codes such as 007
-    stay unchanged, and so do dates that are not written as in ISO 8601.
+    3.0 and 3,0 become 3, 2.50 becomes 2.5, and 1e+16 is written as digits; 2,5 stays unchanged. A day at 00:00:00
+    becomes the day, a time with a zone is converted to UTC, and true becomes True. The bounds of an interval are
+    canonical. Letters and digits are composed and of normal width, any blank becomes one blank, and invisible
+    characters are removed. Codes such as 007 stay unchanged, and so do dates that are not written as in ISO 8601.
 
     >>> [canonical_word(word) for word in ("7.0", "7,0", " 7\u200b", "007", "2025-01-31T00:00:00", "TRUE")]
     ['7', '7', '7', '007', '2025-01-31', 'True']
@@ -84,7 +84,9 @@ def _canonical_number(word: str, number_match: re.Match[str]) -> str:
 
 
 def _canonical_moment(moment_match: re.Match[str]) -> str:
-    """Returns the canonical form of a date with a time: in UTC, without zeros at the end, the date alone at midnight.
+    """Returns the canonical form of a date with a time: the date alone at midnight, and otherwise with seconds.
+
+    A time with a zone is converted to UTC. A fraction of a second has no zeros at its end.
 
     Args:
         moment_match: the match of the text with `_MOMENT`: day, time, seconds, fraction and time zone.

@@ -87,7 +87,7 @@ class Table(TextReader):
         budget: the private column with the epsilon that a group agreed to, or a class of `budgets=`. The column counts
             as public, and nothing protects it.
         id: the column that names each record; None for the number of the row. Public ids are published.
-        drop: columns that are not read.
+        drop: columns that become no features; only the digest by which a ledger recognizes the records covers them.
         category: columns of codes, whose numbers or dates are treated as words, each a category.
         text: columns of free text, which become vectors by `features=text`, by default tf-idf of public texts.
         schema: the file that `pate-schema` wrote; None learns the schema anew from the public file. Labels and their
@@ -242,7 +242,8 @@ class Table(TextReader):
         All holders need the same schema.
 
         Raises:
-            InvalidValue: no setting names a schema or the private file, or a cell of the file is wrong.
+            InvalidValue: no setting names a schema, the private file or labels; `budget` or several columns in `group`
+                are set; or a cell of the file is wrong.
         """
         if self.schema is None:
             rule = "the file that pate-schema wrote of the public samples, the same at every place"
@@ -262,7 +263,7 @@ class Table(TextReader):
         """Returns remarks for the owner on how the public columns are read.
 
         The remarks are on cells that may mean something else, on columns of two numbers alone, on numbers with a long
-        tail, and on a missing group.
+        tail, and on rows whose owner no setting `group` names.
         """
         reading = self._source.public_reading
         numbers = [column for column in reading.schema.columns if isinstance(column, NumberColumn)]
@@ -451,7 +452,10 @@ class Table(TextReader):
             require_encoding(f"data.encoding.{split_name}", encoding)
 
     def _require_one_role_for_each_column(self) -> None:
-        """Raises `InvalidValue` if two settings name the same column; `group` and `id` may share one."""
+        """Raises `InvalidValue` if two settings give roles to the same column; `group` and `id` may share one.
+
+        The roles are label, group, id, budget, split, dropped and text. `text` and `category` may not share one either.
+        """
         role_of: dict[str, str] = {}
         for role in (*_ROLES, "text"):
             for column in self.columns_of(role):

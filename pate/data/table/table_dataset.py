@@ -290,7 +290,7 @@ class _IdsAndGroups(NamedTuple):
         id_arrays_of_splits: for each split, the number of each row's record, `[num_rows]`.
         group_arrays_of_splits: for each split, the number of each row's group, `[num_rows]`. A group has all rows of an
             owner, or with several kinds of owners all rows that shared owners link. A group is one row if rows have no
-            owners, or if records have weights.
+            owners, or if weights protect the owners instead (`SharedRecords.weights`).
         records_of_several_owners: the rule for records of several owners; None if each record has at most one owner.
         remarks: remarks for the owner of the data on similar names of records or of owners.
     """
@@ -312,7 +312,8 @@ def _identify(
         cell_notation: the notation of the cells.
 
     Raises:
-        InvalidValue: an owner or a record is in two splits, or rows that must differ have the same id.
+        InvalidValue: an owner or a record is in two splits, or rows of different groups, or public rows, have the same
+            id.
     """
     remarks: list[str] = []
     id_arrays_of_splits = split_numbers([rows.row_numbers for rows in rows_per_split])
@@ -366,7 +367,7 @@ def _identify(
 def _link_owners(owner_numbers_per_kind_and_split: Sequence[Sequence[IntArray]]) -> list[IntArray]:
     """Returns, for each split, the group of each row, where rows that share an owner of any kind have one group.
 
-    No owner may be in two splits.
+    The caller has checked that no owner is in two splits.
 
     Args:
         owner_numbers_per_kind_and_split: for each kind of owner and each split, the number of each row's owner,

@@ -134,7 +134,8 @@ class TableFile:
     def row_in_words(self, row_number: int) -> str:
         """Returns the place of a row for a message: its number in its file, from 1, and the file if there are several.
 
-        In a table with a column of splits it is the number of the row alone, counted as by `rows`.
+        In a table with a column of splits it is the number of the row alone: for a public row its number among public
+        rows, and otherwise that in the whole table.
 
         Args:
             row_number: the number of the row from `rows`, from 0.
@@ -155,8 +156,8 @@ class TableFile:
         """Returns the notation of the cells, which settings name in part.
 
         Args:
-            default_spelling: the notation of the other parts, whose mark between thousands is used only with the
-                decimal mark of this notation.
+            default_spelling: the notation that all other parts are taken from. Its mark between thousands is used only
+                if the decimal mark of the result is also that of `default_spelling`.
         """
         decimal = self.decimal
         if decimal is None:  # a mark between thousands is not the decimal mark
@@ -215,8 +216,9 @@ class TableFile:
     def rows(self, column_names: list[str] | None = None) -> Iterator[NumberedBatch]:
         """Yields pairs of row numbers and a pyarrow table, with all rows of this split in order.
 
-        Rows are numbered from 0, over all files. Public rows are numbered among public rows, so that neither a
-        published number nor a number in an error depends on the private rows of the same file.
+        Rows are numbered from 0, over all files. In a table of several splits, public rows are numbered among public
+        rows, so that neither a published number nor a number in an error depends on the private rows of the same file.
+        Private and test rows have their numbers in the whole table.
 
         Args:
             column_names: the names of the columns to read; None for all columns.
@@ -248,7 +250,7 @@ class TableFile:
             raise InvalidValue(self.setting, rule=f"{rows}, the table has none")
 
     def _rows_of_part(self, split_column: str, column_names: list[str]) -> Iterator[NumberedBatch]:
-        """Yields the batches of `rows` for a table of several splits, each perhaps without rows.
+        """Yields the batches of `rows` for a table of several splits; a batch may have no rows.
 
         Only rows in which the column `split_column` has the name of this split are yielded. Any other word than
         private, public or test there is an `InvalidValue`.
@@ -343,7 +345,7 @@ class TableFile:
 
 
 def _of_equal_length(batches: Iterator[Any]) -> Iterator[Any]:
-    """Yields pyarrow tables of `BATCH_ROWS` rows, as a file has into which all rows are joined; the last has the rest.
+    """Yields the same rows as pyarrow tables of `BATCH_ROWS` rows, across the ends of files; the last has the rest.
 
     The first table has no rows. Equal batches are needed because digests of private cells depend on which floats lie in
     one batch.

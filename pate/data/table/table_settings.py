@@ -46,7 +46,8 @@ class TableSettings:
             setting_name: the name of the setting that names the file, for messages.
 
         Raises:
-            InvalidValue: a setting is unknown or has an impossible value.
+            InvalidValue: a setting is unknown, or the settings or `drop` have an impossible type. Other values are not
+                checked before they become settings of a `Table`.
         """
         settings = content.get("settings") if isinstance(content, Mapping) else None
         if settings is None:

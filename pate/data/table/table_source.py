@@ -131,7 +131,10 @@ class TableSource:
         return ", ".join(self._settings.columns_of("group")) or None
 
     def require_columns(self) -> None:
-        """Raises `InvalidValue` if a file lacks a column that settings name, or a feature that another file has."""
+        """Raises `InvalidValue` if a file lacks a column that settings name, or a feature column that another file has.
+
+        A column in `drop` need only be in one file. For exceptions to other settings see `_columns_with_role`.
+        """
         column_names_of_split = {split: file.names for split, file in self.table_of_split.items()}
         all_names = dict.fromkeys(
             name for column_names in column_names_of_split.values() for name in column_names
@@ -384,7 +387,7 @@ def _with_progress(
     has_texts: bool,
     open_stage: StageOpener,
 ) -> Iterator[Iterable[NumberedBatch]]:
-    """Gives the body of a `with` statement batches that report how far they are read.
+    """Yields batches that report how far they are read, as the value of a `with` statement.
 
     A small file without texts reports nothing.
 

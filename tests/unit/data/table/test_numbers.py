@@ -15,6 +15,7 @@ import pytest
 from pate.data import Table, TableSchema
 from pate.data.table.cell_words import column_cells
 from pate.data.table.cells import as_numbers, as_texts
+from pate.data.table.number_column import NumberColumn
 from pate.data.table.spelling import CellSpelling
 from pate.data.table.table_file import TableFile
 from tests.refusals import Refusal, refused_parameter
@@ -58,6 +59,14 @@ def test_numbers_follow_the_marks_in_settings(
     assert isinstance(dataset.preprocessing, TableSchema)
     frame = dataset.preprocessing.frame(dataset.private.inputs[: len(cells)])
     assert frame["weight"].round(3).tolist() == numbers
+
+
+@pytest.mark.filterwarnings("error")
+def test_frame_has_the_number_that_all_public_cells_share() -> None:
+    """The frame of a column with one public number has this number, also if it is large."""
+    column = NumberColumn.fit("year", numbers=np.full(3, 2024.0))
+    encoded = column.encode(pa.array([2024.0, 1999.0]))
+    assert column.frame_columns(encoded.features)["year"].tolist() == [2024.0, 2024.0]
 
 
 @pytest.mark.parametrize(
