@@ -49,8 +49,8 @@ class FeaturedData:
         features: the recipe of the features.
         cache: the folder for extractors and features, as private as the images.
         check: is called before an extractor is fitted, with the data set and two features that are all 0 in place of
-            each image. It raises an error if a plan cannot work on the data set. With a cached extractor it is not
-            called. None checks nothing.
+            each image. It raises an error if the settings of a run cannot work on a data set of this size. With a
+            cached extractor it is not called. None checks nothing.
     """
 
     data: Any

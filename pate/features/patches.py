@@ -369,7 +369,8 @@ class Patches(Features):
         stride: the number of pixels from one patch to the next; None for 1 if the smaller side of an image is below 64
             pixels, 2 if it is below 96, 3 if it is below 128, and so on.
         grid: the number of regions along each side of an image.
-        overlap: whether a region fades out towards the middles of its neighbors, and does not end where they begin.
+        overlap: true lets regions overlap, so that each fades out up to the middles of its neighbors; false lets each
+            end where its neighbors begin.
         compression: a mean m becomes log(1 + compression m); 0 leaves it unchanged.
         threshold: the number that is subtracted from responses before they are rectified.
         num_patches: the least number of patches that are drawn to learn filters. Constant ones are not used.

@@ -40,7 +40,7 @@ class Net:
     """A network without its last layer, and the mean and standard deviation that standardize its images.
 
     Attributes:
-        module: the network, which maps n images to features `[n, d]`.
+        module: the network, which maps n images to vectors `[n, d]`, the inputs of the removed layer.
         head: the name of the layer that was removed.
         mean: the mean of each channel, which is subtracted from images in [0, 1].
         std: the standard deviation of each channel, by which images are then divided.

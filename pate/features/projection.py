@@ -22,7 +22,8 @@ class PrincipalProjection:
 
     Attributes:
         center: the mean of the measurements of public images, `[d]`.
-        matrix: the scaled directions, `[d, num_features]`.
+        matrix: the principal directions, `[d, num_features]`, times the factors that standardize the measurements and
+            the one common factor of all features.
     """
 
     center: Float32Array

@@ -48,7 +48,7 @@ def atomic_write(path: Path | str) -> Iterator[IO[bytes]]:
 
 
 def write_text(path: Path | str, text: str) -> None:
-    """Writes a text file in UTF-8; no system changes the line breaks of the text."""
+    """Writes a text file in UTF-8 with `atomic_write`; no system changes the line breaks of the text."""
     write_text_parts(path=path, text_parts=[text])
 
 

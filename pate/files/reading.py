@@ -51,7 +51,10 @@ def damaged(path: Path | str, rule: str, finding: str, remedy: str) -> DamagedFi
 
 
 def require_file(path: Path | str, *, rule: str, remedy: str) -> None:
-    """Raises `DamagedFile` unless the path is a file, and not a folder, a pipe or a link to nothing."""
+    """Raises `DamagedFile` unless the path is a file, and not a folder, a pipe or a link to nothing.
+
+    `rule` describes the expected file, and `remedy` is advice, both for the error.
+    """
     path = Path(path)
     if is_regular(path):
         return

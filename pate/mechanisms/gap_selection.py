@@ -68,7 +68,7 @@ _NUM_BITS = 52
 
 @dataclass(frozen=True, kw_only=True)
 class FixedKRegularizer(Parameters):
-    """A regularizer that lowers the score of a candidate by `penalty` * |candidate - k| votes.
+    """A regularizer that lowers the gap of a candidate by `penalty` * |candidate - k| votes.
 
     k and `penalty` are >= 0 and public. Source: Zhu & Wang 2022, Algorithm 3.
 

@@ -228,8 +228,9 @@ def _sentence_transformer(folder: Path) -> Encode:
 
 
 def _read_encoder(pretrained_files: TextWeights) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Returns the files of an encoder as arrays of bytes, by name, and the settings of their use.
+    """Returns the files of an encoder as arrays of bytes, by name, and the settings with which the encoder is run.
 
+    The settings are name, digest and format of the encoder, and the two settings that `_onnx_encoder` takes.
     The arrays are stored in a published model. An encoder has no arrays if it is too large, is spread over several
     files, or is not an ONNX graph that this module can run.
 
@@ -307,7 +308,8 @@ def _onnx_encoder(
     Args:
         encoder_graph: the graph, as bytes or as a file. None, for a missing file, raises an error of onnxruntime.
         tokenizer_source: the content of tokenizer.json, or its path; None for a graph that takes text.
-        settings: the settings of their use: `most_tokens` and `first_token`.
+        settings: the settings `most_tokens`, the largest number of tokens of a text, and `first_token`, whether the
+            vector of the first token is that of the text.
 
     Raises:
         ValueError: the graph takes tokens, and there is no tokenizer.

@@ -136,7 +136,10 @@ class TfidfVectors(TextVectors):
         return cls(arrays=arrays, settings=settings, origin=origin)
 
     def is_usable(self) -> bool:
-        """Returns True if the arrays and words of a file fit together, and directions are no longer than 1."""
+        """Returns True if the arrays and words of a file fit together.
+
+        Each direction, a column of `components`, must have at most length 1 except for rounding.
+        """
         vocabulary_words = self.settings["words"]
         part_buckets = self.arrays["buckets"]
         idf = self.arrays["idf"]

@@ -171,7 +171,7 @@ def remarks_on_texts(name: str, text_transform: TextVectors, texts: Sequence[str
     """Yields remarks for the owner on a column of texts. Remarks have counts, but no word of a text.
 
     A remark is made if there are fewer than 1,000 public texts. Another one states the share of the private texts'
-    words that the transform does not know, and the number of private texts without a word.
+    words that the transform does not know, and the number of private texts without any word, known or not.
 
     Args:
         name: the name of the column.

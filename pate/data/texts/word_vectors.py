@@ -52,9 +52,9 @@ class StaticVectors(TextVectors):
     """Vectors of texts: weighted means of the vectors of their words, centered by the mean of the public texts.
 
     A word that occurs in a share p of the public texts has the weight .3 / (.3 + p), times 1 + the logarithm of its
-    count in the text. So rare words have larger weights. Vectors are projected on the principal directions of the
-    public texts, and stored as numbers of 16 bits. The array `components` has a row for each entry of `words` in
-    `settings`. The two `marks` in `settings` are the `first_and_later_prefix` of `WordVectors`.
+    count in the text. So rare words have larger weights. The vectors of words are projected on the principal
+    directions of the public texts, and stored as numbers of 16 bits. The array `components` has a row for each entry of
+    `words` in `settings`. The two `marks` in `settings` are the `first_and_later_prefix` of `WordVectors`.
 
     Source: S. Arora, Y. Liang and T. Ma, "A simple but tough-to-beat baseline for sentence embeddings", ICLR 2017. The
     paper takes the frequency of a word for p, a smaller constant, and the count itself; in place of the mean it

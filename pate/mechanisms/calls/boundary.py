@@ -80,7 +80,7 @@ class BoundaryWrapper:
 
     @property
     def target(self) -> QTarget:
-        """The target set of target charging, which is the outcome "boundary", with the epsilon of one access."""
+        """The target set of target charging, which is the outcome "boundary", with the epsilon t of one call."""
         return q_targets.tight_boundary(mechanism_epsilon(self.mechanism))
 
     @property
@@ -163,6 +163,7 @@ class BoundaryWrapper:
 def mechanism_epsilon(mechanism: Any) -> float:
     """Returns the total epsilon of a mechanism of pure DP, added over all events of which its price is composed.
 
+    An event of bounded range, which implies pure DP, counts with its epsilon.
     Raises `InvalidValue` for a mechanism that is not of pure DP or has no `event`.
     """
     mechanism_event = getattr(mechanism, "event", None)

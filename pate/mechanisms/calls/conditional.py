@@ -156,7 +156,8 @@ class ConditionalRelease(HeldBudget):
             read_outcome: returns the outcome.
             accept: the set; a function that returns True for its members.
             target_set_of_this_question: the target of this question, which the session is charged for.
-            target_set_of_next_question: the target of the next question about the same outcome.
+            target_set_of_next_question: the target of the next question about the same outcome, which is stored with
+                the outcome unless this question publishes it.
             uncharged_failure_prob: the delta of the mechanism that drew the outcome; 0 if an earlier question was
                 charged for it.
         """

@@ -57,7 +57,7 @@ class RunTwice:
 
     @property
     def target(self) -> QTarget:
-        """The target set of target charging, which is the set of all pairs of outcomes that differ."""
+        """The target set of target charging: all pairs of outcomes that differ, also two orders of the same labels."""
         return q_targets.run_twice(mechanism_epsilon(self.mechanism))
 
     @property

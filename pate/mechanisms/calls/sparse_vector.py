@@ -79,7 +79,10 @@ class SparseVector(NoisyWhole):
         )
 
     def start(self, num_units: int) -> SparseVectorSession:
-        """Returns a new session over `num_units` items, which are teachers or records. `event` is its price."""
+        """Returns a new session over `num_units` items, which are teachers or records.
+
+        The price of the session is the mechanism's `event`.
+        """
         return SparseVectorSession(mechanism=self, num_units=num_units)
 
     def __call__(self, bits: Any, *, thresholds: Any, rng: np.random.Generator) -> ReleasedValues:

@@ -34,7 +34,7 @@ class SweepTopK(NoisyWhole):
     noisy count that is not yet released is compared with the threshold. A noisy count that equals the threshold is a
     hit and is released. The k-th hit ends the sweep, so the price depends on the k hits alone.
 
-    Formal guarantee: every comparison is a not-prior call of 2 epsilon (`revise`). Except with probability
+    Formal guarantee: every comparison is a not-prior call of 2 epsilon (`q_targets.revise`). Except with probability
     `failure_prob`, the k hits need no more accesses than the event counts. Replace-one and add/remove cost the same,
     because one count moves by at most 1 under both.
 

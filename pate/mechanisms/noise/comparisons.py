@@ -197,7 +197,7 @@ def _possible_columns(noisy_row: FloatArray, noise_error: float, k: int) -> IntA
 
 
 def _falling_order(first_entry: tuple[int, Number], second_entry: tuple[int, Number]) -> int:
-    """Returns -1 if the first entry (column, number) has the larger number, and else 1, for `cmp_to_key`."""
+    """Returns 1 if the first entry (column, number) has the smaller number, and else -1, for `cmp_to_key`."""
     _, first = first_entry
     _, second = second_entry
     is_smaller = is_below(
