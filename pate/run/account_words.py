@@ -100,7 +100,7 @@ def shared_owner_lines(
         account: the account of the private records in the ledger.
         release_event: the price of the run's release, which is added unless it is charged already.
         draw_key: the key of the present draw of the release.
-        owners_by_kind: the people whose records these are, by the kind of owner.
+        owners_by_kind: the names of the records ("id") and of the people whose records these are ("group"), by kind.
         delta: the delta of the total.
     """
     own_account_name = account.data
@@ -129,7 +129,8 @@ def shared_owner_lines(
 def accountant_remark(account: Ledger, *, make_accountant: Callable[[], Accountant]) -> str:
     """Returns a remark such as ", by accountant=rdp" that names the accountant of a ledger.
 
-    The remark is empty if the run is priced by the same accountant, or if releases in the account share noise.
+    The remark is empty if the run is priced by the same accountant. It is also empty if releases in the account share
+    noise, as no epsilon covers them then.
 
     Args:
         account: the account of the private records in the ledger.

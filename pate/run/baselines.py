@@ -87,8 +87,8 @@ def train_baselines(
         dataset: the data set, whose private records one of the models learns from.
         queries: the public samples that teachers voted on, with their true labels if these are known.
         majority_labels: the queries, labeled by the majority of the votes without noise.
-        queries_with_start_weights: a training set of the queries with the weights of the public model from which the
-            student of a release in rounds started; None if it had no such start.
+        queries_with_start_weights: a training set of the queries with the coefficients (`TrainingSet.weights`) of the
+            public model from which the student of a release in rounds started; None if it had no such start.
         wants_all_records_model: true trains a model of all private records, and false does not. None trains it if that
             is quick; if the records are many, it learns from a sample.
         all_records_folder: the folder in which the run keeps its copy of the model of all private records.

@@ -32,7 +32,7 @@ def record_weights(dataset: Dataset, *, priced_release: PricedRelease) -> FloatA
 
 
 def num_whole_groups(dataset: Dataset, *, weight_of_record: FloatArray) -> int:
-    """Returns the sum of the weights of all private groups, rounded down; at least 1.
+    """Returns the sum of the vote weights of all private groups, rounded down; at least 1.
 
     Groups whose weights sum to 100 vote as much, beside a given noise, as 100 groups of weight 1 do.
 

@@ -1,8 +1,8 @@
 """The charge of a run: its account in a ledger, the keys of its draws, and the total price of the draws.
 
-A *draw* is one sample of the release's noise. A *ledger* is a file with an *account* for each set of private records
-(`pate.accounting.ledger`). The *usual* ledger of a folder of runs is `ledger.db` in that folder, or a file there whose
-name has its adjacency and delta (`pate.run.ledger_place`).
+A *draw* is one sample of the release's noise; it is stored in named *parts*, such as rounds of queries. A *ledger* is a
+file with an *account* for each set of private records (`pate.accounting.ledger`). The *usual* ledger of a folder of
+runs is `ledger.db` in that folder, or a file there whose name has its adjacency and delta (`pate.run.ledger_place`).
 
 A run calls `RunCharge.open`, `begin`, `record`, `publish` and `require_paid`, in this order. `LedgerRecord.commit`
 makes the charge: it stores the first drawn part and its price in the ledger, in one transaction.
@@ -460,8 +460,8 @@ class RunCharge:
         """Adds a key for another draw of the release with fresh noise, and writes the keys into the run's folder.
 
         Raises:
-            InvalidValue: the ledger's cap has no room for another charge; or the price of all draws would be infinite;
-                or there is a cap, and another ledger of the folder has charges for the records.
+            InvalidValue: the ledger's cap has no room for another charge, or the price of all draws would be infinite.
+                There is a cap, and a ledger of the folder for another adjacency or delta has charges for the records.
         """
         epsilon = self._epsilon_of_draws(self.num_draws + 1)
         if not math.isfinite(epsilon):

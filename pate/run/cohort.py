@@ -130,10 +130,12 @@ class Cohort:
             digest.
         queries_digest: the `queries_digest` of the samples; empty if the samples are not known.
         places: the numbers of holders and of their teachers; None if these are not known.
-        label_holders: the numbers of holders of each label; None if all holders have the same labels.
+        label_holders: the numbers of holders and of teachers that have each label; None if all holders have the same
+            labels.
         labels_have_gaps: whether labels of single records may be unknown, which is public.
         num_groups: the number of units of privacy; None if nobody vouches for it.
-        unit: the unit of the price: a teacher or an expert, or groups of records if all holders vouch for the same.
+        unit: the unit of the price. It is a teacher; or an expert, such as a language model with private examples in
+            its prompt; or a group of records if all holders vouch for the same groups.
         features: the public settings of the features that replace pictures; empty for plain numbers.
         public_answers_digest: the SHA-256 of the public answers that votes are compared with; empty if there are none.
         settings_of_holders: the public settings in which all holders agree, as YAML by configuration group.

@@ -22,7 +22,10 @@ def can_read(aggregator: Aggregator, teacher_recipe: Voter) -> bool:
 
 
 def has_teachers_as_unit(teacher_recipe: Voter) -> bool:
-    """Returns True if the price protects all records of a teacher together, and not a single group of records."""
+    """Returns True if the price protects all records of a teacher together, and not a single group of records.
+
+    That is so for all teachers but those whose records vote as private groups (`GroupVotes`).
+    """
     return not issubclass(teacher_recipe.gives, GroupVotes)
 
 

@@ -130,9 +130,10 @@ class ChargeTransfer:
     def _has_other_parts(
         self, ledger_keys: LedgerKeys, *, part_contents_of_draws: list[dict[str, bytes]]
     ) -> bool:
-        """Returns True if the present ledger holds other content than the earlier one under the keys of the draws.
+        """Returns True if both ledgers hold a part under the same key of a draw, and its contents differ.
 
-        That happens if a copy of the run's folder drew another release under the same keys.
+        A part that the present ledger lacks makes no difference. Contents differ if a copy of the run's folder drew
+        another release under the same keys.
 
         Args:
             ledger_keys: the keys of the run's draws.
@@ -151,7 +152,9 @@ class ChargeTransfer:
     def _enter(
         self, content_by_part: Mapping[str, bytes], *, draw_key: str, charge_note: ChargeNote
     ) -> None:
-        """Commits to the present ledger those parts of a draw that it lacks; the first one carries the draw's charge.
+        """Commits to the present ledger those parts of a draw that it lacks.
+
+        The charge of the draw is made with its first part in that ledger, so a ledger with a part charges nothing more.
 
         Args:
             content_by_part: the content of each part of the draw, by name.

@@ -228,6 +228,8 @@ class Ensemble:
     def of_private_rows(self, row_indices: IntArray) -> "Ensemble":
         """Returns the ensemble with some of the private records alone; teachers that have none of them are left out.
 
+        Nothing is trained: the method is for teachers that compute their votes from the records.
+
         Args:
             row_indices: the row numbers of the records, of whole groups.
         """
@@ -253,8 +255,8 @@ class Ensemble:
     def confidences(self) -> Iterator[Float32Array]:
         """Yields the confidences of trained teachers in each label of each query, a block of teachers at a time.
 
-        A block is an array `[num_block_teachers, Q, L]`. Teachers come in the order of their numbers. A teacher's
-        confidence in a label that is known for none of its records is 0: it does not vote on the label.
+        A block is an array `[num_block_teachers, num_queries, num_labels]`. Teachers come in the order of numbers. A
+        teacher's confidence in a label that is known for none of its records is 0: it does not vote on the label.
         """
         teacher_recipe = self._trained_teacher()
         known_shares = self.known_shares()
@@ -278,10 +280,10 @@ class Ensemble:
         rmtree(self.ensemble_folder.confidences, ignore_errors=True)
 
     def pool_answers(self, public_pca: PublicPCA, public_inputs: Float32Array) -> PoolAnswers:
-        """Returns the answers of trained teachers to public samples, compared with what their own records tell.
+        """Returns the answers of trained teachers to public samples, compared with those to the teachers' own records.
 
-        `PoolAnswers` describes the comparison. The answers are private, and only their sums with noise are published.
-        Students learn from these sums how teachers answer on the public pool.
+        `PoolAnswers` describes the comparison, a difference of two means for each teacher. The answers are private, and
+        only their sums with noise are published. Students learn from these sums how teachers answer on the public pool.
 
         Args:
             public_pca: the principal directions of the public inputs, along which the answers are summed.
@@ -360,14 +362,14 @@ class Ensemble:
         )
 
     def label_shares(self) -> FloatArray:
-        """Returns, for each teacher and label, the share of the teacher's own records that have the label, `[N, L]`."""
+        """Returns the share of each teacher's own records that have each label, `[num_teachers, num_labels]`."""
         labels = self.dataset.private.labels
         return shares_of_teachers(
             bits=labels, teacher_of=self.partition.teacher_of, num_teachers=self.num_teachers
         )
 
     def known_shares(self) -> FloatArray | None:
-        """Returns, for each teacher and label, the share of the teacher's records whose label is known, `[N, L]`.
+        """Returns the share of each teacher's records for which each label is known, `[num_teachers, num_labels]`.
 
         The result is None if all labels of all private records are known.
         """

@@ -215,7 +215,7 @@ class RunFolder(EnsembleFolder):
             raise InvalidValue("output_dir", self.path, rule=rule)
 
     def _remove_empty(self, stop_at: Path) -> None:
-        """Removes the folder and its parents up to `stop_at`, as far as they are empty."""
+        """Removes the folder and its parents below `stop_at`, as far as they are empty; `stop_at` itself stays."""
         path = self.path
         with suppress(OSError):  # a folder that is not empty stays, with all its parents
             while path != stop_at:

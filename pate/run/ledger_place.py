@@ -187,8 +187,8 @@ def ledger_path(
 
     It is the file that `ledger=` names. Without that setting, it is the file that the run was last charged to, and for
     a new run a ledger in the parent of its folder. That is `ledger.db`, or a file such as `ledger-add_remove-1e-05.db`
-    if `ledger.db` counts for another adjacency or delta and there is no cap, or if this file exists and `ledger.db`
-    does not. A ledger that was moved together with its run is found in the parent of the run's folder.
+    if `ledger.db` counts for another adjacency or delta and there is no cap, or if there is such a file of the run's
+    terms and no `ledger.db`. A ledger that was moved together with its run is found in the parent of the run's folder.
 
     Args:
         ledger_setting: the setting `ledger=`; None if it is not set.

@@ -73,7 +73,7 @@ class LedgerRecord:
         return part_arrays
 
     def committed(self, name: str) -> Arrays | None:
-        """Returns the arrays of a part that was committed before; None if no such part was."""
+        """Returns the arrays of a part of the release, such as a round, that was committed before; None if none was."""
         if name not in self._arrays_of_part:
             part_content = self.account.read(f"{self.release_key}:{name}")
             if part_content is None:

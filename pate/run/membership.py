@@ -43,7 +43,8 @@ def attack_membership(
 
     Args:
         model: the student.
-        training_set: the queries and released labels that the student learned from.
+        training_set: the queries and released labels that the student learned from. Reference models learn from them
+            if the public pool has no labels.
         dataset: the private, public and test records.
         seed: the seed of the reference models.
     """
@@ -124,8 +125,9 @@ def _has_references(public_records: TrainingSet) -> bool:
 def _reference_models(public_records: TrainingSet, *, seed: int) -> list[StudentModel]:
     """Trains the 8 reference models of the attack, each on a random half of the first 2,000 public records.
 
-    If there are fewer public records, each model learns from a half of all of them. Each half is drawn anew, so two
-    halves may have records in common.
+    These are not the models of `pate.run.reference_models`, with which a report compares the student. If there are
+    fewer public records, each model learns from a half of all of them. Each half is drawn anew, so two halves may have
+    records in common.
 
     Args:
         public_records: public records with features and labels.

@@ -33,7 +33,8 @@ class OwnersOfRun:
     An owner is an id or a group of the records: whoever the records belong to, such as a person.
 
     Attributes:
-        owners_by_kind: the ids and groups of the records, by kind; empty if the records have neither ids nor groups.
+        owners_by_kind: the names of ids and groups of the records, by kind (`id`, `group`); empty if the records have
+            neither ids nor groups.
         allow_shared: whether the user has set `new_account`, which gives the records an account of their own in any
             case.
         may_be_known: whether a warning is enough if another account lists an owner and there is no cap. True if the

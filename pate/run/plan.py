@@ -97,10 +97,10 @@ class Plan(ReleaseTerms, RunSettings):
         epsilon_on_votes_function: computes the cost of the release on its own votes, which the report shows; None
             leaves it out.
         tensorboard: true writes curves into the run's folder.
-        heading: the name of the run in its report.
-        centered_votes: settings that release centered votes of all private groups in place of this plan, for the same
-            epsilon. The error that refuses the plan lists them if they would work. None if the user interface has no
-            such settings.
+        heading: the name of the aggregator, and the settings on the command line, for the report.
+        centered_votes: settings that release centered votes (votes minus a center, `CenteredVotes`) of all private
+            groups in place of this plan, for the same epsilon. The error that refuses the plan lists them if they would
+            work. None if the user interface has no such settings.
         epsilon_of_class: the epsilon of each budget class; `for_dataset` sets this field. None if all groups have one
             epsilon.
     """
@@ -161,7 +161,7 @@ class Plan(ReleaseTerms, RunSettings):
 
         Raises:
             InvalidValue: a setting cannot be combined with budget classes, or needs budget classes that the data set
-                lacks; or the start of the student does not fit.
+                lacks; or the start of the student, at public labels or at an earlier release, does not fit.
         """
         plan = self._with_fewer_queries(dataset, monitor=monitor)
         plan = plan._with_budget_classes(dataset)

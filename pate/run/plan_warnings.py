@@ -122,8 +122,9 @@ def few_records_doubts(num_records: int, num_teachers: int, remedy: str) -> Iter
 def label_and_group_warnings(dataset: Dataset) -> Iterator[str]:
     """Yields warnings on labels of the private and test records, and on large groups of private records.
 
-    One kind names labels that no record or every record of a split has, the first five of them. The other kind is for
-    the largest group, if it has a fifth of the private records or more and there are at least 6 groups.
+    One kind is for labels that no record of a split has, or every record; each warning names up to five of them. The
+    other kind is for the largest group, if it has a fifth of the private records or more, and there are 6 groups or
+    more.
     """
     for name, split in (("private", dataset.private), ("test", dataset.test)):
         for share_of_records, whose, effect in (

@@ -28,7 +28,7 @@ from pate.votes.labeled_rows import LabeledRows
 
 
 class Charge(Protocol):
-    """The charge of a drawn release: that of a run in its ledger (`RunCharge`), or that of a fit (`FitPrice`)."""
+    """The charge of a drawn release: of a run in its ledger (`RunCharge`), or of a classifier's fit (`FitPrice`)."""
 
     @property
     def priced_release(self) -> PricedRelease:
@@ -137,7 +137,8 @@ def _price_of_earlier_release(aggregator: Aggregator) -> EarlierPrice | None:
 def _cheapest_accountant(release_charge: Charge) -> str | None:
     """Returns the name of the accountant that found the smallest price, if the budget's accountant compares several.
 
-    The result is None if the budget's accountant is a single one. Without a tuning, the price is that of one draw.
+    The result is None if the budget's accountant is a single one. The price is that of one draw, or, for a tuned
+    release, that of the best run.
     """
     if release_charge.tuned is None:
         return release_charge.priced_release.won_by
