@@ -72,7 +72,7 @@ def merge_outcomes(
     Args:
         first_law: a distribution, `[n]`.
         second_law: a distribution over the same outcomes, `[n]`.
-        num_cells: the number of intervals.
+        num_cells: the number of intervals; up to two outcomes of infinite ratio come on top.
     """
     is_possible = (first_law > 0) | (second_law > 0)
     first_law = first_law[is_possible]

@@ -284,7 +284,8 @@ def session_epsilon(
 ) -> float:
     """Returns a lower bound on the epsilon of a session of target charging, whose calls all have the same distribution.
 
-    The session ends after `num_calls` calls or with hit number `target_hits`, whichever comes first.
+    Target charging charges hits alone (`pate.aggregators.session`). The session ends after `num_calls` calls or with
+    hit number `target_hits`, whichever comes first.
 
     Args:
         first_law: the probabilities of the three outcomes of a call on the first data set, all > 0: two outcomes that
@@ -343,7 +344,8 @@ def _log_num_orders(outcome_counts: FloatArray, *, num_fixed_hits: int) -> Float
     """Returns the logarithm of the number of orders in which the calls of a session may have their outcomes, `[n]`.
 
     Args:
-        outcome_counts: how often each of three outcomes occurs in each of n sessions, hits last, `[3, n]`.
+        outcome_counts: how often each of three outcomes occurs in each of n sessions (`session_epsilon`), hits last,
+            `[3, n]`.
         num_fixed_hits: 1 if the last call is a hit; 0 otherwise.
     """
     miss_counts_of_sessions = outcome_counts[:2]

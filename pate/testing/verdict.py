@@ -108,12 +108,12 @@ class Verdict:
 
     @property
     def renyi(self) -> WorstPair | None:
-        """The pair with the worst Renyi divergence; None if the claim has no bound on a Renyi divergence."""
+        """The worst pair for Renyi divergences, by the rule of `worst`; None if the claim has no such bound."""
         return self._worst_of(measure=RENYI)
 
     @property
     def delta(self) -> WorstPair | None:
-        """The pair with the worst delta; None if the claim has no bound on a delta."""
+        """The worst pair for deltas, by the rule of `worst`; None if the claim has no such bound."""
         return self._worst_of(measure=DELTA)
 
     @property

@@ -81,8 +81,8 @@ def _require_all_labels(queries: Queries, label_names: tuple[str, ...]) -> None:
 def with_labels(dataset: Dataset, label_names: tuple[str, ...]) -> Dataset:
     """Returns a holder's data set with the labels of all holders; labels that the holder lacks are unknown.
 
-    A data set that has all labels is returned as it is. In any other, the true labels of public and test records are
-    replaced by zeros.
+    A data set with exactly these labels in this order is returned as it is. In any other, all true labels of public and
+    test records are replaced by zeros.
 
     Args:
         dataset: a holder's data set, with the labels that it has.

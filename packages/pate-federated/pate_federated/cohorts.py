@@ -25,6 +25,7 @@ def cohort_of_heads(
     """Returns the cohort of the holders whose votes have these heads (`VoteManifest`, what a holder says of its votes).
 
     Settings in which heads differ are left out. If heads lack the unit of privacy, or differ in it, it is one teacher.
+    The name of the data and the features are those of the first head.
 
     Args:
         vote_heads: the head of each holder's votes.
@@ -32,8 +33,8 @@ def cohort_of_heads(
         label_names: the name of each label.
         votes_digest: the digest of all votes.
         queries_digest: the digest of the queries.
-        places: the places of the holders; None if unknown.
-        num_groups: the number of private groups; None if unknown.
+        places: the numbers of holders and of their teachers; None if unknown.
+        num_groups: the number of private groups of records, at all holders together; None if unknown.
         label_sets: the names of the labels that each of these holders has; None for those in their heads.
     """
     first = vote_heads[0]

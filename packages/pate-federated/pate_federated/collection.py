@@ -147,7 +147,8 @@ class Collection:
         roll: the expected holders.
         files: the file of valid votes of each present holder, by the holder's name.
         label_names: the name of each label of the request.
-        refused: the reason for each holder whose votes are not valid, by name; unknown holders share one reason.
+        refused: the reason for each holder without valid votes, by name; senders that are not on the roll share one
+            reason.
     """
 
     roll: Roll
@@ -173,14 +174,14 @@ class Collection:
         return GatheredVotes(holders_files=list(self.files.values()), label_names=self.label_names)
 
     def source(self, aggregator: Aggregator) -> VoteSource:
-        """Returns the votes of all teachers on the roll, in the form that the aggregator reads.
+        """Returns the votes of all teachers on the roll, those of absent holders included.
 
         A teacher of an absent holder votes for no label, or for the first label if the aggregator releases one label.
         The price covers this change of its votes.
 
         Raises:
-            InvalidValue: too many holders are absent, or the adjacency is add/remove and the aggregator reads more than
-                counts.
+            InvalidValue: too many holders are absent, or some are and the aggregator reads more than counts under
+                add/remove.
         """
         self.require_enough()
         votes = self.gathered()
@@ -306,7 +307,7 @@ class _CollectedFiles:
     Attributes:
         queries: the digest of the queries.
         sha256: the SHA-256 of each holder's file, by the holder's name.
-        refused: the reason for each holder whose votes are not valid, by name.
+        refused: the reason for each holder without valid votes, by name.
     """
 
     queries: str

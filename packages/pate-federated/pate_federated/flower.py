@@ -547,7 +547,8 @@ def _numbers_of_holder(
 ) -> tuple[FloatArray, str]:
     """Returns the numbers that a holder adds to a sum, and the digest of the request or question in the message.
 
-    For a request they are the counts of its teachers' votes, for a question the digits of their sum (`Limbs`).
+    For a request they are those of `HolderSum.numbers`, for a question the digits of the sum over the holder's teachers
+    (`Limbs`).
 
     Args:
         holder: the name of the holder.

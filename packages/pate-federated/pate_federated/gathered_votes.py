@@ -203,7 +203,7 @@ class GatheredVotes(TeacherVotes):
         return numbers
 
     def voting(self) -> BoolArray | None:
-        """Returns which teachers vote on which labels, bool `[num_teachers, num_labels]`; None where all do."""
+        """Returns which teachers vote on which labels, bool `[num_teachers, num_labels]`; None without gaps."""
         if not self.have_gaps:
             return None
         return np.concatenate(

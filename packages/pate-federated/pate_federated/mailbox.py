@@ -48,7 +48,8 @@ class Mailbox:
     def __call__(self, question: Question) -> SumOfAnswers:
         """Writes the question, and returns the sum of the valid answers that have arrived.
 
-        Raises `AnswersAwaited` if any is missing, or without `wait_for_all` if more than `roll.max_absent` are.
+        Raises `AnswersAwaited` if the file of any holder is missing, or without `wait_for_all` if those of more than
+        `roll.max_absent` are. A file whose answer is not valid is not missing.
         """
         question_path = self.folder / "questions" / f"{question.name}.npz"
         answer_folder = self.folder / "answers" / question.name

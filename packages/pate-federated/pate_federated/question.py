@@ -333,7 +333,7 @@ class Request:
 
     @classmethod
     def from_bytes(cls, request_bytes: bytes) -> Self:
-        """Returns the request in bytes that `to_bytes` made; raises `InvalidValue` for any other bytes."""
+        """Returns the request in bytes that `to_bytes` made; raises `InvalidValue` for bytes of another form."""
         with refusing_unreadable(name="request", rule="a request as pate_federated sends it"):
             arrays = arrays_of(npz_bytes=request_bytes, forms=_FORMS)
             return cls.of_samples(
@@ -506,8 +506,9 @@ class Question:
     def require_possible(self, total: IntArray, num_teachers: int) -> None:
         """Raises `InvalidValue` for a sum that the answers of `num_teachers` teachers cannot have.
 
-        A possible sum has the shape `shape` and is at most `num_teachers` times `reach` long. For the kind "lengths" it
-        is instead counts >= 0 that add up to at most `num_teachers`.
+        A possible sum has the shape `shape`, and its l2 length is at most `num_teachers` times `reach`. For the kind
+        "lengths" the rule on the length is replaced: the sum has numbers of teachers >= 0, together at most
+        `num_teachers`.
         """
         require(total.shape == self.shape, "sum.shape", total.shape, str(self.shape))
         if self.kind == LENGTHS:
@@ -522,7 +523,10 @@ class Question:
             raise InvalidValue("sum", rule=rule)
 
     def require_part_of(self, opening: Request) -> None:
-        """Raises `InvalidValue` if the number of labels is not that of an opening, or a center is unlike its samples.
+        """Raises `InvalidValue` if the number of labels, or the pool's center, does not fit an opening.
+
+        The center of the kind "moments" needs the shape of a sample. None of its entries may be more than 100 times as
+        large as the largest entry of the samples.
 
         Args:
             opening: the first request of the release in rounds, which has the samples and labels of all its questions.
@@ -574,7 +578,7 @@ class Question:
 
     @classmethod
     def from_bytes(cls, question_bytes: bytes) -> Self:
-        """Returns the question in bytes that `to_bytes` made; raises `InvalidValue` for any other bytes."""
+        """Returns the question in bytes that `to_bytes` made; raises `InvalidValue` for bytes of another form."""
         with refusing_unreadable(name="question", rule=_RULE):
             states = {
                 name: axes
@@ -652,7 +656,7 @@ class SumAnswer:
     def from_bytes(cls, answer_bytes: bytes, question: Question) -> Self:
         """Returns the answer in some bytes; raises `InvalidValue` if it is damaged or no answer to the question.
 
-        The name of the holder and its number of teachers are not checked.
+        The name of the holder, its numbers of teachers and labels, and the shape of the sum are not checked.
 
         Args:
             answer_bytes: the bytes.

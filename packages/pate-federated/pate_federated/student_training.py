@@ -259,13 +259,14 @@ def folder_of(release: Path) -> Path:
 
 
 def _terms_of(published_folder: Path, *, named_folder: Path) -> Terms | None:
-    """Returns the terms of a release; None if a student was trained in the folder, as training removes the terms.
+    """Returns the terms of a release, from `published_folder` or else from `named_folder`.
 
+    Returns None if there are none, and a student was trained in `published_folder`, as training removes the terms.
     Raises `InvalidValue` if there are neither terms nor a student.
 
     Args:
         published_folder: the folder that holds release.npz.
-        named_folder: the folder that the user named, which is also searched.
+        named_folder: the folder that the user named.
     """
     for folder in (published_folder, named_folder):
         if os.path.lexists(folder / TERMS):

@@ -27,14 +27,15 @@ def read_or_make_sum(
     remedy: str,
     request_digest: str | None = None,
 ) -> Arrays:
-    """Returns the arrays `total` and `holders` in the file of a sum; if there is no file, makes the sum and writes it.
+    """Returns the arrays in the file of a sum, `total` and `holders`; if there is no file, makes the sum and writes it.
 
     Args:
         sum_path: the file.
         shape: the expected shape of the sum, with None for any size of an axis.
         make_sum: makes the sum and returns it with the names of its holders.
         remedy: the advice in the message for a damaged file.
-        request_digest: the digest of the request, which is written to the file as `asked`; None for no such array.
+        request_digest: the digest of the request, which is written to the file as the array `asked`. This array is
+            returned too, and the caller compares it. None for no such array.
     """
     further_arrays = {} if request_digest is None else {"asked": np.array(request_digest)}
     if not os.path.lexists(sum_path):

@@ -186,7 +186,7 @@ def cast_vote_file(
         with_confidences = plan.cast == "confidences"
 
         def clipped_bits() -> Iterator[BoolArray]:
-            """Yields blocks of bits, in which a teacher votes for its `vote_clip` most confident labels of a query."""
+            """Yields blocks of bits, in which a teacher keeps at most its `vote_clip` surest votes on a query."""
             assert clip is not None
             for confidences in teacher_votes.confidences():
                 yield limit_votes(vote_block=confidences, max_votes=clip)

@@ -130,7 +130,7 @@ class VoteManifest:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Returns the manifest in a text that `to_text` made; raises `InvalidValue` for any other text."""
+        """Returns the manifest in a text that `to_text` made; raises `InvalidValue` for a text that is no manifest."""
         return from_json(cls, text, name="manifest")
 
 
@@ -213,12 +213,14 @@ class VoteFile(HoldersFile):
             label_names: the name of each label.
             yield_confidences: a function that yields blocks of float32 confidences in [0, 1]; None unless the head's
                 `cast` is confidences.
-            label_shares: `[num_teachers, num_labels]`; None unless the head's `cast` is confidences.
+            label_shares: `[num_teachers, num_labels]`, the share of each teacher's records that have each label; None
+                unless the head's `cast` is confidences.
             known_shares: `[num_teachers, num_labels]`, the share of each teacher's records that know each label; None
                 unless the head says that labels have gaps.
 
         Raises:
-            InvalidValue: the votes have another shape or type than the head names.
+            InvalidValue: the votes have another shape or type than the head names, or exceed its `vote_clip`; or an
+                array is missing or not needed.
         """
         num_teachers, num_queries, num_labels = manifest.shape
         require(
@@ -397,7 +399,7 @@ class VoteFile(HoldersFile):
         return np.asarray(self._array_of_teachers("known_shares", dtype_kind="f"), dtype=np.float64)
 
     def voting(self) -> BoolArray | None:
-        """Returns which teachers vote on which labels, bool `[num_teachers, num_labels]`; None where all do."""
+        """Returns which teachers vote on which labels, bool `[num_teachers, num_labels]`; None without gaps."""
         if not self.manifest.have_gaps:
             return None
         if self.manifest.cast == "confidences":

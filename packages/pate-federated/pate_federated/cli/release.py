@@ -90,7 +90,7 @@ def _write_sum(config: DictConfig) -> None:
 def _release_in_rounds(config: DictConfig) -> None:
     """Reads the holders' answers from the mailbox, and releases round after round while enough answers are there.
 
-    If answers are missing, it prints the file of the question and ends.
+    If too few are there, it prints the file of the question and ends.
     """
     plan, output_dir = plan_of(config, excluded_settings=("sum",))
     rule = "each holder and how many teachers it has, such as roll={north: 12, south: 12}"
