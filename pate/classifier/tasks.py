@@ -75,8 +75,8 @@ class Task:
     ) -> LabelModel | ClassModel:
         """Fits an estimator for each label, or a single estimator if it accepts several targets.
 
-        A label that all samples have, or none has, gets no estimator and is predicted as it is. Without samples, no
-        label is predicted.
+        A label that all samples have, or none has, gets no estimator and is predicted as it is. Without samples, 0 is
+        predicted for every label.
 
         Args:
             estimator: the unfitted estimator, which is cloned.
@@ -244,8 +244,9 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, BoolArray]:
         classes: all classes; None takes those that occur in `y`.
 
     Raises:
-        InvalidValue: the labels are of several kinds, have another form, or are not among the classes; or there are
+        InvalidValue: the labels are numbers beside words, have another form, or are not among the classes; or there are
             fewer than two classes; or `classes` are passed for labels with columns.
+        ValueError: scikit-learn finds that `y` has NaN, or fractions as in regression.
     """
     if y.dtype.kind == "O":
         y = _typed(y)
@@ -289,7 +290,7 @@ def _class_names(y: NDArray[Any]) -> NDArray[Any]:
 
 
 def _whole_numbers_as_integers(class_names: NDArray[Any]) -> NDArray[Any]:
-    """Returns classes as integers if all are whole numbers, even as floats; otherwise unchanged.
+    """Returns classes that are floats as integers if all are whole and below 2**53 in size; otherwise unchanged.
 
     So the name of a class is 1 whether y has 1 or 1.0, and the type of one private label changes no name.
     """

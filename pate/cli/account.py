@@ -142,6 +142,8 @@ def _quote(config: DictConfig, *, monitor: Monitor) -> pricing.Quote:
 def _require_session(aggregator: aggregators.Aggregator, *, votes_file: str) -> None:
     """Raises `InvalidValue` unless an aggregator releases in a session, which is charged for hits alone.
 
+    A session halts after a fixed number of hits, that is, of queries whose outcome is in the aggregator's target.
+
     Args:
         aggregator: the aggregator.
         votes_file: the file of votes whose hits would be counted.
@@ -159,7 +161,9 @@ def _extras(
     suggested_sizes: Suggestion | None,
     accountant_makers: Mapping[str, Callable[[], Accountant]],
 ) -> pricing.QuoteExtras:
-    """Returns the parts of a quote that settings ask for: a lower bound, a table, the cost on votes, and others.
+    """Returns the parts of a quote that settings ask for, such as a lower bound on epsilon and the cost on votes.
+
+    If `write_table` is set, the table of the stability test is written to that file, and the quote tells its digest.
 
     Args:
         config: the composed configuration.
@@ -259,7 +263,7 @@ def _read_mapping(config_file: Path) -> DictConfig:
 def _write_table(
     table_file: Path, *, priced_release: pricing.PricedRelease, budget: Budget
 ) -> dict[str, Any]:
-    """Writes the table of a release's stability test to a file.
+    """Writes the table of a release's stability test, its probability of passing at each gap, to a file.
 
     Returns the file's path and SHA-256, the table's Renyi order, and its cost at this order, by name. Raises
     `InvalidValue` for an aggregator without a stability test.
@@ -288,8 +292,8 @@ def _with_votes(
 ) -> pricing.QuoteExtras:
     """Returns the extras of a quote with the parts that depend on the file `votes` of the configuration.
 
-    With `data_dependent` this is the cost of the release on these votes. For an aggregator of target charging it is the
-    plan of a session that is charged for hits alone.
+    With `data_dependent` this is the cost of the release on these votes. For a `TargetChargedAggregator` it is also the
+    plan of a session, which halts after a fixed number of hits and is charged for them alone.
 
     Args:
         quote_extras: the parts that do not depend on votes.

@@ -130,7 +130,7 @@ def run_app(
 
 
 def _run(task: Task, *, command: str, arguments: list[str], finish: Hook | None) -> tuple[str, int]:
-    """Composes the configuration, runs the task on it, or on each configuration of a sweep, and then calls `finish`.
+    """Composes the configuration, runs the task on it or on each one of a sweep, and calls `finish` if none has failed.
 
     Returns:
         The line to print and the exit code of the first run that failed; an empty line and 0 if none did.
@@ -272,7 +272,7 @@ def _unused_lines(
 ) -> list[str]:
     """Returns a sentence for each setting on the command line that has no effect.
 
-    The list is empty if a part cannot be built; the task will then report the error.
+    The list is empty if a part, such as the aggregator, cannot be built; the task will then report the error.
 
     Args:
         config: the composed configuration.

@@ -23,6 +23,7 @@ from pate.validation import require_choice
 def attack(config: DictConfig) -> None:
     """Runs the configured release with canaries and guesses the variant of each one, as an attacker would.
 
+    A canary is an artificial record or teacher in one of two variants, which a fair coin chooses.
     The lower bound on epsilon that follows from the guesses is printed beside the price.
     """
     require_choice("format", config.format, ("text", "json"))

@@ -31,8 +31,8 @@ class ConsoleMonitor(Monitor):
     """A monitor that shows the progress of stages on standard error.
 
     On a terminal each stage has a progress bar. Elsewhere a line is printed every 20 s. At the end of a stage that took
-    `shown_after` seconds and raised no error, a line remains. If the monitor is pickled for another process, the copy
-    is a `Monitor` that shows nothing.
+    at least `shown_after` seconds and raised no error, a line remains. If the monitor is pickled for another process,
+    the copy is a `Monitor` that shows nothing.
 
     Args:
         console: the console to print on; None for standard error.
@@ -80,7 +80,7 @@ class ConsoleMonitor(Monitor):
 
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:
-        """Opens a stage, shows it, and gives the body a function that reports progress.
+        """Opens a stage, shows it, and yields a function that the `with` block calls with the number of steps done.
 
         Args:
             name: the name of the stage.

@@ -83,10 +83,9 @@ class Stopped(KeyboardInterrupt):
 def ended_by_signals() -> Iterator[None]:
     """Makes SIGINT, SIGTERM and SIGHUP raise `Stopped` within the block.
 
-    A signal that was ignored before, as under nohup, stays ignored. If the block does not end soon, because a
-    computation outside Python does not return, another thread ends the process and all its descendants. Python's
-    trackers of shared memory that start later then clean up without a message. Outside the main thread no signal is
-    handled.
+    A signal that was ignored before, as under nohup, stays ignored. If the process does not end soon after a signal,
+    even if the block does, another thread ends the process and all its descendants. Python's trackers of shared memory
+    that start later then clean up without a message. Outside the main thread no signal is handled.
     """
     if _SILENT_TRACKER not in sys.warnoptions:
         # Python passes these options on to the processes that it starts.
@@ -199,7 +198,7 @@ def end_descendants() -> None:
 
 
 class _LossyStream(io.TextIOWrapper):
-    """A text stream that drops text which it cannot write, so that a closed terminal does not end a run."""
+    """A text stream that drops text if writing raises `OSError`, so that a closed terminal does not end a run."""
 
     def write(self, text: str) -> int:
         with suppress(OSError):
@@ -314,7 +313,7 @@ def report_shortages() -> None:
 
 
 def _is_lack_of_memory_or_threads(error: BaseException) -> bool:
-    """Returns True if an error was caused by a lack of memory or threads."""
+    """Returns True if an error itself, whatever its causes are, tells a lack of memory or threads."""
     message = str(error)
     return isinstance(error, MemoryError) or any(words in message for words in _SHORTAGES)
 

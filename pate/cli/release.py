@@ -85,7 +85,8 @@ def print_terms(release_terms: Terms, *, output_dir: Path, num_holders: int) -> 
     Args:
         release_terms: the terms of the release.
         output_dir: the folder of the release.
-        num_holders: the number of holders; with 0, no line on holders is printed.
+        num_holders: the number of holders, the owners of records who cast the votes; with 0, no line on them is
+            printed.
     """
     print_page(
         "cli/release.txt",
@@ -124,9 +125,10 @@ def vote_paths(config: DictConfig) -> list[Path]:
 def read_foreign_votes(
     config: DictConfig, *, vote_files: list[Path]
 ) -> tuple[ForeignVotes | ExpertAnswers, Cohort]:
-    """Reads vote files that are not of pate-vote, and returns the votes as one source and the holders who cast them.
+    """Reads vote files that are not of pate-vote, and returns the votes as one source and what is public of the voters.
 
-    With `public_answers=FILE` the files are answers of experts.
+    With `public_answers=FILE` the files are answers of experts, that is, of models with private examples in their
+    prompts, and FILE has the answers of a model without any.
 
     Args:
         config: the composed configuration.

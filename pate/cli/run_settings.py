@@ -30,7 +30,7 @@ _TERMS = ("target_epsilon", "max_epsilon", "target_delta", "num_queries", "adjac
 def plain_settings(config: DictConfig, *, excluded_settings: Collection[str]) -> dict[str, Any]:
     """Returns a configuration as plain values, such that equal runs have equal values.
 
-    `features=none` is left out, cache folders become null, and so does `target_epsilon` if noise is given. With
+    `features=none` is left out, cache folders become null, and so does `target_epsilon` beside `noise=given`. With
     `target_mu` the target is the epsilon of a Gaussian release with that mu. `target_mu`, `score_epsilon`,
     `score_groups`, `public_answers` and `data.public_labels` are left out where they are null.
 

@@ -147,7 +147,7 @@ def _table(config: DictConfig, file_by_split: Mapping[str, Path]) -> Table:
 
 
 def _settings_of(table_settings: Table, *, table_encoding: str) -> TableSettings:
-    """Returns the settings of a table that are stored in its schema's file."""
+    """Returns the settings of a table that its schema's file stores; `table_encoding` is the encoding of the table."""
     return TableSettings(
         labels=table_settings.labels,
         group=table_settings.group,
@@ -191,8 +191,9 @@ def _command(table_settings: Table, schema_file: Path, file_by_split: Mapping[st
 
 
 def _dealing_into_splits(config: DictConfig) -> Dealing | None:
-    """Returns how the file `data` is divided into private, public and test files, by the two shares in `split`.
+    """Returns how the file `data` is divided into private, public and test files, by two shares in `split`.
 
+    The first share is that of the public records, the second that of the test records; all others are private.
     Returns None if `split` names a column or is not set.
     """
     shares_or_column = config.split

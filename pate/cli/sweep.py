@@ -153,7 +153,7 @@ class CommonCeiling:
     Attributes:
         name: the name of the model, a key of `MODEL_NAMES`; "unnamed" if only an older version has written values; None
             if no run has a value in that column.
-        ceilings_of_other_runs: the ceilings of other runs, whose cells stay empty.
+        ceilings_of_other_runs: the names of other runs' ceilings; the cells of these runs stay empty.
     """
 
     name: str | None
@@ -174,8 +174,8 @@ class CommonCeiling:
 def choose_ceiling(result_rows: Sequence[Mapping[str, Any]]) -> CommonCeiling:
     """Chooses the model that counts as 100%: the model of all private records, if a run has trained one.
 
-    Otherwise it is the ceiling of the first run that has one. Shares of different scores cannot be compared. The cells
-    of rows that an older version wrote stay empty.
+    Otherwise it is the ceiling of the first run that has one. Shares of two models' scores cannot be compared, so runs
+    with another ceiling have empty cells, and so have rows that an older version wrote.
 
     Args:
         result_rows: the rows of the table, one for each run.

@@ -191,8 +191,8 @@ def result_paths(
         name_start: the start of the files' names.
         bench: what all methods share.
         seeds: the seeds.
-        result_settings: all values on which a result depends, apart from the seed; the files' names contain their
-            digest.
+        result_settings: all values on which a result depends, apart from the seed. The name of a file contains a digest
+            of these values and the seed.
     """
     runs_folder = bench.folder / "runs"
     return {

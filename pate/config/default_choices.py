@@ -31,12 +31,12 @@ def default_way(arguments: Iterable[str], *, command: str) -> str | None:
     """Returns the name to choose in the group `way` for pate-train or pate-compare; None to choose none.
 
     The group `way` chooses teacher, aggregator, accountant and student together, and features of pictures. Tables and
-    pictures have a way. None is
-    chosen for other data, or if the command line names a teacher, features, an experiment or a way.
-    One exception is `features=kernel` in pate-train, which chooses the way for tables for any data.
+    pictures have a way. No way is chosen for other data, or if the command line names a teacher, features, an
+    experiment or a way. One exception is `features=kernel` in pate-train, which chooses the way for tables for any
+    data.
 
     In pate-compare, or beside a setting of the teacher or aggregator, the way for pictures is `features`, which chooses
-    features alone. For tables it is then None.
+    features alone. For tables no way is chosen then.
 
     Args:
         arguments: the arguments of the command line.

@@ -49,7 +49,7 @@ _TEXTS_OF_SETTINGS = {
 def page_width() -> int:
     """Returns the width for a help page, from 40 to 110 characters.
 
-    This is the width of the terminal, or the variable COLUMNS. Output into a pipe or file has 80 characters.
+    This is the variable COLUMNS if it is set, or else the width of the terminal, and 80 for output into a pipe or file.
     """
     terminal_size = shutil.get_terminal_size(fallback=(_PIPE_WIDTH, 24))
     return max(_MIN_WIDTH, min(_MAX_WIDTH, terminal_size.columns))
@@ -249,7 +249,8 @@ def _begins_indented_block(remaining_help_lines: list[str]) -> bool:
 def _fold_example(example_line: str, line_width: int) -> list[str]:
     """Returns a line of a help page's examples as lines of at most `line_width` characters; a short line is kept.
 
-    A command is continued after a backslash, and its remark is put below. Another line is wrapped as a text.
+    A command is continued after a backslash, and its remark, the text behind two or more blanks, is put below. Another
+    line is wrapped as a text.
     """
     if len(example_line) <= line_width:
         return [example_line]

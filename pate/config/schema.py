@@ -252,7 +252,8 @@ def _default_of(dataclass_field: dataclasses.Field[Any]) -> Any:
 def member_schema(group: str, member_name: str, trusted_prefixes: tuple[str, ...]) -> Any:
     """Returns the schema of a group's member: a dataclass with the fields of the member's class.
 
-    Teachers also have `num_teachers`, and data have `public_labels`. Fields that no key sets are left out.
+    Teachers also have `num_teachers`, and data have `public_labels`. Fields that no key sets, such as the `adjacency`
+    of an aggregator, are left out.
     If the class cannot be loaded or is no dataclass, the schema is empty and accepts all keys. The error is then
     reported when the class is built.
 

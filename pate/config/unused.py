@@ -313,9 +313,9 @@ def teacher_reasons(
 
 
 def _keeps_features(aggregator: Aggregator | None, *, num_teachers: int | None) -> bool:
-    """Returns True if votes might be cast in rounds, so that the setting `scratch` has an effect.
+    """Returns True if centered votes might be cast in rounds, so that `scratch=true` or `scratch=false` has an effect.
 
-    With `scratch`, the features of private records are kept between rounds.
+    With `scratch=true`, the features of private records are kept between rounds.
 
     Args:
         aggregator: the aggregator; None, for which the result is True, if the command has none.

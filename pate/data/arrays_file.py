@@ -64,8 +64,9 @@ class Arrays:
       learned nor measured; what `labels` holds for them is not read;
     * `groups`, optional: whole numbers `[n]`, equal for records that belong together, such as those of one person;
     * `budgets`, optional, of private records: the epsilon of the record's group, or the name of a class in `budgets=`;
-    * `ids`, optional: whole numbers `[n]` that name the records, each in one file. Private records without ids have the
-      numbers from 0, so if only public ones have ids, these must be larger. The ids of public records are published;
+    * `ids`, optional: whole numbers `[n]` that name the records; no id occurs twice, in one file or in two. Private
+      records without ids have the numbers from 0, so if only public ones have ids, these must be larger. The ids of
+      public records are published;
     * `label_names`, optional: texts `[L]`, the same in all files that have them.
 
     Attributes:

@@ -45,7 +45,8 @@ class Blocks:
 class StampedFile:
     """An array in a file that is computed block by block, with a second file that records which blocks are complete.
 
-    The second file holds one stamp for each block of rows. The stamp is 0 as long as the block is not computed.
+    The second file holds one stamp for each block of rows, such as the version of the pictures of which the block was
+    computed. The stamp is 0 as long as the block is not computed.
 
     A block is written to disk before its stamp is. So a block with a stamp is complete, even if the process was killed.
     The next call computes only the missing blocks, and the file ends with the same bytes as if it had been written in
@@ -184,7 +185,7 @@ class StampedFile:
 
     @property
     def _num_bytes(self) -> int:
-        """The size of the complete file of the array, in bytes."""
+        """The size of the complete file of the array, which has no header, in bytes."""
         return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
 
 

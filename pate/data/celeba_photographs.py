@@ -159,7 +159,7 @@ def _refuse_repeated_file(
 
 
 def _stem(photograph_name: str) -> str:
-    """Returns a photograph's name without `.jpg`, `.jpeg` or `.png`."""
+    """Returns a photograph's name without `.jpg`, `.jpeg` or `.png`, in letters of either case."""
     path = PurePath(photograph_name)
     return path.stem if path.suffix.lower() in _ENDINGS else photograph_name
 

@@ -91,7 +91,7 @@ class Inputs:
         All records are assumed to come from the same distribution. The estimate is the share of this split's n records
         whose input also occurs in another group of the split. If the other records are more than n, the share is
         multiplied by their number / n. Except for pictures, one record that counts as repeated is added to the split,
-        so that the estimate is not nearly 0 in a small split. The result is positive and at most 1.
+        so that the estimate is not nearly 0 in a small split. The result is at least 1e-15 and at most 1.
 
         Args:
             num_compared_records: the number of the other records.
@@ -110,7 +110,7 @@ def remarks_on_copies(
 ) -> Iterator[str]:
     """Yields remarks for the owner of the records where more records have equal inputs than chance explains.
 
-    A split whose inputs are exactly the private ones gets a remark in any case.
+    A split whose inputs are exactly the private ones, in whatever order, gets a remark in any case.
 
     Args:
         private_split: the private records.

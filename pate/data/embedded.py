@@ -139,7 +139,7 @@ class DigitsGrid:
         return [*private_pools, public_digit_indices, test_digit_indices]
 
     def _draw_pool_of_image(self, rng: np.random.Generator) -> IntArray:
-        """Returns the number of each image's pool, `[num_images]`, in the order of pools that `_draw_pools` has.
+        """Returns the number of each image's pool, its index in the list of `_draw_pools`, `[num_images]`.
 
         Private images come first, dealt to the private pools evenly and in random order. Public images follow, then
         test images.

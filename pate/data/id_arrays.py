@@ -15,7 +15,7 @@ from pate.array_types import BoolArray, IntArray
 def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
     """Returns the distinct numbers, or texts, of an array `[n]` in ascending order.
 
-    `np.unique` of numpy 2.3 and later builds a hash table of the numbers first.
+    `np.unique` of numpy 2.3 and later builds a hash table of the numbers first, which takes longer.
     """
     ascending_numbers = np.sort(numbers)
     is_new = np.ones(len(ascending_numbers), np.bool_)

@@ -80,8 +80,9 @@ class LabelListColumn:
     def with_bits(self, table: Any) -> Any:
         """Returns a pyarrow table in which a column of bits for each label replaces this column.
 
-        A bit is 0, 1 or -1, as the list says; null if the list or the item of the label is missing; and `_NO_BIT`,
-        which readers refuse, if the list or the item cannot be read. A table without this column is returned unchanged.
+        A bit is 0, 1, or -1 for uncertain, as the list says, and null if the list or the item of the label is missing.
+        It is `_NO_BIT`, which readers refuse, if the list or the item cannot be read. A table without this column
+        is returned unchanged.
         """
         if self.name not in table.column_names:
             return table
@@ -123,8 +124,8 @@ class LabelListColumn:
     def _bits_of_items(self, bit_lists: Any) -> tuple[NDArray[np.int8], BoolArray]:
         """Returns the bits of lists with an item for each label, and whether the item of each label is missing.
 
-        Both arrays are `[num_lists, num_labels]`. A bit is 0, 1 or -1, and `_NO_BIT`, which readers refuse, for any
-        other item and in lists of another length.
+        Both arrays are `[num_lists, num_labels]`. A bit is 0, 1, or -1 for uncertain, and `_NO_BIT`, which readers
+        refuse, for any other item and in lists of another length.
         """
         pa = import_pyarrow()
         items = pa.compute.list_flatten(bit_lists)

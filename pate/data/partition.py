@@ -121,7 +121,9 @@ class Partition:
         return _digest(self.num_teachers, integer_columns=[self.teacher_of])
 
     def to_json(self, split: Split) -> str:
-        """Returns the partition as JSON text: id, group and teacher of each private record, and a digest.
+        """Returns the partition as JSON text: id, group and teacher of each private record, and the number of teachers.
+
+        A digest of all these numbers is part of the text.
 
         The text is private and stays with the owner of the records.
 
@@ -193,9 +195,9 @@ class Partition:
 
     @cached_property
     def _ends(self) -> IntArray:
-        """The positions between the rows of two teachers in `_rows_by_teacher`, `[num_teachers + 1]`.
+        """The position in `_rows_by_teacher` at which each teacher's rows begin, then the end, `[num_teachers + 1]`.
 
-        The rows of teacher t begin at entry t of this array, and end before entry t + 1.
+        The rows of teacher t end before the position in entry t + 1.
         """
         return np.append(0, np.cumsum(self.sizes()))
 

@@ -65,15 +65,15 @@ def read_picture(
         channels: 1 for gray (PIL's mode `L`), 3 for color (`RGB`).
         white_level: the level that means white in a gray picture of more than 8 bits, whose file does not state it:
             65535, or 4095 from a camera of 12 bits. Pictures of 8 bits ignore the argument. None infers the level:
-            the largest number of 8, 10, 12, 14, 16, 24, 31 or 32 bits, whichever is the smallest that holds all
-            levels of the picture. For floats up to 1 the level is 1.
+            2**b - 1 for the fewest bits b, of 8, 10, 12, 14, 16, 24, 31 and 32, that hold all levels of the picture.
+            For floats up to 1 the level is 1.
         refuses_unknown_white: whether a picture of more than 8 bits is refused if `white_level` is None. A caller who
             reads many pictures sets it, because inferred levels could differ between the pictures.
 
     Raises:
-        InvalidValue: the file is no picture, or `white_level` is needed but None, or cannot be inferred. Also if a
-            level of a gray picture of more than 8 bits is negative or exceeds `white_level`, or if a color picture of
-            16 bits comes with a `white_level` other than 65535.
+        InvalidValue: the file is no picture, or `white_level` is None and `refuses_unknown_white` true for a picture of
+            more than 8 bits, or the level cannot be inferred. Also if a level of such a picture is negative or exceeds
+            `white_level`, or if a color picture of 16 bits comes with a `white_level` other than 65535.
     """
     require_extra("pictures", extra="train")
     from PIL import Image  # optional

@@ -68,7 +68,7 @@ class Pixels:
         return self[:].astype(dtype or np.float32, copy=False)
 
     def blocks(self) -> Iterator[NDArray[np.uint8]]:
-        """Yields the bytes of all pictures in order, some thousand pictures at a time."""
+        """Yields the bytes of the n pictures that `rows` selects, in order, some thousand pictures at a time."""
         for first in range(0, len(self), _BLOCK_SIZE):
             rows = self.rows[first : first + _BLOCK_SIZE]
             yield np.ascontiguousarray(self.levels[rows])

@@ -54,4 +54,4 @@ class Preprocessing(ABC):
 
     @abstractmethod
     def plain(self) -> dict[str, Any]:
-        """Returns the whole preprocessing as values for JSON."""
+        """Returns the preprocessing as values for JSON, without the arrays that `save` writes."""

@@ -118,7 +118,7 @@ def _weights(owner_numbers_of_kinds: Sequence[IntArray]) -> FloatArray:
 
 
 def linked_groups(owner_numbers_of_kinds: Sequence[IntArray]) -> IntArray:
-    """Returns the group of each record, int64 `[num_records]`, where records that share an owner have one group.
+    """Returns the number of each record's group from 0, int64 `[num_records]`; records that share an owner have one.
 
     The groups are the connected components of the graph in which an edge joins two records of one owner.
 

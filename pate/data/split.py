@@ -123,7 +123,7 @@ class Split:
 
     @property
     def labels_per_record(self) -> float:
-        """The mean number of labels that hold for a record, if unknown labels hold as often as known ones."""
+        """The mean number of labels that hold for a record, if each holds as often where it is unknown as elsewhere."""
         if self.known is None:
             return float(self.labels.sum(axis=1).mean())
         return float(self.label_shares.sum())

@@ -112,6 +112,9 @@ class Alternative(Method):
     def gradient_clip(self, released_shares: ReleasedShares) -> float:
         """Returns the clip, which is the largest l2 length of a group's gradient: `clip_factor` times a typical length.
 
+        The square of a typical length is the sum over labels of p (1 - p) times the share of records that know the
+        label, for prevalence p.
+
         Args:
             released_shares: the released prevalence of each label, and the share of records that know it.
         """

@@ -22,7 +22,8 @@ def clipped_sums(
 ) -> Iterator[Callable[[FloatArray, FloatArray], FloatArray]]:
     """Yields a function of inputs `[m, …]` and labels `[m, L]` that returns the sum of m records' clipped gradients.
 
-    Each record's gradient of the loss is a vector over all parameters of the network, and is clipped before the sum.
+    The loss of a record is the binary cross-entropy, summed over its known labels. The gradient of this loss is a
+    vector over all parameters of the network, and is clipped before the sum.
 
     The hooks of Opacus are removed from the network if the `with` block ends without an error, and its parameters then
     need no gradients.

@@ -170,7 +170,8 @@ class DpSgd(Alternative):
         def features_or_scaled_images(inputs: Any) -> FloatArray:
             """Returns inputs as the network reads them.
 
-            A `cnn` reads images in [-1, 1]. A `linear` network reads k features of l2 length 1, an `mlp` of sqrt(k).
+            A `cnn` reads images in [-1, 1]. A `linear` network reads k features, together of l2 length 1. An `mlp`
+            reads the same features times sqrt(k).
             """
             if self.network == "cnn":
                 return np.asarray(inputs, dtype=np.float64) * 2 - 1

@@ -29,7 +29,7 @@ class NoisyClippedSum:
 
     Attributes:
         clip: the largest l2 length of the contribution of a unit, > 0.
-        noise_per_sensitivity: the standard deviation of the noise divided by the sensitivity, > 0.
+        noise_per_sensitivity: the standard deviation of the noise divided by the sensitivity to a replaced unit, > 0.
         max_units: the largest number of units N, public.
     """
 

@@ -27,7 +27,8 @@ class Schedule:
     Attributes:
         ridge: the ridge of the features, see `PublicDirections.features`.
         label_learning_times: the learning time of each label, its learning rate times the number of steps, `[L]`.
-        num_steps: the number of gradient steps, from 10 to 100. Times are shortened where so many would not be stable.
+            Times are shortened if even 100 steps of them would be too large to be stable.
+        num_steps: the number of gradient steps, from 10 to 100.
         log_odds_noise_variance: the approximate variance of the noise in each label's log-odds after training, `[L]`.
         expected_squared_error: the expected mean square error of the log-odds.
     """

@@ -42,7 +42,7 @@ def count_values(words: Any) -> dict[str, int]:
 def codes_among(words: Any, categories: Any) -> IntArray:
     """Returns the index of each word in a list of categories, int64 `[num_words]`.
 
-    The index is -1 for a word that is not in the list.
+    The index is -1 for a null and for a word that is not in the list.
 
     Args:
         words: a pyarrow array of words.
