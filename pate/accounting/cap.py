@@ -38,8 +38,8 @@ class Cap:
     """A limit on the sum of the charges of one data set, which a privacy filter enforces.
 
     The first charge determines the filter. The filter may depend on the first charge, because nothing was released
-    before (docs/proofs/filters.md). The first charge also fits where an accountant computes for it alone an epsilon of
-    at most the cap, because its price was fixed before any release.
+    before (docs/proofs/filters.md). Even where the filter refuses the first charge, it fits if an accountant computes
+    for it alone an epsilon of at most the cap, because its price was fixed before any release.
 
     Args:
         initial_filter: the filter before the first charge, with the cap as its `max_epsilon`.
@@ -91,6 +91,8 @@ class Cap:
 
     def require_room(self, event: Event, *, epsilon_if_first: float) -> None:
         """Raises `BudgetExceeded` where a charge of the event would exceed the cap, or the failures that are allowed.
+
+        A first charge passes in any case where `epsilon_if_first` is at most the cap.
 
         Args:
             event: the price of the charge.
@@ -194,7 +196,7 @@ class Caps:
 
     @property
     def left(self) -> float | None:
-        """The amount that can still be charged under the smallest cap; None without a cap, and before a charge."""
+        """The amount that can still be charged under the smallest cap; None without a cap or before any charge."""
         if not self._caps:
             return None
         fixed_filter, spent = self._caps[0].filter_and_spent()
@@ -204,7 +206,7 @@ class Caps:
     def failures_left(self) -> float:
         """The largest sum of the failure probabilities of all later charges; infinite without a cap.
 
-        0 under a cap before the first charge, which determines the filter.
+        Under a cap it is 0 before the first charge, which determines the filter; `Ledger.failures_left` differs there.
         """
         return min((cap.failures_left or 0.0 for cap in self._caps), default=math.inf)
 

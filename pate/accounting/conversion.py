@@ -143,7 +143,10 @@ def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
     rho = max(rho, _SMALLEST_RHO)
 
     def log_delta_at_log_order(log_order_less_one: float) -> float:
-        """Returns the log of the delta that the order 1 + e^log_order_less_one gives; it has one minimum."""
+        """Returns the log delta at `target_epsilon` of a rho-zCDP release by the order 1 + e^log_order_less_one.
+
+        As a function of the order this delta has one minimum.
+        """
         order_less_one = math.exp(log_order_less_one)
         order = 1 + order_less_one
         # log(1 - 1 / order), in two forms that keep their digits

@@ -48,7 +48,10 @@ def box_step(grid: LossGrid, box: Box, *, negligible_delta: float) -> Compositio
 def winner_step(
     grid: LossGrid, winner_pairs: WinnerPairs, *, negligible_delta: float
 ) -> CompositionStep:
-    """Returns the composition step of a winner, whose trees have many leaves; see `exact_steps.composition_step`."""
+    """Returns the composition step of a winner, whose pairs are the leaves of a few trees.
+
+    `exact_steps.composition_step` explains the arguments.
+    """
     # A pair has many outcomes, whose sum has a rounding error of its own.
     rounding_of_sum = 2 * grid.padding(winner_pairs.largest_loss) * 2.0**-52
     return _CoveredStep(

@@ -235,9 +235,10 @@ def _cells(
     clipped_multiple = min(largest_multiple, int(_LARGEST_LOSS / spacing))
 
     def is_right_of_start(outcomes: FloatArray) -> BoolArray:
-        """Returns, for each outcome, whether the grid begins left of it.
+        """Returns, for each outcome, whether it lies strictly right of the point where the grid begins.
 
-        The grid begins at the loss 0 for a `ShiftedMaximum`, and at minus the largest multiple for a `SampledPair`.
+        There the loss of `gaussian_pair` is 0 for a `ShiftedMaximum`, and minus the largest multiple for a
+        `SampledPair`.
         """
         if isinstance(gaussian_pair, SampledPair):
             return np.asarray(gaussian_pair.loss(outcomes) > -clipped_multiple * spacing)
@@ -246,7 +247,10 @@ def _cells(
         )
 
     def is_tail_negligible(outcomes: FloatArray) -> BoolArray:
-        """Returns, for each outcome, whether the losses right of it are so improbable as to count as infinite."""
+        """Returns, for each outcome x, whether the pair's first distribution has less than `negligible_mass` above x.
+
+        The losses right of such an x count as infinite.
+        """
         return np.asarray(gaussian_pair.first_tails(outcomes).above < negligible_mass)
 
     farthest_outcomes = np.array([gaussian_pair.farthest])

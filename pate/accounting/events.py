@@ -392,7 +392,10 @@ class SampledGaussianEvent(LeafEvent):
 
     @property
     def shift(self) -> float:
-        """C / noise std, where C is the largest l2 norm of a unit's contribution to the sum."""
+        """C / noise std, where C is the largest l2 norm of a unit's contribution to the sum.
+
+        If a unit is replaced, the sensitivity is 2 C, so the result is half of 1 / noise_multiplier.
+        """
         return (0.5 if self.is_replaced else 1.0) / self.noise_multiplier
 
 

@@ -346,7 +346,8 @@ class _Releases(NamedTuple):
 def _releases_of(event: Event, count: int) -> _Releases:
     """Returns the releases of an event that is released `count` times.
 
-    Releases that cost nothing are left out, and so are releases without protection, whose Renyi bound is infinite.
+    Releases that cost nothing are left out. So are releases without protection, for which `LossAccountant` returns the
+    Renyi bound, which is infinite.
 
     Raises `InvalidValue` where an event within `event` has no known dominating pairs.
     """

@@ -299,10 +299,9 @@ class PrivacyFilter(ABC):
         return math.inf if num_affordable == _LARGEST_COUNT else num_affordable
 
     def _fits_under_cap(self, spent: Spent) -> bool:
-        """Returns True if all charges together satisfy one of the filter's bounds.
+        """Returns True if all charges together satisfy one of the filter's bounds, and their failures fit.
 
-        The bounds are that of the filter's unit and the sum of pure epsilons. All charges together must satisfy the
-        same bound. Their failure probabilities must fit, too.
+        The sum in the filter's unit, converted into an epsilon, or the sum of pure epsilons must be at most the cap.
         """
         is_pure = spent.pure_epsilon <= Fraction(self.max_epsilon) * (1 + Fraction(self._slack))
         return self.allows_failures(spent) and (
@@ -400,8 +399,9 @@ class GaussianFilter(PrivacyFilter):
     """A filter that sums mu^2 = 1 / noise_multiplier^2 of Gaussian events, and of events that are priced like them.
 
     The winner of noisy counts (`WinnerEvent`) is summed as the Gaussian release of these counts. An event of pure DP is
-    converted into the mu^2 of a Gaussian event that costs at least as much. Other events are refused. Without failures
-    the bound is tight: the admitted Gaussian events may cost as much together as one Gaussian release at the cap.
+    converted into the mu^2 of a Gaussian event that costs at least as much. Other events are refused. With a
+    `max_failure_prob` of 0, the default, the bound is tight: the admitted Gaussian events may cost as much together as
+    one Gaussian release at the cap.
 
     Source: Smith & Thakurta 2022; docs/proofs/filters.md.
 
@@ -519,7 +519,10 @@ class GaussianAndRenyi(RenyiFilter):
         return replace(price, second_amount=mu_squared)
 
     def left(self, spent: Spent) -> float:
-        """Returns the Renyi divergence that still fits under the cap; where that is 0, the mu^2 that fits."""
+        """Returns the Renyi divergence that still fits under the cap; where that is 0, the mu^2 that fits.
+
+        The number itself does not tell which of the two it is, and `unit` names both.
+        """
         divergence_left = super().left(spent)
         if divergence_left > 0:
             return divergence_left
@@ -620,7 +623,7 @@ class FormerZCdpFilter(PrivacyFilter):
     _unit_template: ClassVar[str] = "rho of zCDP"
 
     def amount(self, event: Event) -> float:
-        """Returns infinity, or 0 for an event that releases nothing."""
+        """Returns infinity, or 0 for an event that releases nothing, so that only a sum of pure epsilons can fit."""
         return 0.0 if count_leaves(event).kinds <= {events.NoOpEvent} else math.inf
 
     def epsilon(self, amount: float) -> float:

@@ -122,7 +122,10 @@ class JointLawAccountant(AccountantBesideRenyi):
 
         @cache
         def epsilon_at_order_step(order_step: int) -> float:
-            """Returns the epsilon of all events, gap selections priced by joint law, at the order 1 + 1.05**step."""
+            """Returns the epsilon of all events at `remaining_delta`, by the Renyi order 1 + 1.05**order_step.
+
+            Gap selections are priced by their joint law.
+            """
             orders = np.array([1 + _ORDER_RATIO**order_step])
             rdp = self._curve(orders)
             return float(rdp_to_epsilons(orders, rdp, target_delta=remaining_delta)[0])

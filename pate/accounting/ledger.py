@@ -467,7 +467,8 @@ class Ledger:
     def parts(self, release_key: str) -> dict[str, str]:
         """Returns the SHA-256 of each committed part of a release, by the name of the part, in the order of commits.
 
-        The ledger stores a part under the key RELEASE_KEY:NAME. The result is empty if there is no such part.
+        The ledger stores a part under the key RELEASE_KEY:NAME. The first part is that which was charged. The result is
+        empty if there is no part.
 
         Args:
             release_key: the identifier of the release.
@@ -476,7 +477,9 @@ class Ledger:
         return self._index.parts(release_key)
 
     def charges_of(self, run_key: str) -> list[LedgerEntry]:
-        """Returns the charges of all releases of a run, without reading the file again.
+        """Returns the charges that paid for all releases of a run, without reading the file again.
+
+        The charge of an equal release by another run counts, too; its key begins with the identifier of that run.
 
         Args:
             run_key: the identifier of the run, with which the keys of its releases begin. An empty text returns all
@@ -515,9 +518,9 @@ class Ledger:
     def epsilon(self) -> float:
         """The total epsilon of all charges at `target_delta`, for every order of the releases.
 
-        The ledger's accountant computes the total unless its bound depends on the order. Then an accountant whose
-        bounds hold for every order does. If all prices were fixed before the first release, the total bounds all
-        releases, in whatever order they were shown. The total is infinite where releases share their noise.
+        The ledger's accountant computes the total unless its bound depends on the order of these charges. Then an
+        accountant whose bounds hold for every order does. If all prices were fixed before the first release, the total
+        bounds all releases, in whatever order they were shown. The total is infinite where releases share their noise.
         """
         self._index.refresh()
         return self._total(following_events=[])
@@ -580,7 +583,8 @@ class Ledger:
         """The limit on the sum of the failure probabilities of all later charges.
 
         The sum must stay below the part of `target_delta` that earlier failure probabilities leave, and within what the
-        filter of each cap allows. Before the first charge the limit is `target_delta`.
+        filter of each cap allows. Before the first charge the limit is `target_delta`, also under a cap, because that
+        charge determines how much the filter allows.
         """
         self._index.refresh()
         if not self._index.entries:

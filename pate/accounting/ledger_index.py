@@ -76,12 +76,12 @@ class LedgerIndex:
         self._seed_names_of_account: set[str] = set()  # of the charges of this account
 
     def refresh(self) -> list[LedgerEntry]:
-        """Reads the new lines of the file, and returns the charges of this account."""
+        """Reads the new lines of the file, and returns all charges of this account, old and new."""
         self._store.read()
         return self.take_new_lines()
 
     def take_new_lines(self) -> list[LedgerEntry]:
-        """Adds the lines that the store has read since the last call, and returns the charges of this account.
+        """Adds the lines that the store has read since the last call, and returns all charges of this account.
 
         Raises `InvalidValue` where the caller named no data set and the file holds charges on several data sets.
         """
@@ -208,9 +208,10 @@ class LedgerIndex:
         }
 
     def charges_of(self, run_key: str) -> list[LedgerEntry]:
-        """Returns the charges that paid for the releases of a run, whose keys begin with the text `run_key`.
+        """Returns the charges that paid for what was committed under keys that begin with `run_key`, those of a run.
 
-        Every key begins with an empty text, which returns all charges.
+        The key of a charge begins with another text where a twin, an equal release of another run, was charged. Every
+        key begins with an empty text, which returns all charges.
         """
         charge_keys = {
             line.charge_key or line.key for line in self.lines if line.key.startswith(run_key)

@@ -150,7 +150,10 @@ def _profile_by_renyi(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
     rdp = rdp_curve(count_leaves(event), orders=DEFAULT_ORDERS)
 
     def smallest_deltas_at(epsilons_of_deltas: FloatArray) -> FloatArray:
-        """Returns, for each epsilon, the smallest delta over all orders, by the formula of Canonne et al. (2020)."""
+        """Returns the smallest delta of the event over all `orders`, given its divergences `rdp`, for each epsilon.
+
+        The formula is that of Canonne et al. (2020).
+        """
         log_deltas_by_epsilon_and_order = (orders - 1) * (
             rdp - epsilons_of_deltas[:, None] + np.log1p(-1 / orders)
         ) - np.log(orders)

@@ -220,7 +220,7 @@ def _log_moments_by_trapezoids(
         return np.asarray(math.log(num_normals) + log_phi + log_others)
 
     def log_moment(log_p: FloatArray, log_q: FloatArray) -> FloatArray:
-        """Returns the logarithm of the integral of P^a Q^(1 - a) for each order a, `[num_orders]`.
+        """Returns the logarithm of the integral of P^a Q^(1 - a), summed in steps of `grid_steps`, `[num_orders]`.
 
         P and Q are two densities; the arguments are their logarithms at the points, `[num_points, num_orders]`.
         """

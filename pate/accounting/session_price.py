@@ -164,8 +164,9 @@ def _adversary_calls(access_epsilon: float, smallest_hit_prob: float) -> list[_A
     def raise_and_lower(prob_on_first: float, surplus_on_second: float) -> tuple[float, float]:
         """Splits one outcome into two, with the likelihood ratios e^epsilon and e^-epsilon.
 
-        Returns the probabilities u and d of both on the first neighbor. They solve u + d = `prob_on_first` and
-        e^-epsilon u + e^epsilon d = `prob_on_first` + `surplus_on_second`.
+        A ratio is that of the first neighbor to the second, and epsilon is `access_epsilon`. Returns the probabilities
+        u and d of both on the first neighbor. They solve u + d = `prob_on_first` and e^-epsilon u + e^epsilon d =
+        `prob_on_first` + `surplus_on_second`.
 
         Args:
             prob_on_first: the probability of the outcome on the first neighbor.
@@ -287,8 +288,8 @@ def best_session_price(
         target: the epsilon and q that cover every call.
         target_hits: the number of hits that ends the session, >= 1.
         target_delta: the delta of the whole session, in (0, 1).
-        num_counters: the number of targets whose hits are counted separately. Counters share delta equally, and the
-            session ends when each counter has `target_hits` hits.
+        num_counters: the number of target sets of each call, whose hits are counted separately. Counters share delta
+            equally, and the session ends when each counter has `target_hits` hits or more.
         failure_prob: the sum of the deltas of all calls.
         use_bound_by_play: False omits the bound by play.
 
@@ -351,11 +352,11 @@ def _best_split(
         access_epsilon: an epsilon of one access to the private data that covers every call.
         smallest_hit_prob: q, the smallest probability that an access is a hit, which covers every call.
         target_hits: the number of hits that ends the session.
-        target_delta: the delta of one counter of hits, less the sum of the deltas of all calls.
+        target_delta: the delta of one counter of hits, from which the deltas of all calls have been subtracted.
     """
 
     def accesses_with_overrun(share_of_delta: float) -> int:
-        """Returns `min_accesses` for an overrun probability of this share of delta."""
+        """Returns `min_accesses` of this session for an overrun probability of `share_of_delta` * `target_delta`."""
         return min_accesses(
             target_hits=target_hits,
             hit_prob=smallest_hit_prob,
@@ -407,7 +408,7 @@ def _best_play(
         access_epsilon: an epsilon of one access to the private data that covers every call.
         smallest_hit_prob: q, the smallest probability that an access is a hit, which covers every call.
         target_hits: the number of hits that ends the session.
-        target_delta: the delta of the session.
+        target_delta: the delta of one counter of hits, from which the deltas of all calls have been subtracted.
         epsilon_by_accesses: the epsilon of the session that the bound by accesses gives.
     """
     num_accesses = min_accesses(

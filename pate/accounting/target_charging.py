@@ -88,7 +88,8 @@ class TargetCharging(HeldBudget):
         target_hits: tau, the number of hits that ends the session; with several counters, each must reach this number.
         hit_prob: q, the smallest probability that an access gives a hit, over all calls.
         target_delta: the delta of the whole session.
-        num_counters: the number of targets of each call. `hits` counts the hits of each target separately.
+        num_counters: the number of target sets of each call. `hits` counts the hits of each set separately, also after
+            a counter has reached `target_hits`.
         failure_prob: the largest sum of the deltas of all calls, where calls are (epsilon, delta)-DP.
 
     >>> session = TargetCharging(0.1, 2, hit_prob=0.47, target_delta=1e-6)
@@ -149,10 +150,10 @@ class TargetCharging(HeldBudget):
         """Returns a session for calls with different q-targets, priced by the largest epsilon and the smallest q.
 
         Args:
-            targets: the q-targets of all calls.
+            targets: an epsilon and a q for each call, or for each kind of call.
             target_hits: the number of hits that ends the session.
             target_delta: the delta of the whole session.
-            num_counters: the number of targets of each call.
+            num_counters: the number of target sets of each call, whose hits are counted separately.
             failure_prob: the largest sum of the deltas of all calls.
         """
         # The largest epsilon and the smallest probability of a hit of all targets.
@@ -173,7 +174,7 @@ class TargetCharging(HeldBudget):
 
     @property
     def remaining_hits(self) -> int:
-        """The number of hits until the end of the session, counted at the counter with the fewest hits."""
+        """The number of hits that the session's end still needs at the counter that has counted the fewest so far."""
         fewest_hits_so_far = min(self.hits)
         return max(0, self.target_hits - fewest_hits_so_far)
 
@@ -208,9 +209,9 @@ class TargetCharging(HeldBudget):
         )
 
     def _event_of_accesses(self, num_accesses: int, *, overrun_prob: float) -> Event:
-        """Returns the price of composed accesses to the private data, with the probability that it does not hold.
+        """Returns the price of composed accesses to the private data, with a failure probability.
 
-        It does not hold where the session needs more accesses, or where a call fails.
+        The price fails where the session needs more accesses, or where a call fails.
 
         Args:
             num_accesses: the number of accesses.
@@ -259,6 +260,8 @@ class TargetCharging(HeldBudget):
     ) -> bool:
         """Counts one call and its hits, and returns True if the session ended with this call.
 
+        The outcome of the call may then be released, as that of every counted call.
+
         Args:
             outcome_in_target: True where the call was a hit; with several counters, a list with one bool for each
                 counter.
@@ -293,7 +296,8 @@ class TargetCharging(HeldBudget):
     def charge_batch(self, outcomes_in_target: ArrayLike, *, target: QTarget | None = None) -> int:
         """Counts a batch of calls in order, up to the end of the session, and returns the number of counted calls.
 
-        The caller must discard the outcomes of all later calls of the batch, because they are not charged.
+        The call that ends the session is counted, too. The caller must discard the outcomes of all later calls of the
+        batch, because they are not charged.
 
         Args:
             outcomes_in_target: True where a call was a hit, bool `[num_calls]`; with several counters,

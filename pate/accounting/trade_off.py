@@ -9,8 +9,8 @@ epsilon for both orders of two neighbors, and so each epsilon >= 0 gives two lin
     f(alpha) >= e^-epsilon (1 - delta(epsilon) - alpha).
 
 The largest of these lines is convex and its own mirror image, and lies below the curves of both orders. A release is
-*mu-GDP* if the curve is nowhere below that of a Gaussian release with l2 sensitivity / noise std = mu. All functions
-err to the safe side (docs/proofs/trade_off.md).
+*mu-GDP* if its trade-off curve is nowhere below that of a Gaussian release with l2 sensitivity / noise std = mu. All
+functions err to the safe side (docs/proofs/trade_off.md).
 """
 
 from __future__ import annotations
@@ -100,11 +100,11 @@ def trade_off_lower_bound(delta_at: DeltaAt, *, alpha: float, largest_epsilon: f
 
 
 def max_advantage(delta_at: DeltaAt, *, largest_epsilon: float) -> float:
-    """Returns the largest 1 - alpha - f(alpha) that a trade-off curve f with these deltas can have, rounded up.
+    """Returns an upper bound on 1 - alpha - f(alpha) of a trade-off curve f, at every alpha, rounded up and at most 1.
 
     Each epsilon gives two lines below the curve (`trade_off_lower_bound`), which cross where both alpha and f(alpha)
-    are (1 - delta) / (1 + e^epsilon). There 1 - alpha - f(alpha) is largest. The result is at most 1. Source: Kairouz,
-    Oh & Viswanath 2015.
+    are c = (1 - delta) / (1 + e^epsilon). So each epsilon gives the bound 1 - 2 c, and the search looks for the least
+    of these bounds. Source: Kairouz, Oh & Viswanath 2015.
 
     Args:
         delta_at: the delta at each epsilon.

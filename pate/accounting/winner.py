@@ -494,9 +494,9 @@ def _pairs_above(raised_points: RaisedPoints, mean_shift: float) -> list[Pair]:
 
 
 def _are_cut(pairs: Sequence[Pair], *, raised_points: RaisedPoints, mean_shift: float) -> BoolArray:
-    """Returns whether the test curve of each pair is not above all points that it was made for, `[num_laws]`.
+    """Returns whether the test curve of each pair is below one or more of the points it was made for, `[num_laws]`.
 
-    A point outside of [0, 1], where there is no curve, counts as one that the curve is not above.
+    A point outside of [0, 1], where there is no curve, counts as a point that the curve is below.
 
     Args:
         pairs: the pair that `_pairs_above` returns for each law.

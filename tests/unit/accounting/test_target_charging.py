@@ -58,7 +58,7 @@ def session(
         target_hits: the number of hits that end the session.
         hit_prob: the smallest probability of a hit if a call accesses the private data.
         target_delta: the delta of the whole session.
-        num_counters: the number of targets of each call; the hits of each are counted separately.
+        num_counters: the number of target sets of each call, whose hits are counted separately.
         failure_prob: the largest sum of the deltas of all calls.
     """
     return TargetCharging(
