@@ -51,7 +51,7 @@ def setting(
             for null and interpolations.
         is_name: whether the value is a name, such as the name of a column. Such a value stays text where it looks like
             a number.
-        is_text: whether the value is free text, such as an address. It is taken as a path is, with commas too.
+        is_text: whether the value is free text, such as an address. It stays text as a path does, even with commas.
     """
     metadata = {
         "help": help_text,
@@ -79,7 +79,7 @@ class Targets:
 
 @dataclass(frozen=True, kw_only=True)
 class PartSettings(Targets):
-    """The settings that the aggregator is built with, beside those of its own configuration file."""
+    """The setting that the aggregator is built with beside those of its own configuration file: the adjacency."""
 
     adjacency: str = setting(
         "replace_one (one record changes) or add_remove (one teacher is added or removed)",
@@ -90,7 +90,7 @@ class PartSettings(Targets):
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """The settings of the differential privacy guarantee for which a price (an epsilon) is computed."""
+    """The setting of the differential privacy guarantee for which a price (an epsilon) is computed: its delta."""
 
     target_delta: float = setting(
         "the delta of the guarantee, well below one over the number of private records",
@@ -254,7 +254,7 @@ class FolderSettings(PartSettings):
 class NoiseSettings(ReleaseSettings):
     """The settings of commands that release labels, with the choice between solved and given noise.
 
-    In Python, `target_epsilon=None` uses the aggregator's noise as configured.
+    A plan in Python has no setting `noise`: there, `target_epsilon=None` takes the aggregator's noise as configured.
     """
 
     noise: str = setting(

@@ -1,8 +1,9 @@
 """The models that all runs in one folder of outputs are compared with, each of which is trained once.
 
-A *reference model* is the model of all private records, or the student of the true labels. It depends on records, a
-recipe and a seed, and not on votes, noise or epsilon. So runs in one folder, such as those of a sweep, share it. The
-first run trains it and keeps it in `pate_cache/reference_models` beside the folders of the runs; other runs read it.
+A *reference model* is a baseline: the model of all private records, or the student of the true labels. It is not one of
+the reference models of the membership inference attack (`pate.run.membership`). It depends on records, a recipe and a
+seed, and not on votes, noise or epsilon. So runs in one folder, such as those of a sweep, share it. The first run
+trains it and keeps it in `pate_cache/reference_models` beside the folders of the runs; other runs read it.
 
 No epsilon covers these models. Their files have mode 0600, lie outside of every `release/`, and are never published.
 
@@ -62,7 +63,7 @@ class ReferenceModels:
         dependencies_digest: str | None,
         train_model: Callable[[], TrainedStudent],
     ) -> TrainedStudent:
-        """Returns a reference model: reads it if a run has trained it, and otherwise trains and keeps it.
+        """Returns a baseline that runs share: reads it if a run has trained it, and otherwise trains and keeps it.
 
         The model is trained and not kept if `dependencies_digest` is None, if the folder cannot be written, or if other
         users may list it.
@@ -159,7 +160,7 @@ class ReferenceModels:
 def reference_key(
     model_name: str, *, student_recipes: Iterable[Student], seed: int, record_digests: Iterable[str]
 ) -> str | None:
-    """Returns the digest of everything that a reference model depends on; None if the model must not be shared.
+    """Returns the digest of everything that a shared baseline depends on; None if the model must not be shared.
 
     A recipe of a class that is not of this package is not shared, as its code may change between two runs.
 

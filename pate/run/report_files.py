@@ -99,7 +99,7 @@ def _write_published_files(
     Args:
         priced_run: the plan, the data set and the charge.
         released_run: the release and the student.
-        report: the report, of which the release, the features and a public name are read.
+        report: the report, of which the release, the features and the aggregator's name, if it is public, are read.
         published_privacy: the price as it is published.
     """
     dataset = priced_run.dataset
@@ -158,7 +158,7 @@ def _write_curves(
     """Writes the curves and histograms of a run, and closes their file.
 
     Args:
-        tensorboard_writer: the file of curves.
+        tensorboard_writer: writes the curves into the run's folder.
         report: the report of the run.
         picture_arrays: the arrays that are drawn on the page of the report.
         results: the results of the run, with the accuracy of each teacher.

@@ -80,7 +80,7 @@ class Results:
         model_by_name: the student and its baselines, by their names in report.json.
         membership: the result of the membership inference attack on the student; None if it could not be measured.
         teacher_recipe: the recipe of the teachers.
-        heading: the name of the run.
+        heading: the name of the aggregator, and the settings on the command line.
         epsilon_on_votes_function: computes the cost of the release on its own votes; None leaves it out of the report.
         reasons_left_out: for each baseline that was not trained, the reason, by the baseline's name.
         released_scores: the student's scores on the test records that were released; None where none were.
@@ -335,11 +335,11 @@ class Results:
     def _epsilon_after_query(self, total_epsilon: float) -> FloatArray:
         """Returns upper bounds on the price of the first q queries for each q, `[num_queries]`.
 
-        If all is paid in advance, the bound is the total price for each q: so for some aggregators, after an earlier
-        draw of all queries, and for the best run of a tuning. Otherwise the price is computed after at most 24 of the
-        queries. Between two of these, the bound is the price after the later one. If the budget's accountant takes the
-        least price of several accountants, only the one that gave the total price is used. The result is still an upper
-        bound, and is computed faster.
+        If all is paid in advance, the bound is the total price for each q: so for some aggregators, for a release that
+        was drawn twice or more, and for the best run of a tuning. Otherwise the price is computed after at most 24 of
+        the queries. Between two of these, the bound is the price after the later one. If the budget's accountant takes
+        the least price of several accountants, only the one that gave the total price is used. The result is still an
+        upper bound, and is computed faster.
 
         Args:
             total_epsilon: the price of all queries, all draws and a tuning together.

@@ -1,7 +1,8 @@
 """The forecast of a release in rounds: roughly how long it takes, and how much memory and scratch disk.
 
-The speed is measured on rows of the public pool. The forecast depends on public rows, on numbers, and on the machine,
-and is for the owner's console alone.
+In a *round* all teachers vote on the present student, and the noisy sum of their votes improves the student. The speed
+is measured on rows of the public pool. The forecast depends on public rows, on numbers, and on the machine, and is for
+the owner's console alone.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class RoundSpeed:
 
     Attributes:
         seconds_to_make_row: seconds to make the features of a row.
-        seconds_to_ask_row: seconds for a row in one round, if its features are made already.
+        seconds_to_ask_row: seconds to add a row to the votes of one round, if its features are made already.
     """
 
     seconds_to_make_row: float

@@ -83,7 +83,7 @@ class RoundProgressRecord:
         self._advance(self._num_rounds_done, note)
 
     def committed(self, name: str) -> Arrays | None:
-        """Returns the arrays of a part that was committed before; None if no such part was."""
+        """Returns the arrays of a part of the release, such as a round, that was committed before; None if none was."""
         return self._record.committed(name)
 
 

@@ -2,15 +2,17 @@
 
 The sums are released before, so everything here is post-processing and costs nothing. L is the number of labels.
 
-- **Micro-F1** is a function of the noisy numbers of hits and errors over all labels.
+- **Micro-F1** is a function of the noisy numbers of hits (labels that are predicted and present) and of errors (labels
+  that are either predicted or present, but not both).
 - **Accuracy** is a function of the noisy number of errors and of the number of known labels. That number is noisy if
   groups may count with several records or labels may be unknown.
-- **Macro-F1 and the mean average precision** depend on more than these sums. Each is estimated as a sum of three terms.
-  The first is its value on public records, labeled by the student's probabilities. The second is the mean influence of
-  the test records, which is released. The third is a second-order term. It is computed from a public model of records,
-  whose probabilities are recalibrated by the released sums of labels minus probabilities.
-- **The interval** of these two reaches 1.96 standard deviations to both sides. Its variance is a sum of five squares:
-  noise, draw of the test records, bias by clipping, second-order term, and the uncertainty of this term.
+- **Macro-F1 and the mean average precision** depend on more than these two numbers. Each is estimated as a sum of three
+  terms. The first is its value on public records, labeled by the student's probabilities. The second is the mean
+  influence of the test records, which is released. The third is a second-order term. It is computed from a public model
+  of records, whose probabilities are recalibrated by the released sums of labels minus probabilities.
+- **The interval** of macro-F1 or of the mean average precision reaches 1.96 standard deviations to both sides. Its
+  variance is a sum of five squares: noise, draw of the test records, bias by clipping, second-order term, and the
+  uncertainty of this term.
 
 Source: docs/proofs/scores.md.
 """
@@ -380,7 +382,8 @@ class ScoreEstimates:
 
         Args:
             pooled_hits_and_errors: the noisy numbers of hits and errors of the subgroup, `[2]`.
-            share_of_column_sums: the subgroup's share of the hits and errors of all values of its column together.
+            share_of_column_sums: the subgroup's share of the hits and errors of all values of its column together, and
+            so of the bias by clipping.
         """
         clipping_bias = self._clipping_bias(block_name="subgroups") * share_of_column_sums
         noise_variance = self._noise_std(block_name="subgroups") ** 2 + clipping_bias**2

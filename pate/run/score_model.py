@@ -110,8 +110,8 @@ class ScoreModel:
         positive_share_by_cell: the share of the records in a cell that have the label, in (0, 1), the same for all
             labels, `[C]`.
         least_positive_share: a share of records. The influences on average precision of a label that fewer records have
-            are made smaller in proportion, as those of rare labels grow without bound. For F1, the share of records
-            that have the label and the share for which it is predicted are added up before they are compared.
+            are made smaller in proportion, as those of rare labels grow without bound. So are those on macro-F1, if
+            this share exceeds the sum of two others: of records with the label, and of those for which it is predicted.
     """
 
     masses_by_predicted_cell_label: FloatArray
@@ -249,7 +249,10 @@ class ScoreModel:
 
     @property
     def rates(self) -> FloatArray:
-        """The expected numbers per record of hits, false alarms and misses of each label, in this order, `[L, 3]`."""
+        """The expected numbers per record of hits, false alarms and misses of each label, in this order, `[L, 3]`.
+
+        A hit is a label that is predicted and present.
+        """
         positive_share_by_cell = self.positive_share_by_cell[:, None]
         masses_if_not_predicted, masses_if_predicted = self.masses_by_predicted_cell_label
         return np.stack(
@@ -270,7 +273,7 @@ class ScoreModel:
 
     @cached_property
     def _ranks(self) -> _Ranks:
-        """The ranks of the records of each label by cell, those for which it is predicted and the others together."""
+        """For each label, the ranks of all records by cell, whether the label is predicted for a record or not."""
         return _Ranks.of_cells(
             self.masses_by_predicted_cell_label.sum(axis=0),
             positive_share_by_cell=self.positive_share_by_cell,
@@ -405,7 +408,7 @@ def _sums_below(cell_values: FloatArray) -> FloatArray:
 
 
 def _bin_index_of_cells(num_bins: int) -> IntArray:
-    """Returns, for each cell of logits, the number of the bin that holds the cell's middle probability, `[C]`.
+    """Returns, for each of the C cells of logits, the number of the bin that holds its middle probability, `[C]`.
 
     Args:
         num_bins: the number of bins; they divide the probabilities from 0 to 1 into equal widths.

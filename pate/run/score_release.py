@@ -236,10 +236,10 @@ class ScoreCharge:
 def account_of_test_records(dataset: Dataset) -> str:
     """Returns the name of the account of test records: a digest that does not depend on the order of the records.
 
-    The digest is that of all cells if the reader has computed one (`Dataset.test_cells`). So the same table is charged
-    to the same account with other labels or groups, and beside other private or public records. Otherwise it is that of
-    the labels of each group. Then the same records are charged to the same account with other features. The ids of
-    records and groups are left out, as a data set numbers them over all splits.
+    The digest is that of all table cells of these records if the reader has computed one (`Dataset.test_cells`). So the
+    same table is charged to the same account with other labels or groups, and beside other private or public records.
+    Otherwise it is that of the labels of each group. Then the same records are charged to the same account with other
+    features. The ids of records and groups are left out, as a data set numbers them over all splits.
     """
     hasher = hashlib.sha256(b"test records")
     if dataset.test_cells is not None:

@@ -125,8 +125,8 @@ class RecordCounts:
             predicted: the student's prediction of each label, `[n, L]`.
             labels: the true labels, `[n, L]`.
             known: which labels are known, `[n, L]`; None where all are.
-            influences_of_labels: computes how much each label of a record moves macro-F1 and the mean average
-                precision, `[n, L]`. The counts of a record hold the sums over its labels.
+            influences_of_labels: the influences of a label on macro-F1 and the mean average precision, by label and by
+                cell of probability. The counts of a record hold the sums over its labels.
         """
         known_label_mask = np.ones(labels.shape, np.bool_) if known is None else known
         bin_indices = bins_of(probabilities)
@@ -238,9 +238,10 @@ class ScoreDesign:
         group_of: IntArray,
         value_indices_by_column: Sequence[IntArray] = (),
     ) -> dict[str, FloatArray]:
-        """Returns the counts of G groups by block, `[G, size of the block]`, before their clips; all are >= 0.
+        """Returns the counts of G groups by block, `[G, size of the block]`; all are >= 0, and no block is clipped yet.
 
-        The block "squares" has the products of the counts that the clip of "totals" has cut already.
+        The block "squares" has products of two counts of "totals", which are clipped by the clip of "totals" before
+        they are multiplied.
 
         Args:
             counts_per_record: the counts of n records.
@@ -440,6 +441,8 @@ def bins_of(probabilities: FloatArray) -> IntArray:
 def _drawn_labels(probabilities: FloatArray) -> BoolArray:
     """Returns labels that are drawn with given probabilities, bool `[n, L]`; the labels of a record are correlated.
 
+    The draws have a fixed seed: the labels are made up for public records, and no privacy depends on them.
+
     Args:
         probabilities: the student's probability of each label of n records, `[n, L]`.
     """
@@ -454,7 +457,8 @@ def _balanced_clip(
 ) -> tuple[float, float]:
     """Returns the clip with the smallest error, and the mean length that it cuts off a group.
 
-    The error is the root of the sum of two squares: the length of the noise, and the mean length that is cut off.
+    The error is the root of the sum of two squares. One is of the length of the noise, divided by the number of test
+    groups, and the other of the mean length that is cut off.
 
     Args:
         count_lengths_of_groups: the l2 lengths of the counts of G public groups, `[G]`.

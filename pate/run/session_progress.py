@@ -76,7 +76,7 @@ class SessionProgressRecord:
         return round_arrays
 
     def committed(self, name: str) -> Arrays | None:
-        """Returns the arrays of a part that was committed before; None if no such part was."""
+        """Returns the arrays of a part of the release, such as a round, that was committed before; None if none was."""
         return self._record.committed(name)
 
 

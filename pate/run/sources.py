@@ -109,8 +109,8 @@ def require_same_data(
 ) -> None:
     """Raises `InvalidValue` if the data differ from the data that a finished run has read.
 
-    The data are loaded and compared only if the name, size or time of a file has changed. If it is unknown whether one
-    has changed, no error is raised.
+    The data are loaded and compared only if the name, size or time of a file has changed. If that is unknown
+    (`Sources.changed_since`), for example because the whole path of a setting is gone, no error is raised.
 
     Args:
         run_folder: the folder of the run.

@@ -210,7 +210,7 @@ class KeptModels:
 
 
 def _file_digests(model_folder: Path) -> dict[str, str]:
-    """Returns the SHA-256 of the two files that a trained model consists of, in hexadecimal, by file name."""
+    """Returns the SHA-256 of `student.json` and `student.safetensors` of a model, in hexadecimal, by file name."""
     return {file: file_digest(model_folder / file, rule=_RULE, remedy=_AGAIN) for file in _FILES}
 
 

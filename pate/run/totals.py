@@ -31,7 +31,7 @@ class LedgerTotal:
 
     Attributes:
         path: the file of the ledger.
-        num_releases: the number of releases of these records, of the runs in question and of others.
+        num_releases: the number of releases of these records in the ledger, whichever runs drew them.
         epsilon: the total of these releases at the ledger's delta; at most the ledger's cap if it has one.
     """
 

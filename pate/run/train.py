@@ -315,8 +315,8 @@ def _release_at_once(
 ) -> Release:
     """Releases labels from votes in one call, without rounds in which teachers vote anew.
 
-    If the aggregator releases in a session, each round of the session is reported to the screen and to
-    `tensorboard_writer`.
+    If the aggregator releases in a session, it answers the queries in rounds, some queries in each. Each such round is
+    reported to the screen and to `tensorboard_writer`.
 
     Args:
         priced_run: the run.
@@ -484,8 +484,8 @@ def _majority_labels(priced_run: PricedRun, *, released_run: ReleasedRun) -> Maj
     """Returns the queries with the labels that the aggregator would release without noise; no epsilon covers them.
 
     Teachers that need no training compute their votes from the private records once more, which takes as long as the
-    release did. So, if the private records are many, such teachers have only a sample of them. With the setting
-    `all_records=false` they do not vote then, and there are no labels.
+    release did. So, if the private records are many, such teachers have only a sample of them, unless the setting
+    `all_records` is true. With `all_records=false` they do not vote then, and there are no labels.
     """
     ensemble = released_run.ensemble
     private_records = ensemble.dataset.private
@@ -516,11 +516,11 @@ def _majority_labels(priced_run: PricedRun, *, released_run: ReleasedRun) -> Maj
 def _queries_with_start_weights(
     priced_run: PricedRun, *, released_run: ReleasedRun
 ) -> TrainingSet | None:
-    """Returns a training set of the queries that has the weights of the public start in place of the released ones.
+    """Returns a training set of the queries with the coefficients of the public start in place of the released ones.
 
-    The student of a release in rounds may start from a model that public data or an earlier release gave; its weights
-    are public. The result is None if the student had no such start. A baseline learns from this training set alone. It
-    shows what the start tells without any vote.
+    The student of a release in rounds may start from a model that public data or an earlier release gave, and whose
+    coefficients (`TrainingSet.weights`) are public. The result is None if the student had no such start. A baseline
+    learns from this training set alone. It shows what the start tells without any vote.
     """
     aggregator = priced_run.priced_release.aggregator
     if not isinstance(aggregator, CenteredVotes):

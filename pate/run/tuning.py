@@ -182,7 +182,7 @@ def _price(
     budget = replace(first_plan.budget, epsilon=tuning_epsilon)
 
     def event_of_best(run_epsilon: float) -> Event:
-        """Returns the price of publishing the best run, if the noise of one run makes that run cost `run_epsilon`."""
+        """Returns the price of publishing the best run, if each single run by itself costs `run_epsilon`."""
         run_plan = replace(first_plan, allow_useless=True)
         priced_release = _priced_at(run_epsilon, plan=run_plan, dataset=dataset)
         return tuning_event(

@@ -325,9 +325,9 @@ def _finished_terms(run_folder: RunFolder, *, run_charge: RunCharge, monitor: Mo
 
 
 def _require_ledger(release_plan: ReleasePlan, *, cohort_facts: Cohort) -> None:
-    """Raises `InvalidValue` if `ledger=` names an existing ledger with an account of other data than the cohort's.
+    """Raises `InvalidValue` if `ledger=` names an existing ledger with any account of other data than the cohort's.
 
-    Such a ledger does not know what the cohort's holders have spent.
+    Such an account is refused even beside one of the cohort's data: it does not count what the cohort's holders spent.
     """
     if release_plan.ledger is None or not os.path.exists(release_plan.ledger):
         return
