@@ -148,8 +148,9 @@ class Accountant(ABC):
     def _largest_useful_epsilon(self, negligible_delta: float) -> float:
         """Returns the largest epsilon that a trade-off curve needs: the epsilon of all events at `negligible_delta`.
 
-        The epsilon is at most 700; instead of an infinite epsilon 0 is returned. Where twice the sum of the failure
-        probabilities is above `negligible_delta`, that number takes the place of `negligible_delta`.
+        Where twice the sum of the failure probabilities is above `negligible_delta`, that number takes the place of
+        `negligible_delta`. The epsilon is at most 700. Returns 0 where the epsilon is infinite, or that number is 1 or
+        more.
         """
         total_failure_prob = getattr(self, "failure_prob", 0.0)
         delta = max(negligible_delta, 2 * total_failure_prob)
@@ -242,5 +243,5 @@ def require_maker(accountant: Any) -> Callable[[], Accountant]:
 
 
 def abbreviated(text: str) -> str:
-    """Returns a text, shortened to 100 characters with an ellipsis at the end where it is longer."""
+    """Returns a text, which is shortened to 100 characters, the last of them an ellipsis, where it is longer."""
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"

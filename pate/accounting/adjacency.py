@@ -46,7 +46,7 @@ class Adjacency(StrEnum):
 
     @property
     def gap_range(self) -> int:
-        """The largest difference, between neighbors, of "gap i minus gap j", in votes.
+        """The largest change of "gap i minus gap j" from one neighbor to the other, over all gaps i and j, in votes.
 
         A gap is the difference of two successive sorted counts. The result is 4 under `REPLACE_ONE`, and 2 under
         `ADD_REMOVE`. One gap may grow while the other shrinks, so the result is twice the sensitivity of one gap.

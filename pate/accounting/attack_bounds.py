@@ -97,7 +97,7 @@ class AttackBounds:
 
 
 def percent(probability: float) -> str:
-    """Returns a probability as a percentage, rounded up to one decimal, or below 1% to three digits.
+    """Returns a probability as a percentage, rounded up to one decimal, or below 1% to three significant digits.
 
     >>> percent(0.21337), percent(0.01), percent(0.000512)
     ('21.4%', '1%', '0.0512%')
@@ -112,5 +112,5 @@ def percent(probability: float) -> str:
 
 
 def _largest_true_alarm_rate(accountant: Accountant, alpha: float) -> float:
-    """Returns 1 - f(alpha) of the accountant's trade-off curve f, rounded up to three digits."""
+    """Returns 1 - f(alpha) of the accountant's trade-off curve f, rounded up to three significant digits."""
     return float(format_delta(1 - accountant.trade_off(alpha)))

@@ -130,7 +130,7 @@ class AutoAccountant(AccountantBesideRenyi):
         return self._smallest_by_delta[target_delta]
 
     def _chosen_accountants(self) -> list[Accountant]:
-        """Returns the accountants of which the smallest bound is taken, with all events composed.
+        """Returns the accountants of which the smallest bound is taken, with all events composed, from a cache.
 
         They are an `RdpAccountant`, and each other accountant that the class docstring names and that suits the events.
         """

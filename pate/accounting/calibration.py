@@ -156,7 +156,7 @@ def calibrate(
 
 
 def _bracket(noise_prices: NoisePrices, first_noise: float, target_epsilon: float) -> Bracket:
-    """Returns a bracket around the smallest sufficient noise, whose epsilon is at most the target.
+    """Returns a bracket around the smallest sufficient noise: the least noise whose epsilon is at most the target.
 
     The noise is multiplied or divided by growing factors, at most 2, until its epsilon crosses the target. Both ends
     are one tiny noise where even that is sufficient.

@@ -141,12 +141,12 @@ def gaussian_curve(thresholds: FloatArray, mean_shift: float) -> _CurvePoints:
 def pair_above_points(
     q_masses: FloatArray, p_minus_q_masses: FloatArray, *, mean_shift: float
 ) -> Pair:
-    """Returns a pair whose test curve is nowhere below the points (q, q + p_minus_q), and little above them.
+    """Returns a pair whose test curve is near the points (q, q + p_minus_q): above them, but where tangents cut it off.
 
     The test curve of a pair (P, Q) is the largest P(S) over all sets S of outcomes with a given Q(S). The curve here is
-    the least of the edges of the points' concave hull and of some tangents of the test curve of N(mean_shift, 1) and
-    N(0, 1), which the caller knows to be an upper bound. Edges steeper than all tangents, or less steep than all
-    tangents, are left out.
+    the least of the edges of the points' concave hull and of some tangents, which may cut it below points. They are
+    tangents of the test curve of N(mean_shift, 1) and N(0, 1), which the caller knows to be an upper bound. Edges
+    steeper than all tangents, or less steep than all tangents, are left out, which raises the curve there.
 
     Args:
         q_masses: the probabilities Q(S) of the points, `[num_points]`.

@@ -63,8 +63,8 @@ class LeafCounts:
     def add(self, added_counts: LeafCounts) -> None:
         """Adds leaves; a leaf that is equal to a leaf added earlier raises the count of that leaf.
 
-        More than 1,000 leaves of one class at once are appended without a search for equal leaves, and later leaves are
-        not compared with them. Nor are they compared with the leaves that the object was made with.
+        More than 1,000 leaves of one class at once are appended without a search for equal leaves. Later leaves are
+        compared neither with these leaves nor with the leaves that the object was made with.
         """
         for leaf_class, added_leaves in added_counts.counted_leaves_by_kind.items():
             counted_of_class = self.counted_leaves_by_kind.setdefault(

@@ -299,8 +299,8 @@ class ExactAccountant(LossAccountant):
         Args:
             repeated_steps: the releases other than Gaussian ones, with the pairs of distributions that dominate them.
             mu: the mu of all Gaussian releases together, >= 0.
-            smallest_accurate_delta: the smallest delta for which the profile is accurate; with None the function
-                returns None.
+            smallest_accurate_delta: the smallest delta for which the profile is accurate. None stands for a delta that
+                no profile reaches, and the function then returns None.
         """
         if smallest_accurate_delta is None:
             return None

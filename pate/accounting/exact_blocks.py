@@ -136,7 +136,8 @@ def _grid_of_steps(
 
     Args:
         repeated_steps: the steps, in the order of their releases.
-        widest_spacing: the widest spacing at which interpolation adds little to the variance of the losses.
+        widest_spacing: the widest spacing at which interpolation adds little to the variance of the losses. The grid
+            has a wider one only where it would have too many points otherwise.
         largest_epsilon: the largest epsilon of the profile.
     """
     num_steps = sum(num_times for _, num_times in repeated_steps)
@@ -418,9 +419,9 @@ def compose_in_blocks(
 
 
 def _grid_of_run(steps_of_run: Run, *, spacing: float, largest_finite_loss: float) -> LossGrid:
-    """Returns a grid for the privacy losses of a run, the consecutive steps (releases) of one block.
+    """Returns a grid for the summed privacy losses of a run, the consecutive steps (releases) of one block.
 
-    The points reach from 0 to a loss that the run almost never exceeds, or to `largest_finite_loss` if that is smaller.
+    The points reach from 0 to a sum that is almost never exceeded, or to `largest_finite_loss` if that is smaller.
     """
     usual_losses = _BLOCK_DEVIATIONS * math.sqrt(
         math.fsum(step_pairs.variance for step_pairs in steps_of_run)

@@ -43,7 +43,7 @@ class ShiftedMaximum:
 
     @property
     def variance(self) -> float:
-        """The sum, over both distributions, of the second moment of positive losses; used to choose grids, no bound."""
+        """The second moment of max(loss, 0), summed over both distributions; used to choose grids, and no bound."""
         outcomes = np.linspace(-_NEAR, self.shift_of_maximum + _NEAR, 1001)
         masses_between_points = np.diff(
             self.first_tails(outcomes).below + self.second_tails(outcomes).below

@@ -216,6 +216,9 @@ def _requested_filter(
         make_default_filter: makes the filter where the caller named none.
         max_epsilon: the caller's cap.
         target_delta: the delta of every total.
+
+    Raises:
+        InvalidValue: the caller named a filter and no cap, or a cap or filter that cannot be used.
     """
     if max_epsilon is None:
         if make_filter is not None:

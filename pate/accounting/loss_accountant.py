@@ -17,7 +17,8 @@ from pate.accounting.trade_off import DeltaFreeBounds
 class AccountantBesideRenyi(Accountant):
     """The base class of accountants that return the smaller of a Renyi bound and of a bound by another method.
 
-    The Renyi bound is that of `RdpAccountant`, for all events or for other events that cost at least as much.
+    The Renyi bound is that of `RdpAccountant`. Events may be replaced for it by others that cost at least as much, such
+    as a session by its accesses.
     """
 
     def __init__(self) -> None:
@@ -92,8 +93,9 @@ class LossAccountant(AccountantBesideRenyi):
     def get_epsilon(self, target_delta: float) -> float:
         """Returns the smallest of the class's three bounds on epsilon: one by privacy losses, two by Renyi divergences.
 
-        Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more, even if
-        sessions are priced by their hits, which cannot overrun.
+        Raises `InvalidValue` where the failure probabilities of the events, with sessions priced by their hits, sum to
+        `target_delta` or more. Accesses may overrun: where only their failures sum to that, the bound by hits is
+        returned.
         """
         epsilon_by_hits = math.inf
         if self._renyi_pricing_hits is not None:

@@ -36,9 +36,9 @@ class PldAccountant(LossAccountant):
           the smaller bound for Gaussians, pure DP and the Gaussian noisy maximum.
 
     Edge cases: epsilons above 300 or below 1e-9 are those of `RdpAccountant`. So are epsilons at tiny deltas, which the
-    rounding of the Fourier transform could exceed: for 600 equal releases below 2e-9 or less. Every distinct event
-    takes about 0.1 s; all Gaussians count as one event, and so do all zCDP releases. Source: Zhu, Dong & Wang 2022;
-    Doroshenko et al. 2022 (connect the dots); docs/proofs/pld.md.
+    rounding of the Fourier transform could exceed; for 600 equal releases such deltas are below 2e-9. Every distinct
+    event takes about 0.1 s; all Gaussians count as one event, and so do all zCDP releases. Source: Zhu, Dong & Wang
+    2022; Doroshenko et al. 2022 (connect the dots); docs/proofs/pld.md.
 
     >>> from pate.accounting import GaussianEvent, PureDpEvent
     >>> accountant = PldAccountant().compose(GaussianEvent(10.0), 20).compose(PureDpEvent(0.5))

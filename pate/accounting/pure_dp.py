@@ -6,9 +6,10 @@ epsilon of x (the hockey-stick divergence) is
 
     delta(x) = max over thresholds j of  P(k >= j) - e^x P'(k >= j),
 
-so epsilon and delta are closed forms of the tails of a binomial. The worst case of releases with several epsilons is
-the product of their randomized responses. The loss of the product is moved to a grid: the mass of each loss is split
-between the two nearest points, which only makes both distributions easier to distinguish (docs/proofs/pure_dp.md).
+with the distributions P and P' of k on two neighbors. So epsilon and delta are closed forms of the tails of a binomial.
+The worst case of releases with several epsilons is the product of their randomized responses. The loss of the product
+is moved to a grid: the mass of each loss is split between the two nearest points, which only makes both distributions
+easier to distinguish (docs/proofs/pure_dp.md).
 """
 
 import math

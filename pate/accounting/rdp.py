@@ -82,7 +82,7 @@ class RdpAccountant(Accountant):
 
     @property
     def _counts_in_words(self) -> dict[str, str]:
-        """The number of composed events and the sum of their failure probabilities, as texts by name, for `repr`."""
+        """The number of releases (leaves of all events) and the sum of failure probabilities, as texts by name."""
         num_events = sum(count for _, count in self._leaf_counts)
         return {"num_events": f"{num_events:g}", **super()._counts_in_words}
 

@@ -76,7 +76,7 @@ def format_epsilon(epsilon: float) -> str:
 
 
 def format_delta(delta: float) -> str:
-    """Returns a delta in [0, 1] for print, rounded upwards, with at most three digits, such as `1e-6` or `1.61e-6`."""
+    """Returns a delta in [0, 1] for print, such as `1e-6` or `1.61e-6`, rounded up to three significant digits."""
     require(0 <= delta <= 1, "delta", delta, "a number in [0, 1]")
     rounded = _THREE_DIGITS_UP.create_decimal(repr(abs(float(delta)))).normalize()
     return f"{rounded:f}" if rounded == 0 or rounded >= Decimal("0.001") else f"{rounded:e}"

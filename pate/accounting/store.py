@@ -92,7 +92,7 @@ class LedgerLine:
             `under`.
         event_json: the price as JSON; empty for a part.
         charge_details_json: the user, time, purpose and so on of the charge, as JSON.
-        sha256: the SHA-256 of the release.
+        sha256: the SHA-256 of the bytes of the release, or of the part.
         digest: the digest of this line together with the digest of the line before.
     """
 

@@ -282,7 +282,7 @@ class TuningAccountant(AccountantBesideRenyi):
         return min(renyi_delta, self._delta(epsilon=target_epsilon) + self.failure_prob)
 
     def _delta(self, epsilon: float) -> float:
-        """Returns the delta of the tuned release by its privacy profile, without failures; 1 where it has none."""
+        """Returns the delta of the tuned release by its privacy profile, without failures; 1 without such a profile."""
         if self._bounds is None or self._tuned is None:
             return 1.0
         bounds_on_one_run, log_ratio = self._bounds

@@ -111,8 +111,8 @@ _LARGEST_NUM_CHILDREN = 4
 def bit_release_pairs(mean_shift: float) -> tuple[Pair, ...]:
     """Returns discrete pairs that dominate the release of the bit Z > t, for thresholds t near `mean_shift`.
 
-    The worst of the pairs dominates at every t with |mean_shift - t| <= 2.4. Z is from P = N(mean_shift, 1) or from
-    Q = N(0, 1).
+    At every t with |mean_shift - t| <= 2.4, no divergence of the release exceeds the largest of the divergences of
+    these pairs. Z is from P = N(mean_shift, 1) or from Q = N(0, 1).
     """
     raised_points = points_of_bits(MEANS_MINUS_THRESHOLDS, mean_shift=mean_shift)
     pairs = _pairs_above(raised_points, mean_shift=mean_shift)
@@ -132,7 +132,7 @@ def bit_release_pairs(mean_shift: float) -> tuple[Pair, ...]:
 
 
 def points_of_bits(means_minus_thresholds: FloatArray, mean_shift: float) -> RaisedPoints:
-    """Returns the raised points of the bits Z > t at several thresholds t.
+    """Returns the raised points (`RaisedPoints`) of the bits Z > t at several thresholds t, one law for each.
 
     Args:
         means_minus_thresholds: how far P's mean is above each threshold, rising, `[num_thresholds]`.
@@ -282,6 +282,8 @@ class RaisedPoints:
     def of_cells(self, laws_of_cells: IntArray) -> RaisedPoints:
         """Returns the points of all corners of each cell as the points of one law; all arrays are `[.., num_cells]`.
 
+        A cell is a square of points (a, b), or an interval of thresholds, at each of whose corners there is a law.
+
         Args:
             laws_of_cells: the indices of the laws at the corners of each cell, `[num_cells, num_corners]`.
         """
@@ -302,8 +304,8 @@ class RaisedPoints:
 class CornerPoints:
     """The points of test curves at the corners of some squares; a corner that several squares share is kept once.
 
-    A corner (a, b) has a law, the distributions P and Q of the outcome on two neighboring data sets. The corners
-    themselves are not kept.
+    A corner is a point (a, b) of the two differing counts less the largest noisy count of all others. It has a law, the
+    distributions P and Q of the outcome on two neighboring data sets. The corners themselves are not kept.
 
     Attributes:
         raised: (Q(S), P(S) - Q(S)) of four sets S of outcomes at each distinct corner, with bounds on the error of
@@ -593,10 +595,11 @@ def _log_censored_moment(
 
 @dataclass(frozen=True)
 class WinnerPairs:
-    """Pairs of distributions, the worst of which dominates the release of the index of the largest noisy count.
+    """Pairs of distributions that together dominate the release of the index of the largest noisy count.
 
-    The pairs are the leaves of the trees under `roots`. An inner node of a tree is a pair that dominates its children,
-    so a search for the worst pair can skip them.
+    No divergence of the release, on any two neighbors, exceeds the largest of the divergences of these pairs. The pairs
+    are the leaves of the trees under `roots`. An inner node of a tree is a pair that dominates its children, so a
+    search for the worst pair can skip them.
     """
 
     roots: tuple[Pair, ...]

@@ -55,7 +55,7 @@ def moved_mass(z: FloatArray, mean_shift: float) -> FloatArray:
 def curve_points(
     leads_of_first_count: FloatArray, leads_of_second_count: FloatArray, mean_shift: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns Q(S) and P(S) - Q(S) of the four sets S = A, A or R, R, A or B, `[4, num_points]` each.
+    """Returns Q(S) and P(S) - Q(S) of the four sets S of outcomes {A}, {A, R}, {R}, {A, B}, `[4, num_points]` each.
 
     Two counts differ between neighbors. In the outcome A the first of them wins, in B the second, and in R another
     count. P is the distribution of the outcome on the first data set, and Q that on the second. M is the largest noisy

@@ -110,7 +110,8 @@ class GapTypes:
     A candidate is one of the n gaps that a query may select and then test. Its type is its gap, in 0..T, and its move:
     the difference of the gap between neighbors. A law is the joint distribution of the selected type and the test's
     result. Laws are constrained: the n gaps sum to at most T, and their moves sum to at most the largest move of one
-    gap. A small gap has a second type with the same move, whose test refuses.
+    gap. Where both the gap and the moved gap are at most the largest move, the set that the gap separates may differ
+    between the neighbors. For that case there is a second type with the same gap and move, whose test always refuses.
 
     Attributes:
         largest_log_factor: the logarithm of the largest factor by which a move changes the selection weight of a

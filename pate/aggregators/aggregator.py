@@ -111,7 +111,8 @@ class Aggregator(Parameters, ABC):
             drawn together.
         single_label: whether every answer names exactly one label.
         usual_failure_prob: the value that replaces a `failure_prob` of None; `with_failure_prob_for` may lower it.
-        pays_in_advance: whether the price of a whole session is charged with the first of its rounds.
+        pays_in_advance: whether the price of a whole session is charged with the first of its rounds, each of which
+            answers some consecutive queries.
         expects_prior: whether a release uses a prior, the labels that a student predicts (see `with_prior`).
         budgets_by: the way in which groups can have budgets of their own: "weights" of the votes of their teachers, or
             the number of "teachers" that hold a group's records. None where they cannot.
@@ -143,7 +144,7 @@ class Aggregator(Parameters, ABC):
         """Returns the price of a release of votes of this shape, as a privacy event.
 
         The price depends on the fields of the aggregator and on the shape alone, never on votes, nor on which queries
-        are refused. A release of no queries costs nothing.
+        are left unanswered. A release of no queries costs nothing.
         """
 
     def summarize(self, votes: VoteSource) -> NDArray[Any]:
@@ -259,13 +260,14 @@ class Aggregator(Parameters, ABC):
         """Raises `InvalidValue` for field values that a run of a command or `fit` cannot use; charges nothing."""
 
     def require_source(self, vote_source: VoteSource) -> None:
-        """Raises `InvalidValue` if the aggregator cannot summarize these votes, which are read; charges nothing."""
+        """Reads the votes, and raises `InvalidValue` if the aggregator cannot summarize them; charges nothing."""
         self.summarize(vote_source)
 
     def identity(self, shape: VoteShape) -> str:
-        """Returns all public parameters as text; two texts for one shape are equal only if the releases are alike.
+        """Returns all public parameters as text, by which a stored release is recognized.
 
-        A subclass may add what it computes from the shape.
+        Two texts for one shape are equal only if both aggregators price and draw in the same way. A subclass may add
+        what it computes from the shape.
         """
         return unabridged_repr(self)
 
