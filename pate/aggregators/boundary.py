@@ -1,9 +1,9 @@
 """Sessions that use the boundary wrapper: `BoundaryMax` names the largest count, `BoundaryTopK` a stable top-k set.
 
 The mechanism for one query has a distribution over outcomes that is computed exactly. The wrapper adds one outcome, the
-*boundary*. Let pi be the probability that the outcome is not the likeliest one, or 1/2 if that is smaller. The boundary
-has the probability pi / (1 + pi), and is a hit. Only hits use up the session. So a query on which the teachers agree,
-whose pi is tiny, is almost always free.
+*boundary*. Let pi be the probability that the outcome is not the likeliest one, but at most 1/2. The boundary has the
+probability pi / (1 + pi), and is a hit. Only hits use up the session. So a query on which the teachers agree, whose pi
+is tiny, is almost always free.
 
 The wrapped distribution is drawn exactly, from integer weights, so no rounding of floats changes the price.
 
@@ -48,14 +48,15 @@ _GRID = 2**53
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class Calls:
-    """The distributions over outcomes of a mechanism on each of Q queries, before the boundary is added.
+    """The distributions over outcomes of Q calls, before the boundary is added; a call is the mechanism on one query.
 
     Every query has the same n possible outcomes. The boundary is one more outcome, which is a hit.
 
     Attributes:
         outcome_probs: float64 `[Q, n]`, the probability of each outcome of each query; a row sums to 1.
-        make_encloser: takes the index of a query, and returns the function that encloses the exact weights of its n
-            outcomes. It is called only for a draw that the floats of `outcome_probs` do not decide.
+        make_encloser: takes the index of a query, and returns a function (`WeightEncloser`) that gives bounds, in whole
+            numbers, on the exact weight of each of the n outcomes. It is called only for a draw that the floats of
+            `outcome_probs` do not decide.
         answers_to: a function that takes one outcome for each query, int `[Q]`, and returns the `Answers`. Outcome n,
             the boundary, is no answer.
     """
@@ -69,8 +70,8 @@ class Calls:
 class BoundaryAggregator(TargetChargedAggregator):
     """Base class of sessions in which a mechanism has one more outcome on each query: the boundary, which is a hit.
 
-    Let pi be the probability that the mechanism's outcome is not the likeliest one, or 1/2 if that is smaller. The
-    boundary has the probability pi / (1 + pi). A subclass gives the mechanism's own distributions in `_calls`.
+    Let pi be the probability that the mechanism's outcome is not the likeliest one, but at most 1/2. The boundary has
+    the probability pi / (1 + pi). A subclass gives the mechanism's own distributions in `_calls`.
     """
 
     @abstractmethod
@@ -241,10 +242,10 @@ class BoundaryTopK(BoundaryAggregator):
     refused.
 
     Formal guarantee: the mechanism on one query is e-DP, except if it fails and releases an unstable set. Here e is the
-    bounded range of the selection plus the epsilon of the test. The price of the session is the cheapest of three:
-    the price of `target_hits` hits, of the accesses to the private data that these hits allow, or of all queries. The
-    failure probabilities of all queries add up and are taken from delta. Source: Cohen & Lyu 2023 (boundary wrapper),
-    Zhu & Wang 2022 (selection, test); docs/proofs/boundary_top_k.md.
+    bounded range of the selection plus the epsilon of the test. The price of the session is the cheapest of three: the
+    price of `target_hits` hits, of all queries, or of as many accesses to the private data as a session with so many
+    hits rarely exceeds. The failure probabilities of all queries add up and are taken from delta. Source: Cohen & Lyu
+    2023 (boundary wrapper), Zhu & Wang 2022 (selection, test); docs/proofs/boundary_top_k.md.
 
     Attributes:
         selection_scale: beta of the Gumbel noise in votes, > 0.

@@ -85,7 +85,7 @@ def fitted_to_ledger(
         ledger: the ledger of the private data, with its earlier charges.
         vote_shape: the number of queries, labels and teachers of the release.
         target_epsilon: the largest epsilon of the release; None stands for the cap of the ledger.
-        target_delta: the delta of the ledger; None stands for the same.
+        target_delta: the delta of the ledger, or None, which stands for that delta.
         make_accountant: a function without arguments that returns an empty accountant, which computes epsilon.
 
     Raises:

@@ -6,8 +6,9 @@ longer vector is scaled down to the clip (`ClippedSum`). So one teacher moves th
 hides a teacher is small beside the sum of many.
 
 The mean vote without noise is nearly a matrix of low rank, because similar queries get similar votes. So it is
-estimated from the noisy mean: singular values are shrunk, or the mean is projected on a public span in which all votes
-lie. A threshold for each label then turns the estimate into labels that are as frequent as the center.
+estimated from the noisy mean. The mean is projected on a public span in which all votes lie, if there is one, and
+singular values are shrunk. A threshold for each label then turns the estimate into labels that are as frequent as the
+center.
 
 Source: docs/proofs/centered_votes.md.
 """
@@ -47,7 +48,8 @@ class CenteredMatrix:
         clip: the largest length of a teacher's votes minus the center; None for `clip_factor` times the usual length,
             that of bits drawn with the center as probabilities.
         clip_factor: multiplies the usual length, > 0; read only if `clip` is None.
-        span_basis: an orthonormal basis `[num_queries, rank]` in which all votes lie; None if there is none.
+        span_basis: an orthonormal basis `[num_queries, rank]`, in whose span each teacher's votes on each label lie;
+            None if there is none.
         teacher_weights: `[num_teachers]` in [0, 1], the weight of each teacher's votes; None for 1.
         adjacency: the adjacency of the aggregator.
         recipe: the tuned constants.
@@ -73,9 +75,9 @@ class CenteredMatrix:
     def clipped_sum(self, matrix_shape: tuple[int, ...]) -> ClippedSum:
         """Returns the mechanism that clips and sums votes of shape (num_queries, num_labels).
 
-        Without a `clip`, the clip is `clip_factor` sqrt(sum c (1 - c)) over all entries c of the center, which are cut
-        to the floor of the recipe. The root is the usual length around the center of bits that are drawn with
-        probabilities c.
+        Without a `clip`, the clip is `clip_factor` sqrt(sum c (1 - c)) over all entries c of the center. They are first
+        cut to [f, 1 - f], where f is the recipe's `center_floor`. The root is the usual length around the center of
+        bits that are drawn with probabilities c.
         """
         clip = self.clip
         if clip is None:
@@ -85,7 +87,9 @@ class CenteredMatrix:
         return ClippedSum(clip=clip, sum_shape=(num_queries, num_labels), adjacency=self.adjacency)
 
     def summarize(self, votes: CenterableVotes) -> IntArray:
-        """Returns the sum of clipped votes minus the center, `[num_queries, num_labels]`, in steps of a grid.
+        """Returns the sum over teachers of the clipped differences votes - center, `[num_queries, num_labels]`.
+
+        The sum is in whole steps, the unit to which differences are rounded (`ClippedSum.step`).
 
         Args:
             votes: the private votes.
@@ -216,13 +220,13 @@ class CenteredMatrix:
             raise InvalidValue("center.shape", self.center.shape, rule=rule) from error
 
     def _low_rank_part(self, noisy_residuals: FloatArray, *, noise_std: float) -> FloatArray:
-        """Returns a low-rank estimate of the mean vote minus the center without noise, `[num_queries, num_labels]`.
+        """Returns an estimate of low rank of the `noisy_residuals` without their noise, `[num_queries, num_labels]`.
 
         If there is a public span, the estimate lies in it.
 
         Args:
-            noisy_residuals: `[num_queries, num_labels]`, the noisy mean over teachers of clipped votes minus the
-                center.
+            noisy_residuals: `[num_queries, num_labels]`, the mean over teachers of the clipped differences votes -
+                center, with noise.
             noise_std: standard deviation of the noise in each entry.
         """
         if self.span_basis is None:

@@ -21,10 +21,11 @@ class CenteredRelease(Release):
             votes and center. The noise in each score is independent of the noise in all others, and lies on a grid.
         noise_std: standard deviation of the noise in each score.
         center: float64 `[num_queries, num_labels]`, the public or released center of the votes.
-        num_directions: dimension of the public subspace that the votes lie in; None where they are not confined to one.
+        num_directions: dimension of the public span of vectors over queries in which the votes on each label lie; None
+            where they are not confined to one.
         recipe: the constants of the aggregator, which a student that learns from the scores uses too.
         known_shares: float64 `[num_labels]`, the released share of records for which each label is known; None if
-            labels have no gaps, or their center is public.
+            labels have no gaps, or the center is public.
         probabilities: float64 `[num_queries, num_labels]`, the center plus the low-rank estimate of the mean vote minus
             the center, cut to [0, 1]; None unless the center is a public answer to each query.
     """
@@ -73,10 +74,10 @@ class RoundsRelease(Release):
             logits; the features are `PublicPCA.with_constant` of the directions of the public pool.
         recipe: the constants of the aggregator, which are needed to compute the features of inputs again.
         known_shares: float64 `[num_labels]`, the released share of records for which each label is known; None if
-            labels have no gaps, or their center is public.
+            labels have no gaps, or the prevalence is public.
         moments: float64 `[num_features - 1, num_labels]`, the noisy means of feature times label over the records, less
-            the feature's public mean times the label's prevalence (`NoisyMoments.values`). A later release of other
-            people's records may start from them. None in releases of earlier versions, which published no moments.
+            the feature's mean over public rows times the label's prevalence (`NoisyMoments.values`). A later release of
+            other people's records may start from them. None in releases of earlier versions, which published none.
         moment_variances: float64 of the same shape, the variance of each moment.
     """
 

@@ -2,8 +2,8 @@
 
 The student is public. So are its probabilities, and with them the usual length of a teacher's vote. A round clips each
 vote to a multiple of that length. The sum of the clipped votes gets noise of std `noise_multiplier` x sqrt(rounds) x
-sensitivity, and is released. The sum divided by the number of teachers is a noisy mean gradient; the student takes a
-step along it (`Descent`), and the next round begins.
+sensitivity, and is released. The sum divided by the sum of the teachers' weights is a noisy mean gradient; the student
+takes a step along it (`Descent`), and the next round begins.
 
 The clip and the student of a round are computed from earlier releases alone. So R rounds, with noise of R times the
 variance in each, compose to one Gaussian event of `noise_multiplier` z: the sum over rounds of 1 / (R z**2) is 1 /
@@ -14,8 +14,8 @@ rare labels would be lost in the noise. After the sum, each label is divided by 
 
 A second student learns from the moments of all rounds, which are noisy covariances of features and labels
 (`MomentStudent`). The published weights are a mean of both students' weights, in which the second student has the share
-`recipe.moment_share`. If the rounds start at an earlier release, only the second student is published. It then learns
-from the average of the moments of these rounds and of the earlier release.
+`recipe.moment_share`. If the rounds start at an earlier release with moments, only the second student is published. It
+then learns from the average of the moments of these rounds and of the earlier release.
 
 Source: docs/proofs/vote_rounds.md.
 """
@@ -73,7 +73,7 @@ class NoisyPrevalence:
 
     @classmethod
     def public(cls, center: FloatArray, *, num_labels: int, recipe: Recipe) -> Self:
-        """Returns a public prevalence, cut to the floor of the recipe; its variance is 0.
+        """Returns a public prevalence, cut to [f, 1 - f] for the recipe's `center_floor` f; its variance is 0.
 
         Args:
             center: the public center of votes, a number or `[num_labels]`.
@@ -91,7 +91,7 @@ class NoisyPrevalence:
         *,
         prevalence_mechanism: Prevalence,
     ) -> Self:
-        """Returns a released prevalence, cut to the floor of the recipe, with the approximate variance of its noise.
+        """Returns a released prevalence, cut as in `public`, with the approximate variance of its noise.
 
         Args:
             released_shares: the released prevalence, and the shares of records for which labels are known.
@@ -147,8 +147,8 @@ class RoundsOutcome:
 
     Attributes:
         weights: float64 `[num_features, num_labels]`, the student's weights after the last round.
-        noise_variance_rates: `[num_labels]`, the variance of the noise in each label's mean gradient of the last round,
-            divided by the number of rounds; 0 without noise.
+        noise_variance_rates: `[num_labels]`, the variance of the noise in each entry of a label's mean gradient in the
+            last round, divided by the number of rounds; 0 without noise.
         suggested_prevalence: `[num_labels]`, the mean over rounds of the prevalence that each suggests.
         mean_noisy_products: `[num_features, num_labels]`, the mean over rounds of the noisy mean products of features
             and labels.
@@ -226,8 +226,8 @@ class CenteredRounds:
         A label is released as present where its probability is at least a threshold. The threshold maximizes the
         expected micro-F1 on the public pool.
 
-        A round that the record already holds is read from the record. So a run that was killed continues with the next
-        round.
+        A round that the record already holds is read from the record. So a release that was interrupted continues with
+        the next round.
 
         Args:
             votes_in_rounds: the private votes of teachers, which can be asked in rounds.
@@ -501,8 +501,8 @@ class CenteredRounds:
             votes_in_rounds: the private votes of teachers.
             round_question: the student of the round, and the clip of its votes.
             round_number: the number of the round, from 0 on.
-            rng: the source of the noise; None for no noise, and no record.
-            record: charges and stores the round, or returns the stored round.
+            rng: the source of the noise; None for no noise.
+            record: charges and stores the round, or returns the stored round; not used without noise.
         """
         if rng is None:
             noise_std = 0.0
@@ -527,8 +527,8 @@ class CenteredRounds:
         """Returns the rules and numbers of the student's gradient descent; no step has been taken.
 
         Args:
-            votes_in_rounds: the votes in rounds. Only their public features, variances and weights of rows are used,
-                and no vote.
+            votes_in_rounds: the votes in rounds. Only the features and weights of public rows and the variances of
+                features are used, and no vote.
             prevalence_with_variance: the prevalence of each label, at which a student without a start begins.
         """
         return Descent(
@@ -556,10 +556,9 @@ class CenteredRounds:
     ) -> ClippedMoments:
         """Returns the clip and the grid of the votes of a round, computed from public values and earlier releases.
 
-        The votes are on residuals: label minus the student's probability. The clip is a multiple of the usual length
-        of a vote, its length if the labels of a teacher's records were drawn by the student's probabilities. No
-        variance counts as less than a tiny share of `variance_around_prevalence`, so a sure student does not make the
-        clip 0.
+        The votes are on residuals: label minus the student's probability. The clip is a multiple of the usual length of
+        a vote, which is the length that a vote has if labels are drawn by the student's probabilities. No variance
+        counts as less than a tiny share of `variance_around_prevalence`, so a sure student does not make the clip 0.
 
         Args:
             variance_under_student: `[num_labels]`, the variance of a residual if labels were drawn by the student.

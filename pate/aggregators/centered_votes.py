@@ -103,7 +103,7 @@ class CenteredVotes(Aggregator):
         3. The clipped votes are summed in whole steps, and get rounded Gaussian noise. The noise of a round is
            sqrt(rounds) times as large as for one round alone. So all rounds cost one Gaussian event, which is charged
            before anything is shown.
-        4. The noisy sum is one step of the student's `Descent`, which starts at the prevalence or at `start`.
+        4. The noisy sum gives one step of the student's `Descent`, which starts at the prevalence or at `start`.
 
     The clip and the student of a round are computed from earlier releases. A round is drawn once and stored, and later
     reads return the stored round.
@@ -117,9 +117,10 @@ class CenteredVotes(Aggregator):
             drawn with the center as probabilities.
         clip_factor: multiplies the usual length of a vote, > 0; in rounds, half of the usual length.
         rounds: the number of rounds, for teachers that can vote in rounds, such as kernel teachers. Any number of
-            rounds has the same price. 1 makes these teachers cast one matrix of votes, as all others do; only groups of
-            convex teachers vote in rounds in any case. If `clip` is given, or each query has its own center, one matrix
-            is cast whatever `rounds` is. None for 20 rounds, or for 1 if there are fewer than 200 teachers.
+            rounds has the same price. With 1, or if `clip` is given or each query has its own center, these teachers
+            cast one matrix of votes, as all others do. None for 20 rounds, or for 1 if there are fewer than 200
+            teachers. Groups of convex teachers are an exception: they vote in rounds with any number, 20 for None, and
+            refuse a `clip` or a center for each query.
         span: a public orthonormal basis `[num_queries, rank]` in which all votes lie; None if there is none. A basis
             removes noise outside of it from the labels, and does not change the scores.
         weights: public, `[num_teachers]` in [0, 1], the weight of each teacher's vote in `aggregate`; None for weights
@@ -189,7 +190,9 @@ class CenteredVotes(Aggregator):
         )
 
     def summarize(self, votes: VoteSource) -> IntArray:
-        """Returns the sum of clipped votes minus the public center, `[num_queries, num_labels]`, in steps of a grid.
+        """Returns the sum over teachers of the clipped differences votes - public center, in steps.
+
+        The shape is `[num_queries, num_labels]`; a step is the unit to which differences are rounded.
 
         Raises:
             InvalidValue: the prevalence is still to be released, so there is no center.
@@ -209,9 +212,9 @@ class CenteredVotes(Aggregator):
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
         """Releases the prevalence of the teachers' records, and then the votes around it; see `Aggregator.release`.
 
-        The record stores the three draws of the prevalence as the parts `lengths`, `mean-1` and `mean-2`, and the
-        prevalence as `prevalence`. If teachers vote in rounds, round N is the part `step-N`. The last part is
-        `release`. One charge, made with the first part, covers all parts.
+        The record stores parts, which are arrays under a name (`ReleaseRecord`). The three draws of the prevalence are
+        the parts `lengths`, `mean-1` and `mean-2`, and the prevalence is `prevalence`. If teachers vote in rounds,
+        round N is the part `step-N`. The last part is `release`. One charge, made with the first part, covers all.
         """
         require_generator(rng)
         centerable_votes = votes.require_type(CenterableVotes)
@@ -240,9 +243,9 @@ class CenteredVotes(Aggregator):
         The votes are one matrix; `rounds` and `start` are not read.
 
         If `prevalence_share` > 0, the votes must be a whole array with values in [0, 1], as it is read repeatedly. The
-        prevalence of a label is then computed from the votes: the mean over the queries of each teacher's votes. To
-        center votes at the prevalence among the teachers' records instead, call `prevalence.release` and then
-        `centered_at`.
+        shares of the prevalence are then computed from the votes: a teacher's share of a label is the mean of its votes
+        over the queries. To center votes at the prevalence among the teachers' records instead, call
+        `prevalence.release` and then `centered_at`.
 
         Args:
             votes: bits or numbers, `[num_teachers, num_queries, num_labels]`, or blocks of it along the first axis.
@@ -299,7 +302,7 @@ class CenteredVotes(Aggregator):
     def check_run(self) -> None:
         """Raises `InvalidValue` under add/remove.
 
-        A run uses the number of private groups, which is not public under add/remove.
+        A run of `pate-train` uses the number of private groups, which is not public under add/remove.
         """
         if self.adjacency is not Adjacency.REPLACE_ONE:
             rule = (
@@ -416,7 +419,8 @@ class CenteredVotes(Aggregator):
     def _identity_text(self) -> str:
         """All fields as text, from which the identity of a release is made; equal aggregators have equal texts.
 
-        A public start appears by its own identity, and is left out if it is None. So is a recipe of defaults alone.
+        A public start appears by its own identity, and is left out if it is None. A recipe is left out if all its
+        fields have their defaults.
         """
         texts_by_field = field_texts(replace(self, start=None))
         if self.start is None:
@@ -480,7 +484,7 @@ class CenteredVotes(Aggregator):
 
     @property
     def _matrix_mechanism(self) -> CenteredMatrix:
-        """The mechanism that releases one matrix of votes, with the center, weights and span of this aggregator."""
+        """The mechanism that releases one matrix of votes, with this aggregator's center, teacher weights and span."""
         return CenteredMatrix(
             noise_multiplier=self.votes_multiplier,
             center=self._center_or_half,
@@ -500,7 +504,8 @@ class CenteredVotes(Aggregator):
     ) -> CenteredMatrix:
         """Returns the mechanism that releases one matrix of votes around the released prevalence.
 
-        The weights are those of the votes. So is the span, unless the votes have none; then it is that of the field.
+        The teacher weights are those of the votes. So is the span, unless the votes have none; then it is the field
+        `span`.
 
         Args:
             centerable_votes: the private votes, of which the public span and weights are used.
@@ -529,7 +534,7 @@ class CenteredVotes(Aggregator):
         """Returns whether teachers that could vote in rounds cast one matrix of votes.
 
         They do if `clip` is given, if each query has its own center, or if `rounds` is 1. If `rounds` is None, they
-        also do if there are few of them.
+        also do if there are fewer of them than `recipe.fewest_teachers_in_rounds`.
 
         Args:
             num_teachers: the number of teachers.
@@ -684,8 +689,9 @@ def _expected_from_centered_votes(
 ) -> ExpectedRelease:
     """Returns the expected shares of right labels, if a student reads the scores; a formula, which draws nothing.
 
-    A student with D = 128 directions averages the noise of Q / D queries, of one if Q < D. A label counts as right if
-    the remaining noise is below half of the distance between the scores of present and absent labels.
+    For Q = `num_queries`, a student with D = 128 directions averages the noise of Q / D queries, of one if Q < D. A
+    label counts as right if the remaining noise is below half of the distance between the scores of present and absent
+    labels.
     """
     vote_shares = made_up_votes.counts() / made_up_votes.num_teachers
     score_distance = float(

@@ -39,14 +39,14 @@ class ClippedVotes(Aggregator):
     """Releases, for each label, whether clipped count + N(0, noise_std**2) > threshold_share * num_teachers.
 
     With norm l1 a teacher keeps at most `vote_clip` of its votes on a query: the most confident ones. Ties are broken
-    by an order of the labels that depends on the query's number alone. With norm l2 each of the teacher's n votes has
+    by an order of the labels that depends on the query's index alone. With norm l2 each of the teacher's n votes has
     the weight min(1, sqrt(vote_clip / n)), so that the vector of its votes has a length of at most sqrt(vote_clip).
     Every query is answered. Source: Zhu et al. 2020 and Dziedzic et al. 2022 for the clipping;
     docs/proofs/clipped_votes.md.
 
     Formal guarantees, for L labels:
-        * With norm l1, one change moves at most m counts of a query by 1, and a query costs m bits. Under replace-one m
-          is min(2 vote_clip, L), under add/remove min(vote_clip, L).
+        * With norm l1, one change moves at most m counts of a query by 1, and a query costs m bits, each the outcome of
+          one count's test. Under replace-one m is min(2 vote_clip, L), under add/remove min(vote_clip, L).
         * With norm l2, one change moves the vector of counts by at most sqrt(m), and a query costs as much as a release
           of its noisy counts.
         * Under add/remove the threshold is computed from the declared num_teachers, and no change moves it.
@@ -94,9 +94,9 @@ class ClippedVotes(Aggregator):
     def summarize(self, votes: VoteSource) -> NDArray[Any]:
         """Returns the clipped counts, `[num_queries, num_labels]`, plus a public number for each label.
 
-        The number is `threshold_votes` of the teachers whose holder records nothing about the label, usually 0.
-
-        They are int64 with norm l1. With norm l2 they are float64, multiples of 2**-32.
+        The number is `threshold_votes` of the teachers whose holder, the institution that owns a teacher's records,
+        records nothing about the label; it is usually 0. The result is int64 with norm l1. With norm l2 it is float64,
+        multiples of 2**-32.
         """
         if self.norm == "l2" and votes.num_teachers > _MAX_TEACHERS:
             rule = f"at most {_MAX_TEACHERS}: above it sums of weights are not exact"
@@ -150,9 +150,10 @@ class ClippedVotes(Aggregator):
 def _expected_from_clipped_votes(
     aggregator: ClippedVotes, made_up_votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
-    """Returns the expected shares of right labels, computed from the counts of made-up votes.
+    """Returns the expected shares of right labels, measured on answers drawn from the counts of made-up votes.
 
-    The clip is left out, as no made-up teacher votes for more than `vote_clip` labels of a query.
+    The clip is left out, as no made-up teacher votes for more than `vote_clip` labels of a query. `num_queries` is not
+    read.
     """
     return expected_from_summary(
         aggregator, summary=made_up_votes.counts(), made_up_votes=made_up_votes

@@ -178,6 +178,7 @@ def _expected_from_screened(
 ) -> ExpectedRelease:
     """Returns the expected shares of right labels, measured on drawn answers as if `max_answers` were None.
 
-    They hold for the queries before the answer number `max_answers`, after which all are refused.
+    They hold for the queries up to the answer number `max_answers`, after which all are refused. `num_queries` is not
+    read.
     """
     return expected_by_drawing(replace(aggregator, max_answers=None), made_up_votes)

@@ -67,10 +67,10 @@ class ExpectedRelease:
 
     @property
     def success(self) -> float:
-        """`answered` times `right`, in [0, 1]: the probability of an answer, times the mean of its two shares.
+        """`answered` times `right`, in [0, 1]: the probability of an answer, times the mean of two shares.
 
-        The shares are those of present labels that the answer names, and of absent labels that it leaves out. Labels
-        that are drawn without the votes have 1/2 if all queries are answered.
+        The shares are those of present labels that answers name, and of absent labels that answers leave out. Labels
+        that are drawn without the votes have a success of 1/2 if all queries are answered.
         """
         return self.answered * self.right
 
@@ -162,7 +162,8 @@ def expected_from_votes(
     Args:
         aggregator: the aggregator with its noise.
         made_up_votes: made-up votes on a few hundred queries.
-        num_queries: the number of queries of the release whose expectation is asked for.
+        num_queries: the number of queries of the planned release. Only functions of sessions, which may halt before the
+            last query, and of `CenteredVotes` read it.
     """
     return expected_by_drawing(aggregator, made_up_votes)
 

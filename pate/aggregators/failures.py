@@ -59,8 +59,8 @@ def with_failure_prob_for_ledger(aggregator: A, ledger: Ledger, *, num_queries: 
     """Returns a copy of the aggregator whose `failure_prob` leaves room for later releases in a ledger.
 
     The value is that of `with_failure_prob_for`, or less. Where the ledger has charges, all failures of this release
-    take less than half of the delta that the ledger has left for failures, unless that needs a value below 2**-53. A
-    `failure_prob` that is a number is kept.
+    take less than half of what the ledger allows to later failures (`Ledger.failures_left`), unless that needs a value
+    below 2**-53. A `failure_prob` that is a number is kept.
     """
     planned_aggregator = with_failure_prob_for(
         aggregator, delta=ledger.target_delta, num_queries=num_queries

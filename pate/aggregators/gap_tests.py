@@ -79,7 +79,10 @@ class NoiseTest(Parameters, GapTest):
     def tuned(
         self, *, renyi_order: float, rdp: float, num_teachers: int, adjacency: Adjacency
     ) -> Self:
-        """Returns a copy of the test with the standard deviation at which a query costs `rdp`; see `GapTest.tuned`."""
+        """Returns a copy of the test with the standard deviation at which a query costs `rdp`; see `GapTest.tuned`.
+
+        For more than 5,000 teachers, the standard deviation is the one for 5,000, which hardly differs.
+        """
         num_teachers = min(num_teachers, _MAX_TEACHERS_OF_SEARCH)
 
         def event_at_std(std: float) -> Event:

@@ -35,7 +35,8 @@ class GaussianVotes(Aggregator):
 
     Attributes:
         noise_std: standard deviation of the noise in votes, > 0.
-        teachers_reached: d, the largest number of teachers that hold records of one group, >= 1.
+        teachers_reached: d, the largest number of teachers that hold records of one private group, >= 1; above 1 if a
+            person's records may be at several teachers.
 
     Source: Papernot et al. 2018 for one label; docs/proofs/gaussian_votes.md.
 
@@ -74,5 +75,5 @@ class GaussianVotes(Aggregator):
 def _expected_from_gaussian_votes(
     aggregator: GaussianVotes, made_up_votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
-    """Returns the expected shares of right labels, by a formula for each label."""
+    """Returns the expected shares of right labels, by a formula for each label; `num_queries` is not read."""
     return expected_bits(made_up_votes, threshold_share=0.5, noise_std=aggregator.noise_std)

@@ -117,7 +117,7 @@ class NotPriorTopK(TargetChargedAggregator):
         self._validate()
 
     def _validate(self) -> None:
-        """Raises `InvalidValue` for a margin that is not finite, and for fields that `StableTopK` refuses."""
+        """Raises `InvalidValue` for a `prior_margin` that is not finite, and for fields that `StableTopK` refuses."""
         is_finite = bool(np.isfinite(self.prior_margin))
         require(is_finite, "prior_margin", self.prior_margin, "a finite number")
         _ = self.release_step  # `StableTopK` validates its fields
@@ -418,8 +418,8 @@ def _expected_from_not_prior(
 ) -> ExpectedRelease:
     """Returns the expected shares of right labels, over the first queries and the session together.
 
-    The prior is assumed to name the right labels for the share of queries that stable top-k answers correctly, and no
-    label for the others.
+    The prior is assumed to name the right labels for a share of the queries, and no label for the others. The share is
+    that of queries which stable top-k answers, times the share of present labels that its answers name.
     """
     num_first = min(num_queries, aggregator.first_queries)
     num_first_or_one = max(num_first, 1)

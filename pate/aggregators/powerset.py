@@ -238,13 +238,13 @@ def _add_up_equal_sets(sets_with_counts: Summary) -> Summary:
 
 
 def _draw_unvoted_set(voted_sets: BoolArray, *, num_sets_by_size: list[int], rng: Rng) -> BoolArray:
-    """Draws a set of labels, bool `[num_labels]`, uniformly from all competing sets but those in `voted_sets`.
+    """Draws a set of labels, bool `[num_labels]`, uniformly from all sets of allowed sizes but those in `voted_sets`.
 
-    Sets are drawn until one has no votes, so at least one competing set must have none.
+    Sets are drawn until one has no votes, so at least one set of an allowed size must have none.
 
     Args:
         voted_sets: bool `[num_voted_sets, num_labels]`, the sets with votes.
-        num_sets_by_size: the number of competing sets with 0, 1, ... labels.
+        num_sets_by_size: the number of sets with 0, 1, ... labels, up to the largest allowed size.
         rng: the source of the draw.
     """
     voted = {row.tobytes() for row in voted_sets}
@@ -270,7 +270,7 @@ def _expected_from_powerset(
     """Returns the expected shares of right labels, measured on sets that are drawn for made-up queries.
 
     Only the set of a query's present labels counts as one with votes. All other sets have few votes, which are left
-    out.
+    out. `num_queries` is not read.
     """
     return expected_from_summary(
         aggregator, summary=_right_sets(made_up_votes), made_up_votes=made_up_votes

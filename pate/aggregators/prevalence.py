@@ -54,7 +54,8 @@ class ReleasedShares:
     """The released prevalence of each label, and the released share of records for which it is known.
 
     Attributes:
-        prevalence: float64 `[num_labels]`, the share of records with each label among those for which it is known.
+        prevalence: float64 `[num_labels]`, the noisy share of records with each label among those for which it is
+            known; a mean over teachers, whatever their numbers of records.
         known_shares: float64 `[num_labels]` in (0, 1], the share of records for which each label is known; None if
             labels have no gaps.
     """
@@ -89,7 +90,7 @@ class _NoisyMean:
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class _SecondStep:
-    """The center and the clip for the second mean, chosen by the error on simulated teachers.
+    """The center and the clip for the second mean, the last step, chosen by the error on simulated teachers.
 
     Attributes:
         center: float64 `[num_entries]`, the vector that is subtracted from shares before the clip.
@@ -110,8 +111,8 @@ class Prevalence(Parameters):
         1. Release the most common length of the shares, by noisy counts of teachers. For L labels without gaps, a
            length is rounded up to sqrt(L) over a power of sqrt(2). Teachers without any label are not counted. Lengths
            too short for one label of one record are left out.
-        2. Release a first mean of the shares, each clipped to that length. If that length is larger than any length of
-           shares minus 1/2, these differences are averaged instead, and no clip is needed.
+        2. Release a first mean of the shares, each clipped to that length. If that length is larger than any length
+           that shares minus 1/2 can have, the shares minus 1/2 are averaged instead, and no clip is needed.
         3. Release a second mean, of the clipped differences between the shares and the first mean. A long clip needs
            much noise, and a short clip biases the mean. The clip with the least error on simulated teachers is taken.
            The labels of simulated records are drawn independently, with the first mean as their probabilities. Then the
@@ -129,10 +130,10 @@ class Prevalence(Parameters):
 
     Formal guarantee: replacing one teacher changes at most two counts by 1, and a clipped sum by at most two clips.
     Adding or removing a teacher changes at most one count by 1, and a clipped sum by at most one clip, each plus
-    rounding that the noise covers. Each step adds Gaussian noise to whole numbers, and
-    its clip is computed from earlier steps. The three steps cost one Gaussian event: the values 1 / multiplier**2 of
-    the steps add up to 1 / noise_multiplier**2. A teacher of weight w (`ShareSums.weights`) changes everything by at
-    most w times as much. `records_per_teacher` is public.
+    rounding that the noise covers. Each step adds Gaussian noise to whole numbers, and its clip is computed from
+    earlier steps. The three steps cost one Gaussian event: the values 1 / multiplier**2 of the steps add up to
+    1 / noise_multiplier**2. A teacher of weight w (`ShareSums.weights`) changes everything by at most w times as much.
+    `records_per_teacher` is public.
 
     Source: Biswas et al. 2020 (CoinPress) for the steps; docs/proofs/centered_votes.md.
 
@@ -282,7 +283,7 @@ class _Steps:
         adjacency: the adjacency of the aggregator.
         recipe: the tuned constants.
         share_sums_of_teachers: the private sums of label shares.
-        total_weight: the sum of the weights of all declared teachers.
+        total_weight: the sum of the teachers' weights; the declared number of teachers if they have none.
         records_per_teacher: the approximate number of records of each teacher.
         rng: the source of all noise.
         record: stores each draw.
@@ -336,9 +337,10 @@ class _Steps:
         return ReleasedShares(prevalence=prevalence, known_shares=known_shares)
 
     def _middle(self) -> tuple[FloatArray, float]:
-        """Returns the middle of the range of each share, `[num_entries]`, and the largest distance of shares from it.
+        """Returns the middle of the range of each share, `[num_entries]`, and the largest l2 distance from these.
 
-        The range of an entry is from 0 to its largest value, `ShareSums.largest_shares_of_a_teacher`.
+        The range of an entry is from 0 to its largest value, `ShareSums.largest_shares_of_a_teacher`. The distance is
+        that of a teacher's whole vector of shares.
         """
         middles_of_share_ranges = 0.5 * self.share_sums_of_teachers.largest_shares_of_a_teacher
         return middles_of_share_ranges, float(np.linalg.norm(middles_of_share_ranges))
@@ -380,7 +382,7 @@ class _Steps:
         """Releases the mean of the shares minus a center, each difference clipped, plus the center.
 
         Args:
-            step_number: 1 for the first mean and 2 for the second.
+            step_number: 1 for the first mean and 2 for the second; 0 would be the length.
             center: `[num_entries]`, subtracted from the shares of each teacher.
             teacher_clip: the largest length of the difference of a teacher.
         """
@@ -483,8 +485,8 @@ def _shrink_known_shares(noisy_known: FloatArray, *, noise_std: float) -> FloatA
     """Returns an estimate of the share of records for which each label is known, in (0, 1].
 
     The shares are moved towards their mean, by the part of their variance that noise explains. So labels that are known
-    equally often get about equal shares. No result is below one standard deviation of the noise, as the shares of
-    records with a label are divided by it.
+    equally often get about equal shares. No result is below 0.001 or one standard deviation of the noise (1 if that is
+    larger), as the shares of records with a label are divided by it.
 
     Args:
         noisy_known: `[num_labels]`, the shares with noise.

@@ -1,4 +1,4 @@
-"""The record of a release: it stores each part of the release, and charges the price with the first part.
+"""The record of a release: it stores each part, which is what one draw gives, and charges the price with the first one.
 
 A process may be killed after a draw. If it drew again around the same votes, the release would cost twice. So an
 aggregator draws each part inside `ReleaseRecord.part`. This method stores ("commits") the part before it returns it,
@@ -44,7 +44,7 @@ class ReleaseRecord(Protocol):
 
 
 class MemoryRecord:
-    """A record in memory, which calls `charge` once, before the first part is drawn.
+    """A record in memory, which calls `charge` once, before the first part of the release is drawn.
 
     Where `charge` raises, nothing is drawn. A charge to a ledger with a file is on disk before `charge` returns.
 

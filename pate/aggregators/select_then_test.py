@@ -95,8 +95,8 @@ class SelectThenTest:
         """Returns a key to sort steps by: the smaller the key, the smaller the gap that the steps release.
 
         The first number is the gap whose set is released with probability 1/2 if all other gaps are 0, interpolated
-        between whole votes; it is infinite if no gap is. The second is minus the probability that a gap of all teachers
-        is released, which compares steps with the same first number.
+        between whole votes; it is infinite if no gap's set is released so often. The second is minus the probability
+        that the set above a gap of all teachers is released, which compares steps with the same first number.
         """
         probability_at_top = self.release_probability(gap=self.selection.num_teachers)
         return self._gap_at_half(), -probability_at_top

@@ -50,7 +50,7 @@ class Round(NamedTuple):
     Attributes:
         labels: bool `[num_queries, num_labels]`.
         answered: bool `[num_queries]`.
-        hits: bool `[num_queries]`.
+        hits: bool `[num_queries]`, True for queries that use up one of the session's `target_hits`.
     """
 
     labels: BoolArray
@@ -109,7 +109,8 @@ class _SessionUniforms:
 class TargetChargedAggregator(Aggregator):
     """Answers queries in order until `target_hits` of them are hits, and refuses all later queries.
 
-    A query is a hit if its outcome is in the target of the subclass. The queries are drawn in rounds.
+    A query is a hit if its outcome is in the target, a set of outcomes that the subclass defines. The queries are drawn
+    in rounds.
 
     Formal guarantee: the price of the whole session is charged before the first answer is shown. It depends on neither
     votes nor hits nor priors.
@@ -277,7 +278,7 @@ class TargetChargedAggregator(Aggregator):
     ) -> Arrays:
         """Draws the labels, answered and hits of a round, as arrays by these names.
 
-        Every query after the last hit of the session is refused.
+        Every query after the `hits_left`-th hit of the round is refused.
 
         Args:
             counts: `[num_queries, num_labels]`, of the queries of the round.

@@ -1,5 +1,8 @@
 """The price of a session under target charging, by its hits or by its accesses to the private data.
 
+`pate.accounting.target_charging` explains calls, targets, hits and accesses, and `pate.aggregators.boundary` the
+boundary wrapper. Here a call is the mechanism on one query.
+
 Source: Cohen & Lyu 2023; docs/proofs/hits.md.
 """
 
@@ -47,7 +50,7 @@ def session_event(
     """Returns the price of a session of at most `num_calls` queries that halts after `target_hits` hits.
 
     Two prices hold, and the lower one is returned. Which one is lower depends on public numbers. If `call_epsilon` is
-    above 30, the price of all queries, each with twice that epsilon, is returned.
+    above 30, the price of all queries is returned, each with twice that epsilon, which covers an access of any target.
 
     - **By accesses.** With a probability of at least 1 - overrun, the queries access the private data at most n times.
       The price of n accesses is composed, and overrun is taken from delta. If n is not below `num_calls`, the price of
@@ -56,8 +59,8 @@ def session_event(
       queries outside the boundary wrapper this price is computed only if `other_releases_event` is given.
 
     Args:
-        make_q_target: returns the target of a query, given `call_epsilon`: `charging.not_prior` or
-            `charging.tight_boundary`.
+        make_q_target: returns the q-target of a query, which has the epsilon of an access and the least probability
+            that an access hits, given `call_epsilon`: `charging.not_prior` or `charging.tight_boundary`.
         call_epsilon: the pure-DP epsilon of the mechanism on one query, > 0.
         target_hits: the number of hits after which the session halts, >= 1.
         num_calls: the largest number of queries, >= 0.
@@ -185,7 +188,8 @@ def _session_of_hits(
 
     Args:
         q_target: the target of one query.
-        access_limit: the number of accesses to the private data that the price covers.
+        access_limit: the accesses to the private data that a price by accesses covers; the event holds that price for
+            accountants that cannot price hits.
         target_hits: as in `session_event`, like the next three arguments.
         num_calls: the largest number of queries.
         call_epsilon: the pure-DP epsilon of the mechanism on one query.

@@ -81,7 +81,10 @@ class StableFixedTopK(StableAggregator):
         )
 
     def _paper_zcdp(self, gap_test: GaussianTest) -> float:
-        """Returns the zCDP rho of one query by the paper's formula: stable top-k, plus the peel under add/remove."""
+        """Returns the zCDP rho of one query by the paper's formula: stable top-k, plus the peel.
+
+        The peel counts by its price under add/remove, whatever the adjacency.
+        """
         return super()._paper_zcdp(gap_test) + 1 / (8 * self.peel_scale**2)
 
     @property

@@ -65,9 +65,9 @@ def split_budget(
     budget a little. The caller then multiplies both by the least factor that meets the budget (`Aggregator.scaled_to`).
     Everything is computed from public parameters.
 
-    The derivation, for Q queries. Failures of the tests take Q f of delta and leave delta'. At a Renyi order a the rest
-    of the price is the sum of divergences, and an epsilon is that sum plus `conversion_penalty(a, delta')`. So one
-    query may cost
+    The derivation, for Q queries whose tests fail with the probability f each. Failures take Q f of delta and leave
+    delta'. At a Renyi order a the rest of the price is the sum of divergences, and an epsilon is that sum plus
+    `conversion_penalty(a, delta')`. So one query may cost
 
         r(a) = budget_share (epsilon - conversion_penalty(a, delta')) / Q.
 
@@ -261,7 +261,9 @@ def _with_best_order_and_share(
 
 @dataclass(frozen=True)
 class _NoiseSearch:
-    """A search among copies of an aggregator with other noise, for the copy that releases sets with the smallest gap.
+    """A search among copies of an aggregator with other noise, for the copy to which the smallest gap is enough.
+
+    A gap is enough if its set is released with probability 1/2, while all other gaps are 0.
 
     Attributes:
         aggregator: the aggregator to copy.

@@ -58,7 +58,8 @@ class StableTopK(StableAggregator):
             of probabilities. The four fields below hold its parameters.
         test_std: standard deviation in votes of the noise of a "gaussian" or "laplace" test, > 0; None for a table.
         table_order: the Renyi order for which a table is computed, > 1; None for other tests.
-        table_budget: the Renyi divergence of one test at that order, > 0, for either adjacency; None for other tests.
+        table_budget: the Renyi divergence of one test at that order, > 0, the same under both adjacencies; None for
+            other tests.
         table: a given table, or the path of a file that `CertifiedTable.save` wrote; None to compute the table from
             `table_order` and `table_budget`.
         failure_prob: the largest probability, per query, that an unstable set is released; a given table has its own.
@@ -69,8 +70,8 @@ class StableTopK(StableAggregator):
         max_k: the largest k that can be selected, >= 1; None for no limit. With a limit only the `max_k` + 1 largest
             counts of a query matter.
         selection_share: the part of the Renyi budget for the selection, in (0, 1), when noise is fitted with a table
-            that is computed. With another test, a number keeps the ratio of the two noises. None chooses the share for
-            which the smallest gap is released with probability 1/2. The default is 0.5.
+            that is computed. With another test, a number keeps the ratio of the two noises. None chooses the share that
+            makes the gap which is released with probability 1/2 smallest. The default is 0.5.
 
     >>> aggregator = StableTopK(selection_scale=2.0, test_std=3.0)
     >>> votes = np.array([[90, 88, 1, 0], [51, 50, 49, 48]])

@@ -27,7 +27,7 @@ def squared_sensitivity(max_votes: int, *, num_labels: int, adjacency: Adjacency
     """Returns the largest squared l2 distance by which one change moves the counts of a query.
 
     A teacher votes for at most `max_votes` labels. Under replace-one it may take back `max_votes` votes and cast as
-    many others.
+    many others, but each of the `num_labels` counts moves by at most 1.
     """
     return min(adjacency.num_moved * max_votes, num_labels)
 
@@ -96,7 +96,8 @@ def threshold_votes(num_without_label: IntArray, threshold_share: float) -> IntA
     of their own number. The numbers are public constants, and no price depends on them.
 
     Args:
-        num_without_label: `[num_labels]`, the number of teachers whose holder does not have each label; public.
+        num_without_label: `[num_labels]`, the number of teachers whose holder, the institution that owns their records,
+            does not have each label; public.
         threshold_share: the threshold as a share of the teachers.
     """
     return np.asarray(np.floor(threshold_share * num_without_label), dtype=np.int64)

@@ -16,7 +16,8 @@ class NoisyScores:
         values: float64 `[num_queries, num_labels]`, scores minus the center.
         noise_std: standard deviation of the noise in each value.
         prevalence: float64 `[num_labels]`, the public or released prevalence of each label.
-        num_directions: dimension of the public subspace that the votes lie in; None where they are not confined to one.
+        num_directions: dimension of the public span of vectors over queries in which the votes on each label lie; None
+            where they are not confined to one.
         center: float64 `[num_queries, num_labels]`, the public answer to each query, which a student learns too; None
             where the center is the same for all queries.
     """
