@@ -81,7 +81,7 @@ def require(condition: bool, name: str, value: object, rule: str, *, owner: str 
 def normalize_field(instance: Any, name: str, value: Any) -> None:
     """Sets a field of a frozen dataclass to a normal form of its value, such as a tuple for a list.
 
-    Only `__post_init__` may call this function.
+    Only `__post_init__`, its helpers, and methods that have just copied an instance may call this function.
     """
     object.__setattr__(instance, name, value)
 

@@ -59,7 +59,7 @@ class HeldShard:
         self._shard = empty_shard
 
     def append(self, record_block: RecordBlock) -> None:
-        """Adds the next records, in the order of the shard, and computes their features."""
+        """Adds the next records, in the order of the shard, and computes their features if the storage keeps them."""
         with one_blas_thread():
             self._shard.append(record_inputs=record_block.inputs, record_labels=record_block.labels)
 

@@ -120,7 +120,8 @@ class Rounds:
     def reporting_rows(self, report_num_rows: Callable[[int], object]) -> Iterator[None]:
         """Reports the numbers of records whose features are computed in the body of a `with` statement.
 
-        Nothing is reported for votes that other holders compute, or that make the features anew in each round.
+        Nothing is reported for votes that other holders compute. If features are made anew in each round, only the
+        records that are sent to workers are reported.
 
         Args:
             report_num_rows: is called with a number of records, each time that the features of so many were computed.

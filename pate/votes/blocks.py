@@ -66,7 +66,7 @@ class LowRankVotes:
 
 
 def is_whole(votes_or_blocks: Any) -> bool:
-    """Returns True for one array, tensor or list of all votes, and False for an iterable of blocks."""
+    """Returns True for all votes in one array, tensor, list, tuple or `LowRankVotes`; False for any other iterable."""
     return isinstance(votes_or_blocks, (list, tuple, LowRankVotes)) or hasattr(
         votes_or_blocks, "__array__"
     )

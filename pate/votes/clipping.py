@@ -175,9 +175,9 @@ class ClippedSum:
     def reduce_weights(self, weights: FloatArray) -> FloatArray:
         """Returns the factor that each teacher's clipped vote is multiplied by, `[num_teachers]`.
 
-        It is 1 for a weight of 1, and slightly less than any smaller weight. Rounding moves the vote of a teacher of
-        small weight as far as any other vote, and the smaller factor leaves room for that. A factor below 2**-20
-        becomes 0.
+        The factor is 1 for a weight of 1, and slightly less than the weight for any smaller one. Rounding moves the
+        vote of a teacher of small weight as far as any other vote, and the smaller factor leaves room for that. A
+        factor below 2**-20 becomes 0.
 
         Args:
             weights: `[num_teachers]` in [0, 1].

@@ -87,6 +87,8 @@ class Descent:
     ) -> LearningTimes:
         """Returns the learning time of each label, times `recipe.longer`, at most what `num_steps` steps can take.
 
+        The noise and the error in the result are still those of the times before the factor.
+
         Args:
             noise_variance_rates: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the
                 number of steps.

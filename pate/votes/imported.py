@@ -135,9 +135,10 @@ def read_votes_of_teachers(path: Path | str) -> NDArray[Any]:
 
 
 def read_sets(path: Path | str) -> BoolArray:
-    """Returns the set of labels of each query in a file, bool `[num_queries, num_labels]`.
+    """Returns the label sets in the file of the setting `prior`, one for each query, bool `[num_queries, num_labels]`.
 
-    The file is an .npy, .npz or .csv file of bits, or of the numbers 0 and 1.
+    `NotPriorTopK` compares votes with these sets. The file is an .npy, .npz or .csv file of bits, or of the
+    numbers 0 and 1.
     """
     file_array = _load(Path(path), setting_name="prior")
     require(file_array.ndim == 2, "prior.shape", file_array.shape, "[num_queries, num_labels]")

@@ -166,10 +166,10 @@ class LabeledFeatures:
         )
 
     def choose_scale(self, expected_variances: FloatArray) -> float:
-        """Returns the factor of the prior variances with the least cross-validated log-loss of known labels.
+        """Returns a factor of the prior variances at which the cross-validated log-loss of known labels has a minimum.
 
         The factor is one of a fixed list. The search begins at 1, and goes on in the direction in which the loss falls
-        until it rises. Only the first 4,000 rows are read.
+        as long as it falls, so the minimum may be a local one. Only the first 4,000 rows are read.
 
         Args:
             expected_variances: `[num_features]`, the variance of the prior of each weight that has the factor 1.

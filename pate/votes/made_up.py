@@ -54,7 +54,8 @@ class MadeUpVotes(TeacherVotes):
             num_present: the number of present labels of a query.
 
         Raises:
-            InvalidValue: the agreement is outside of [0, 1], or `num_present` is more than `num_labels`.
+            InvalidValue: the agreement is outside of [0, 1], `num_present` is not in 1..`num_labels`, or there is no
+                query or teacher.
         """
         self.num_queries = require_count("num_queries", num_queries)
         self.num_labels = num_labels

@@ -107,9 +107,9 @@ class MomentStudent:
     ) -> FloatArray:
         """Returns the change of the weights by the descent, with its noise reduced, `[num_features - 1, num_labels]`.
 
-        The change is estimated by its posterior mean (`posterior_rows`). Then weights that had less time to learn
-        than others are made smaller. Weights of the constant feature are left out. In a descent from the prevalence,
-        all other weights start at 0.
+        The change is estimated by its posterior mean (`posterior_rows`). Then each weight is multiplied by the share of
+        its signal that the descent had time to learn. In a descent from the prevalence the factor is the root of this
+        share over the label's mean share, and all weights start at 0. Weights of the constant feature are left out.
 
         Args:
             remainder: `[num_features - 1, num_labels]`, the noisy weights after the last step minus those of the start.

@@ -64,7 +64,8 @@ class MomentVotes(RoundVotes):
         weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
         make_round_sums: makes the sums over all records, in threads, processes or on several machines.
         feature_storage: where the features of records lie between rounds.
-        report_num_rows: is called with the number of records of each block whose features are to be kept.
+        report_num_rows: is called with the number of records of each block that is read to fill a shard, here or for a
+            worker.
         public_row_weights: `[num_public]`, > 0, or None; see `RoundVotes`.
     """
 

@@ -2,7 +2,7 @@
 
 A round of a release publishes the noisy mean, over private records, of features times the student's errors. The mean of
 features times the student's own predictions is known from the public pool. The sum of both is a noisy estimate of the
-covariance of features and labels. The mean of these estimates over all rounds, with one known variance, is called the
+covariance of features and labels. The mean of these estimates over all rounds, with known variances, is called the
 *moments*. The moments hold all that the rounds released, whatever the students of the rounds were. So moments of
 several releases are averaged, weighted by the inverse of their variances, and a student learns once, from the average
 (`MomentStudent`).

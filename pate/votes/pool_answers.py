@@ -49,8 +49,8 @@ class PoolAnswers:
 
         The result is `[num_selected, num_features, num_labels]`. Let t be the trust, and p the student's probabilities.
         The part is t times the mean over the pool of features x (confidence - p), minus t times the mean over the
-        teacher's records of features x confidence. The other part of a vote is the mean over the teacher's records of
-        features x (label - (1 - t) p).
+        teacher's records of features x confidence. If labels have gaps, the mean over the pool is multiplied by the
+        known share. The other part of a vote is the mean over the teacher's records of features x (label - (1 - t) p).
 
         Args:
             teacher_indices: the indices of the selected teachers.

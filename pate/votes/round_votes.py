@@ -33,8 +33,9 @@ class RoundVotes(Weighted):
         feature_variances: `[num_features - 1]`, the variance that each feature but the constant is expected to explain
             (`PublicPCA.feature_variances`).
         records_per_teacher: the approximate number of records of a teacher, public.
-        public_row_weights: `[num_public]`, > 0, public: the weights of the pool's rows that make a mean over the pool
-            comparable with one over teachers; None where all rows count alike.
+        public_row_weights: `[num_public]`, > 0, public: the weights of the pool's rows in a mean over the pool. They
+            make all public groups count alike where each teacher has one private group. None where all rows count
+            alike.
     """
 
     public_features: Float32Array

@@ -143,6 +143,8 @@ class CenterableVotes(VoteSource):
     ) -> Iterable[Any]:
         """Returns the votes that `CenteredVotes` sums, as blocks along the axis of teachers.
 
+        The center is subtracted already from blocks of `LowRankVotes`, and from no others.
+
         Args:
             center: the values that are subtracted from votes, `[num_queries, num_labels]`, `[num_labels]` or a number;
                 public or released. Some sources refuse a center for each query.
@@ -162,7 +164,7 @@ class CenterableVotes(VoteSource):
     def span(
         self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> FloatArray | None:
-        """Returns a public orthonormal basis in which all `votes_around` lie, `[num_queries, rank]`.
+        """Returns a public orthonormal basis in which all votes minus the center lie, `[num_queries, rank]`.
 
         None means that votes may be any numbers.
 

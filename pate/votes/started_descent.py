@@ -67,7 +67,7 @@ class StartedDescent:
         self._weight_noise_variances = np.zeros(weights_shape)  # of the noise in each weight
 
     def initial_weights(self) -> FloatArray:
-        """Returns the weights `[num_features, num_labels]` before the first step."""
+        """Returns the weights `[num_features, num_labels]` before the first step: the whole start, as if trusted."""
         return self._descent.with_constants(
             self._public_start.weights, prevalence=self._descent.prevalence
         )

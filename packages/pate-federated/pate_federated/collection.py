@@ -177,7 +177,7 @@ class Collection:
         """Returns the votes of all teachers on the roll, those of absent holders included.
 
         A teacher of an absent holder votes for no label, or for the first label if the aggregator releases one label.
-        The price covers this change of its votes.
+        The price does not depend on absences, unless private records decide which holders are absent.
 
         Raises:
             InvalidValue: too many holders are absent, or some are and the aggregator reads more than counts under

@@ -226,7 +226,7 @@ def _copy_release(published_folder: Path, bundle_folder: Path) -> None:
 
 
 def _complete_bundle(folder: Path, add_student_settings: Callable[[str], str]) -> None:
-    """Completes the bundle of a trained student: writes its settings and manifest, and removes the release's terms.
+    """Completes the bundle of a trained student: writes its settings and manifest, and removes the terms in its folder.
 
     Args:
         folder: the folder of the bundle.
