@@ -40,8 +40,8 @@ _ROUNDING = 1e-6  # the largest distance of a confidence from [0, 1]
 class CheckpointStore:
     """A folder of trained teachers, with consecutive teachers in one file. No epsilon covers it: do not publish it.
 
-    A file stores, for each kind of array, the arrays of its c teachers stacked along a new first axis, `[c, …]`. If the
-    arrays have different lengths, they are concatenated, and a further array stores the lengths.
+    A file stores, for each name of an array, the arrays of its c teachers stacked along a new first axis, `[c, …]`. If
+    the arrays have different lengths, they are concatenated, and a further array stores the lengths.
 
     Formal guarantees:
         * A file appears under its name in one step, once all its bytes are on the disk. So a run that is killed in
@@ -81,7 +81,7 @@ class CheckpointStore:
         return np.flatnonzero(is_missing_teacher).tolist()
 
     def save(self, states: Mapping[int, State]) -> None:
-        """Writes teachers to files. Consecutive teachers whose arrays are of the same kinds share a file.
+        """Writes teachers to files. Consecutive ones share a file if their arrays differ only in values and lengths.
 
         Args:
             states: the arrays of each teacher, by the teacher's index.

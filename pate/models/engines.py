@@ -21,17 +21,17 @@ class Engine(ABC):
     Formal guarantees:
         * Teachers are trained in chunks that depend on their index alone. With chunk size C, chunk c has the teachers
           c*C … (c+1)*C-1. If a teacher of a chunk is missing, the whole chunk is trained again, so a run that is
-          continued after a kill writes the same bytes as a run that was not killed. Existing files are not changed.
-          Isolated teachers (`Teacher.is_isolated`) are chunks of one.
-        * Trained teachers are written once they have 64 MiB, or once the last file is a second old or, if that is
-          longer, a fiftieth of the training time so far. An engine of one process checks this after each chunk. So
-          SIGKILL loses the teachers that wait and the chunks in training. Any other end of a run loses no teacher that
-          has come back from its worker.
-        * Engines with equal chunk sizes write equal bytes on one kind of machine, because each chunk is computed by one
-          thread. Teachers of different chunk sizes agree up to rounding.
+          continued after a kill ends with the same teachers, in all bytes, as a run that was not killed. Existing files
+          are not changed. Isolated teachers (`Teacher.is_isolated`) are chunks of one.
+        * Trained teachers wait until they have 64 MiB together, or until the last file is a second old or, if that is
+          longer, a fiftieth of the training time so far. Then they are written, so files differ from run to run. An
+          engine of one process checks this after each chunk. So SIGKILL loses the teachers that wait and the chunks in
+          training. Any other end of a run loses no teacher that has come back from its worker.
+        * Engines with equal chunk sizes train teachers with equal bytes on one kind of machine, because each chunk is
+          computed by one thread. Teachers of different chunk sizes agree up to rounding.
         * Whenever `on_progress` has been called for a teacher, the teacher is in the store, however the run ends.
         * All engines that compute with numpy sum the votes of a round to the same whole numbers on one kind of machine.
-          On any machine, a teacher moves a sum by no more than its price covers (`ClippedMoments`).
+          On any machine, a teacher moves a sum by no more than the price of the release covers (`ClippedMoments`).
     """
 
     @abstractmethod
@@ -57,6 +57,8 @@ class Engine(ABC):
 @dataclass(frozen=True)
 class ThreadsEngine(Engine):
     """An engine that works in this process: it trains one chunk of teachers after another, by batched matrix products.
+
+    Only the votes of rounds are summed in several threads.
 
     Attributes:
         chunk_size: the number of teachers in a chunk. On a CPU, a chunk that exceeds the cache is slower.

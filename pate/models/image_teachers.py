@@ -67,7 +67,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Trains a teacher for each shard by minibatches.
 
-        The initial weights of a teacher and the order of its records depend on the teacher's seed alone.
+        The initial weights of a teacher and the order of its records are drawn with the teacher's own seed.
         """
         require_shards(shards, seeds=seeds)
         images_of_shards = [require_images(shard.inputs) for shard in shards]
@@ -226,7 +226,7 @@ class CNNTeacher(Architecture, ImageTeacher):
 
     Attributes:
         threshold: a label gets a vote if its probability is at least this number in (0, 1).
-        stacked: true trains the teachers of a call as one batched network; None does so on a GPU only.
+        stacked: true trains the teachers of a chunk as one batched network; None does so on a GPU only.
         device: "cpu", "cuda", or "auto", which is the GPU if there is one.
     """
 

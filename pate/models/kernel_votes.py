@@ -42,6 +42,8 @@ def records_per_group(public_split: Split, recipe: Recipe = DEFAULT_RECIPE) -> f
 def weights_of_rows(group_ids: IntArray, recipe: Recipe = DEFAULT_RECIPE) -> FloatArray | None:
     """Returns the weights of public rows that make all public groups count alike, `[num_public]`.
 
+    The weight of a row is one over the number of rows of its group.
+
     The result is None if the rows count alike: if no group has two rows, or if there are fewer than
     `recipe.fewest_public_groups` groups.
 

@@ -65,7 +65,8 @@ class LowRankStudent(Student):
     rows replaces its prevalence, the rows replace the pool, and the spread of the bits replaces the known noise.
 
     Attributes:
-        num_directions: the greatest number of principal directions of the pool, >= 1.
+        num_directions: the greatest number of principal directions of the pool, >= 1. Released weights, and scores
+            that were released along directions, have their own number instead.
     """
 
     num_directions: int = 128

@@ -63,7 +63,7 @@ class MLPTeacher(Teacher):
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Trains a teacher for each shard by minibatches.
 
-        The initial weights of a teacher and the order of its records depend on the teacher's seed alone.
+        The initial weights of a teacher and the order of its records are drawn with the teacher's own seed.
         """
         require_shards(shards, seeds=seeds)
         device = require_device(self.device)
@@ -431,7 +431,7 @@ class MLPStudent(ThresholdedStudent):
     ) -> list[torch.Tensor]:
         """Draws the initial parameters of all members, in the order of `_Epoch.parameters`.
 
-        The outputs begin near the log-odds of each label's share among the rows that know the label.
+        For every member, the outputs begin near the log-odds of each label's share among all rows that know the label.
 
         Args:
             inputs: the inputs of each member, `[num_members, num_rows, num_features]`.

@@ -129,7 +129,7 @@ def _answer(
     """Returns the answer of a worker to a request.
 
     To a question, the answer is the sum of the clipped votes of the shard's teachers. To a block of records, which is
-    added to the shard, it is `_NO_NUMBERS`. If an error is raised, it is the error in a `_Failure`.
+    added to the shard, it is None (`_NO_NUMBERS`). If an error is raised, it is the error in a `_Failure`.
     """
     try:
         if isinstance(request, RoundQuestion):

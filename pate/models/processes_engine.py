@@ -1,7 +1,7 @@
 """The engine that works in several processes of this machine, and the way in which its workers end.
 
 A worker must end when its run ends. Otherwise the next run would train the same teachers again. A worker must
-also ignore Ctrl-C, as the run itself ends its workers in order.
+also ignore Ctrl-C, as the run itself ends its workers.
 """
 
 import _thread
@@ -41,7 +41,7 @@ class ProcessesEngine(Engine):
 
     Attributes:
         num_workers: the number of processes; None starts one for each core that this process may use.
-        chunk_size: the number of teachers in a chunk. With the chunk size of `ThreadsEngine`, checkpoints have the same
+        chunk_size: the number of teachers in a chunk. With the chunk size of `ThreadsEngine`, teachers have the same
             bytes.
         max_deaths: the number of times that workers may die; the run gives up when they die once more.
     """

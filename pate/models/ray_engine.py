@@ -37,7 +37,8 @@ class RayEngine(Engine):
             duration of the call.
         num_workers: the number of actors that sum votes; None starts one for each `num_cpus` free processors, or for
             each free processor if `num_cpus` is below 1.
-        chunk_size: the number of teachers in a chunk. Engines with equal chunk sizes write equal bytes.
+        chunk_size: the number of teachers in a chunk. With equal chunk sizes, the teachers of all engines have equal
+            bytes.
         num_cpus: the number of processors that a task or actor needs, >= 0.
         num_gpus: the number of GPUs that a task needs, >= 0; a fraction lets several tasks share a GPU.
         max_retries: the number of times that a lost task is started again; for votes in rounds, the number of lost

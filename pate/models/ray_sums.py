@@ -55,7 +55,7 @@ class RaySums(WorkerSums):
     def _num_free(self) -> int:
         """The number of actors for which the cluster has free processors, at least 1.
 
-        An actor counts as `RayEngine.num_cpus` processors, or as one if that is less.
+        An actor counts as `RayEngine.num_cpus` processors, but as at least one.
         """
         num_free = self._ray.available_resources().get("CPU", 1.0)
         return max(1, int(num_free / max(self._engine.num_cpus, 1.0)))

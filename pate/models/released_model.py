@@ -23,7 +23,8 @@ class ReleasedModel(FlatModel):
     """A trained student of released weights, with calibrated probabilities: logistic functions of linear scores.
 
     The features of an input have length 1. They are its coordinates along public directions. If the array `weights` has
-    one row more than there are directions, the features also have a height (`PublicPCA.with_constant`).
+    one row more than there are directions, the features also have a height, a coordinate that is 1 before the features
+    are scaled to length 1 (`PublicPCA.with_constant`).
     """
 
     kind: ClassVar[str] = "released"

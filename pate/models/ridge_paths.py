@@ -60,7 +60,8 @@ class RidgePath(ABC):
     def leading_label_directions(self, weights: FloatArray, rank: int) -> FloatArray:
         """Returns the projection on the leading directions of the scores of all rows, `[num_labels, num_labels]`.
 
-        The directions are right singular vectors of the scores. A label that no row has gets the score 0.
+        The directions are right singular vectors of the scores without intercept. A label that no row has gets the
+        score 0.
 
         Args:
             weights: the weights of the regressions, `[num_features, num_labels]`.

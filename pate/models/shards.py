@@ -93,7 +93,10 @@ def targets_of(shard: Shard) -> Float32Array:
 
 
 def require_shards(shards: Sequence[Shard], *, seeds: Sequence[int]) -> None:
-    """Raises `InvalidValue` unless there is a shard, each has a seed, and all have records and labels of one shape."""
+    """Raises `InvalidValue` unless there is a shard, each has a seed, and all inputs have one shape.
+
+    It is also raised unless all shards have the same number of labels. The numbers of records may differ.
+    """
     require(len(shards) > 0, "len(shards)", len(shards), "at least one shard")
     rule = f"{len(shards)}, one for each shard"
     require(len(seeds) == len(shards), "len(seeds)", len(seeds), rule)

@@ -108,7 +108,8 @@ class Teacher(Voter, ABC):
         """Returns the states of teachers that are fitted to shards, one teacher for each shard.
 
         Args:
-            shards: the records of each teacher. No record is in two shards.
+            shards: the records of each teacher. No record is in two shards, but copies of it may be, where persons have
+                budgets of their own.
             seeds: the seed of each teacher, 0 <= seed < 2**32.
 
         Raises:

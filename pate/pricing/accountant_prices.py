@@ -88,8 +88,9 @@ def cheapest_accountant(
 ) -> AccountantPrice:
     """Returns the lowest price of a release by the budget's accountant and by other accountants.
 
-    Accountants that are slow for the event of the release are left out, and so is `pld`. If no other accountant has a
-    lower price, the result has only the name and the price of the budget's accountant.
+    Accountants that are slow for the event of the release are left out, and so are `pld` and, if the budget's
+    accountant is `auto`, `exact`. If no other accountant has a lower price, the result has only the name and the price
+    of the budget's accountant.
 
     Args:
         release: the release, priced by the budget's accountant.

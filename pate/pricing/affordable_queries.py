@@ -31,7 +31,7 @@ _MAX_QUERIES = 10**9
 
 
 def require_achievable_delta(target_delta: float, *, num_queries: int, num_labels: int) -> float:
-    """Returns `target_delta` if draws in double precision can keep it: at least 2**-53 for every label of every query.
+    """Returns `target_delta` if draws in double precision can keep it: at least 2**-53 num_queries num_labels.
 
     An event with a probability below 2**-53 happens never or too often, and no price accounts for that. Raises
     `InvalidValue` for a smaller delta.

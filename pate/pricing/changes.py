@@ -63,7 +63,7 @@ class Change:
         return " ".join(f"{remedy.name}={remedy.value:g}" for remedy in self._remedies())
 
     def _remedies(self) -> list[Remedy]:
-        """Returns a `Remedy`, a name with a value of six digits, for each setting that is changed."""
+        """Returns a `Remedy`, a name with a value, for each changed setting; epsilon and noise have six digits."""
         remedies = []
         if self.num_teachers is not None:
             remedies.append(Remedy(name="num_teachers", value=self.num_teachers))
@@ -266,8 +266,8 @@ class FewerQueries(ChangeKind):
     ) -> Self:
         """Returns the kind of change whose candidates are numbers of queries below that of a release, down to 20.
 
-        The candidates are all such numbers with two significant digits, from large to small. Some may cost more than
-        the budget.
+        The candidates are all such numbers up to 99,000 with two significant digits, from large to small. Some may cost
+        more than the budget.
 
         Args:
             less_noisy_aggregator: the aggregator of the refused release, with noise small enough for a useful release.
@@ -324,8 +324,8 @@ class FewerQueries(ChangeKind):
 def less_noisy_aggregator(priced_release: PricedRelease) -> Aggregator | None:
     """Returns the aggregator of a release with the largest noise, below its own, that is useful; None if none is.
 
-    The noise is found to 0.7% and rounded to four digits. None is also returned for an aggregator whose noise cannot be
-    scaled.
+    Useful means `is_plan_useful`. The noise is found to 0.7% and rounded to four significant digits. None is also
+    returned for an aggregator whose noise cannot be scaled.
     """
 
     def is_useful(noise_factor: float) -> bool:
@@ -343,7 +343,7 @@ def less_noisy_aggregator(priced_release: PricedRelease) -> Aggregator | None:
 
 
 def _with_noise_factor(aggregator: Aggregator, noise_factor: float) -> Aggregator:
-    """Returns a copy of an aggregator with its noise multiplied by a factor and rounded to four digits."""
+    """Returns a copy of an aggregator with its noise multiplied by a factor and rounded to four significant digits."""
     scaled_aggregator = aggregator.scaled(noise_factor)
     changed_values = changed_fields(
         aggregator_before=aggregator, aggregator_after=scaled_aggregator

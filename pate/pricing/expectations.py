@@ -22,8 +22,8 @@ class Expectation:
 
     Attributes:
         unanimous: expected answers if all teachers agree: the best that this noise allows.
-        clear: expected answers if 90% of the teachers vote for each label of a query.
-        typical: expected answers if 70% of the teachers vote for each label of a query.
+        clear: expected answers if 90% of the teachers vote for each right label of a query.
+        typical: expected answers if 70% of the teachers vote for each right label of a query.
     """
 
     unanimous: ExpectedRelease

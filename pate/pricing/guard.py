@@ -156,6 +156,8 @@ def _epsilon_doubt(epsilon: float) -> Doubt | None:
 def _noise_doubt(expected_answers: Expectation, priced_release: PricedRelease) -> Doubt | None:
     """Returns a warning about noise that often hides what all, or 70%, of the teachers agree on; None for other noise.
 
+    Often means an `ExpectedRelease.success` below 90% where all teachers agree, or below 60% where 70% agree.
+
     Args:
         expected_answers: the expected answers of the release.
         priced_release: the priced release.

@@ -1,10 +1,10 @@
 """The plan of a session under target charging: its expected hits and its price, from public or synthetic votes.
 
-A *session* is a sequence of queries with one price, charged before the first answer. Some answers are *hits*, such as
-an abstention in doubt. A session halts after `target_hits` hits, and its price is fixed by that number and the largest
-number of queries (`pate.accounting.target_charging`; docs/how-to/pay-for-hits.md). In the plain release of the same
-queries, every query is charged. The break-even is the number of queries from which on a session costs less than the
-plain release.
+A *session* is a sequence of queries with one price, charged before the first answer. *Hits* are the answers that the
+session counts, such as abstentions in doubt. A session halts after `target_hits` hits, and its price is fixed by that
+number and the largest number of queries (`pate.accounting.target_charging`; docs/how-to/pay-for-hits.md). In the plain
+release of the same queries, every query is charged. The break-even is the number of queries from which on a session
+costs less than the plain release.
 """
 
 from __future__ import annotations

@@ -103,7 +103,8 @@ def accounts_left(
         budget: the budget that it was planned for.
 
     Raises:
-        InvalidValue: the ledger has another adjacency or delta than the release, or there is no ledger at the path.
+        InvalidValue: the ledger has another adjacency or delta than the release, or cannot price the release, or there
+            is no ledger at the path.
     """
     accounts = []
     adjacency = release.aggregator.adjacency
@@ -158,7 +159,7 @@ def _largest_target_epsilon(
 
     The cap itself is tried first. Otherwise the search halves the interval of log epsilon between a thousandth of the
     cap and the cap. At each epsilon the noise is solved for by the Renyi accountant, and the ledger decides whether the
-    release fits. The budget's accountant prices the result once.
+    release fits. The result is the price of the last release that fits by the budget's accountant, less 0.02%.
 
     Args:
         ledger: the account with its charges.

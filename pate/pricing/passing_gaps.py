@@ -1,7 +1,7 @@
 """The gaps in votes that the stability test of an aggregator lets pass.
 
 The gap of a query is the number of votes by which the selected labels are ahead of all other labels. A stability test
-adds noise to the gap, and an answer is released only if the noisy gap is large enough.
+passes at random, the more often the larger the gap is, and an answer is released only if the test passes.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class BudgetClass:
         budget: the largest epsilon that the release may cost a group of the class.
         weight: the weight of each group of the class, in (0, 1].
         epsilon: the epsilon that the release costs a group of the class, at the release's delta.
-        teachers: the number of teachers that have records of each group of the class.
+        teachers: the number of teachers at which each group of the class has records, 1 with weights.
     """
 
     name: str

@@ -34,7 +34,8 @@ class NoiseKind:
         negligible_above: the number above which the noise has a negligible probability in double precision.
         kinks: the numbers at which panels of a quadrature end. The density is smooth everywhere else.
         panel_width: the largest width of a panel, on which quadrature approximates the density by a polynomial;
-            infinity if the density is a polynomial between its kinks. Then panels are narrower for more than 32 values.
+            infinity if the density is a polynomial between its kinks. A panel then reaches from kink to kink, or a part
+            of that way if more than 32 noisy values are compared.
     """
 
     density: Curve

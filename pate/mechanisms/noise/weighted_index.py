@@ -144,8 +144,9 @@ def encloser_with_rest(
 
 
 def boundary_encloser(enclose_weights: WeightEncloser) -> WeightEncloser:
-    """Returns the function that encloses the weights of the outcomes of `BoundaryWrapper`, with the boundary.
+    """Returns the function that encloses the weights of the outcomes of `BoundaryWrapper`.
 
+    The outcomes are those of the wrapped mechanism and the boundary, an answer that is likely where no outcome is.
     The last entry is the weight of the boundary: the total weight less the largest weight, or half of the total weight,
     whichever is smaller.
 
@@ -168,7 +169,10 @@ def boundary_encloser(enclose_weights: WeightEncloser) -> WeightEncloser:
 
 
 def _boundary_weight(outcome_weights: list[int]) -> int:
-    """Returns the total weight less the largest weight, or half of the total weight, whichever is smaller."""
+    """Returns the weight of the boundary: the total weight less the largest, or half of the total if that is smaller.
+
+    All weights must be even, so that the half is a whole number.
+    """
     total = sum(outcome_weights)
     return min(total - max(outcome_weights), total // 2)
 

@@ -136,13 +136,13 @@ class CanonicalClasses:
         smallest_missing_rank: int = 1,
         largest_last_rank: int | None = None,
     ) -> Self:
-        """Returns the classes of one histogram, in which last ranks with equal counts share a class.
+        """Returns the classes of one histogram, in which last ranks with equal counts share a class for `gamma` < 1.
 
         Args:
             falling_counts: counts in falling order, `[d]`.
             k: the size of a set.
             gamma: the share of the smallest count in the set in the loss. With 0 all last ranks share a class. With 1
-                all first missing ranks share a class.
+                the classes are those of `by_last_rank`, for which the arguments below are not read.
             smallest_missing_rank: the smallest first missing rank of a class.
             largest_last_rank: the largest last rank of a class; None for d.
         """
@@ -344,7 +344,7 @@ def _log_sizes(
 
     Args:
         first_missing_ranks: the first missing ranks f, rising, of which the last is k: `[F]`.
-        smallest_last_ranks: the numbers low; last ranks are at least this: `[R]`.
+        smallest_last_ranks: the numbers low > k; last ranks are at least this: `[R]`.
         largest_last_ranks: the numbers high; last ranks are at most this: `[R]`.
         k: the size of a set.
 

@@ -85,7 +85,7 @@ class LaplaceTopK(TopKMechanism):
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws the indices of the k largest noisy counts of each histogram `[Q, d]`: `[Q, k]`.
 
-        The indices are in falling order of the noisy counts, or with `failure_prob` in rising order.
+        The indices are in falling order of their noisy counts. With `failure_prob`, they are sorted as numbers instead.
         """
         indices_by_noisy_count = largest_noisy_counts(
             counts,

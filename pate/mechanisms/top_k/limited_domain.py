@@ -66,9 +66,9 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
     """A mechanism that releases up to k indices in their noisy order, those whose noisy count exceeds a noisy bottom.
 
     The domain is the set of the `domain_size` indices with the largest counts. Only these are released. The bottom is a
-    threshold that also has noise, and lies above the largest count outside the domain. Places of the outcome that are
-    not filled hold -1. A histogram is answered if at least one index was released. If the domain has all indices, the
-    largest count outside is 0.
+    threshold above the largest count outside the domain. Counts and bottom have Gumbel noise. Places of the outcome
+    that are not filled hold -1. A histogram is answered if at least one index was released. If the domain has all
+    indices, the largest count outside is 0.
 
     Formal guarantee: epsilon-DP except with probability `failure_prob`, for `adjacency`. The bottom lies
     w + log(domain_size / failure_prob) * scale above the largest count outside the domain, with w = 2 (replace-one) or

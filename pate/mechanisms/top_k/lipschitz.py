@@ -1,4 +1,7 @@
-"""Top-k with independent noise on every count, of a kind whose log-density falls with a slope of at most 1."""
+"""Top-k with independent noise on every count, of a kind whose log-density falls with a slope of at most 1.
+
+The log-density may rise with any slope, as that of Gumbel noise does.
+"""
 
 from dataclasses import dataclass, field
 

@@ -57,7 +57,7 @@ class TopKMechanism(Parameters, ABC):
     @property
     @abstractmethod
     def event(self) -> Event:
-        """The price of one release."""
+        """The price of one release, which is that of the indices of one histogram."""
 
     @abstractmethod
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:

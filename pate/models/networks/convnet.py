@@ -44,8 +44,8 @@ class Architecture:
         width: the number of channels of the first layer, a multiple of 8.
         blocks: the number of convolutions after the first layer.
         patch: the height and width of a patch, in pixels.
-        grid: the largest number of rows, and of columns, of the grid of cells over which the head sees means. A fine
-            grid suits images that are aligned, as faces are; a coarse one suits things that may be anywhere.
+        grid: the head sees the mean of each cell of a grid, which has at most this number of rows, and as many columns.
+            A fine grid suits images that are aligned, as faces are; a coarse one suits things that may be anywhere.
         norm: "group" or "batch", the way in which layers are normalized (`ConvNet`).
         kernel_size: the height and width of the kernels of the convolutions, an odd number.
     """

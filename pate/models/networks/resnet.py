@@ -236,7 +236,7 @@ def _require_weights(weights_file: str) -> None:
 
 
 class FrozenBackbone:
-    """A backbone that is not trained and can keep the features of the last two batches of images in memory.
+    """A backbone that is not trained and can keep the features of the last two arrays of images in memory.
 
     All teachers vote on the same queries, so their features are computed once.
     """

@@ -455,7 +455,7 @@ def test_a_failed_save_loses_no_earlier_teacher(ten_shards, tmp_path, monkeypatc
 def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_shards, tmp_path):
     """If one of two worker processes is killed once, another process trains its teachers.
 
-    Each teacher is reported once, with its losses. The files of the stored teachers have the same bytes as those of
+    Each teacher is reported once, with its losses. The arrays of the stored teachers have the same bytes as those of
     an undisturbed run in one process.
     """
     shards = make_shards(sizes=[20 + teacher_index for teacher_index in range(6)])
