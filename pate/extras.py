@@ -42,6 +42,8 @@ _PACKAGES = {
 def require_extra(name: str, extra: str, value: object = NOT_SHOWN) -> None:
     """Raises `MissingPackage`, with the command that installs an extra, unless the packages of the extra are installed.
 
+    Only the packages that `_PACKAGES` lists for the extra are looked for.
+
     Args:
         name: the module or setting that needs the extra, for the error.
         extra: the name of the extra, a group of optional packages.

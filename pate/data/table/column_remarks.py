@@ -177,7 +177,10 @@ class _ColumnCells:
     is_ungrouped: bool
 
     def remarks(self) -> Iterator[str]:
-        """Yields all remarks on the column, as texts for the owner of the table; most columns have none."""
+        """Yields the remarks on the column, as texts for the owner of the table; most columns have none.
+
+        The order of dates and placeholder dates are remarked on by `remarks_on_dates`.
+        """
         if self._may_be_record_numbers():
             yield self._remark_on_record_numbers()
         has_plain_numbers = self._is_number and not self.is_code

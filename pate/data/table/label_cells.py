@@ -37,9 +37,10 @@ class NoNames(ValueError):
 
 
 def names_in(cell: str, separator: str) -> list[str]:
-    """Returns the labels that a cell names, as canonical words, without empty and missing items.
+    """Returns the labels that a cell names, as canonical words, without empty ones.
 
-    A cell in the form of a list is parsed as a list. The labels in such a list may contain the separator.
+    A cell in the form of a list is parsed as a list. The labels in such a list may contain the separator, and its
+    missing items, such as None without quotes, are left out.
 
     Args:
         cell: the text of the cell.

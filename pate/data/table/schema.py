@@ -557,8 +557,10 @@ def _total_variance(features: Float32Array) -> float:
 
 def _unknown_cells_in_words(column: Column) -> str:
     """Returns a phrase for unknown cells of a column, such as "outside the public range 0 to 9"."""
+    if isinstance(column, TextColumn):
+        return "without a known word"
     if not isinstance(column, NumberColumn):
-        return "with a word that the public file does not have"
+        return "with a word that is no category of the public file"
     largest_absolute = max(abs(column.min), abs(column.max))
     if isinstance(column, DateColumn) and largest_absolute < _MAX_DAYS_FROM_1970:
         first_day = np.datetime64(int(column.min // 1), "D")

@@ -98,8 +98,8 @@ class Table(TextReader):
         decimal: `comma` for numbers such as 3,5 in files of text; None takes the value in the schema's file, or else a
             point.
         thousands: the mark between thousands, one of . , ' _ or a blank; None as for `decimal`.
-        missing: words that mean a missing cell, in addition to empty cells and NA; none as for `decimal`. A label
-            whose cell is missing is unknown.
+        missing: words that mean a missing cell, in addition to null and, in files of text, to empty cells and NA; none
+            as for `decimal`. A label whose cell is missing is unknown.
         date_order: `dmy`, `mdy` or `ymd`, the order of dates in numbers such as 04.03.2024 if the public file is
             ambiguous.
         first_year: the earliest year that two digits of dates can mean: with 1930, 45 is 1945 and 22 is 2022.
@@ -168,7 +168,8 @@ class Table(TextReader):
     def require_settings(self) -> None:
         """Raises `InvalidValue` unless settings name labels, and three files or one file with a column of splits.
 
-        No table is opened. The schema's file is read if only that may name labels.
+        A file that is named twice is refused, too. No table is opened. The schema's file is read if only that may name
+        labels.
         """
         paths = {split_name: getattr(self, split_name) for split_name in SPLITS}
         if self.path is not None:

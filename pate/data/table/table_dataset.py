@@ -247,7 +247,7 @@ def remarks_on_lost_columns(
         num_records: the number of records.
     """
     rule = (
-        "every cell is missing, or no word of the public file, or outside its range; in other words or "
+        "every cell is missing, or has no known word, or is outside the public range; in other words or "
         "units?"
     )
     num_lost_per_column = num_unknown_and_missing.sum(axis=1).tolist()

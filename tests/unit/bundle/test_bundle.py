@@ -300,7 +300,9 @@ def test_records_unlike_the_public_file_are_reported(release_folder: Path, capsy
     The command prints the line with which the library warns. Usual records give no warning.
     """
     words = {"age": CELLS_OF_COLUMNS["age"] * 3, "sex": ["f", "m", "x", "x"] * 30}
-    strange = [("data.sex: 120 cells, 120 with a word that the public file does not have", words)]
+    strange = [
+        ("data.sex: 120 cells, 120 with a word that is no category of the public file", words)
+    ]
     for rows in (1, 50, 200):
         line = f"data.age: {rows} cells, {rows} outside the public range 20 to 60"
         strange.append((line, {"age": [40.0 * 365] * rows, "sex": ["F"] * rows}))

@@ -470,7 +470,7 @@ def test_a_private_column_that_public_rows_do_not_explain_warns() -> None:
     """A fit warns of a private column if no public row has any of its words."""
     frame, labels = table_of_patients()
     private_rows = frame[:NUM_PRIVATE].assign(ward="z")
-    with pytest.warns(DoubtfulPlan, match=r"^X\.ward: every cell is missing, or no word"):
+    with pytest.warns(DoubtfulPlan, match=r"^X\.ward: every cell is missing, or has no known word"):
         PATEClassifier(epsilon=4.0).fit(
             private_rows, labels[:NUM_PRIVATE], X_public=frame[NUM_PRIVATE:]
         )

@@ -56,6 +56,19 @@ def test_notations_of_one_code_are_one_category(cells: Any) -> None:
     assert features.argmax(axis=1).tolist() == [1, 0, 1, 3]
 
 
+def test_a_rare_public_word_is_reported_as_no_category() -> None:
+    """A remark on a word that only few public rows have says that it is no category, not that the file lacks it."""
+    frequent = [f"w{number}" for number in range(50)] * 2
+    schema = fit_schema(name="town", cells=[*frequent, "rare"])
+    encoded = schema.encode(pa.table({"town": ["rare"]}))
+    remarks = schema.unknown_cell_remarks(
+        "data.test", num_unknown_and_missing=encoded.num_unknown_and_missing, num_records=1
+    )
+    assert list(remarks) == [
+        "data.test.town: 1 cells, 1 with a word that is no category of the public file"
+    ]
+
+
 def test_distinct_public_words_stay_distinct_categories() -> None:
     """Public words that are equal as numbers, such as 1.1 and 1.10, stay two categories.
 
