@@ -1,6 +1,6 @@
 """Auditing: prices of published releases, data-dependent costs, lower bounds on prices, and attacks that test a price.
 
-Of this package, only the modules of commands, in `pate.cli`, import these modules.
+Within `pate`, only the modules of commands, in `pate.cli`, import these modules.
 """
 
 from typing import TYPE_CHECKING

@@ -121,7 +121,8 @@ def _cost_of_gnmax(
     Arguments are those of `cost_on`.
 
     Raises:
-        UnknownCost: the adjacency is not replace-one, or not every teacher has exactly one vote in each query.
+        UnknownCost: the adjacency is not replace-one, there are fewer than two labels, `max_votes` is not 1, or not
+            every teacher has exactly one vote in each query.
     """
     if aggregator.adjacency is not Adjacency.REPLACE_ONE:
         rule = "replace_one, which the theorem is about"

@@ -55,7 +55,7 @@ def lower_bound_of(
 
     For an aggregator that releases a winner, `GNMax` or `PowersetGNMax`, a pair may have more votes and fewer labels
     than `shape` allows. The price is the same for every number of teachers and does not fall with that of labels, so
-    the bound holds for `shape` too.
+    the bound is one on the price for `shape`, too.
 
     Args:
         aggregator: the aggregator of the release, with its noise.
@@ -303,8 +303,8 @@ def _gap_pairs(vote_shape: VoteShape, *, is_replace_one: bool) -> Iterator[Pair]
 def _top_pairs(num_top: int, *, vote_shape: VoteShape, is_replace_one: bool) -> Iterator[Pair]:
     """Yields pairs of neighbors, in the first of which `num_top` labels lead all others by equal votes, or by none.
 
-    From the first histogram to the second, some counts rise by a vote. Under replace-one all other counts fall by a
-    vote.
+    From the first histogram to the second, the counts of some consecutive labels rise by a vote: of labels from the
+    first on, or from the first behind the leading ones on. Under replace-one all other counts fall by a vote.
     """
     num_labels = vote_shape.num_labels
     ranks = np.arange(num_labels)

@@ -89,7 +89,8 @@ class _ClaimedCurves(NamedTuple):
 def _claimed_curves(aggregator: Aggregator, imported_votes: ImportedVotes) -> _ClaimedCurves | None:
     """Returns the claimed Renyi curve of each part of a release, and the reasoning of published code in few words.
 
-    The result is None for an aggregator whose claim is not computed from curves.
+    The result is None for an aggregator whose claim is not computed from curves. `Aggregator.paper_epsilon` is then the
+    claim, as of `StableTopK`, or None.
 
     Args:
         aggregator: the aggregator of the release, with its noise.

@@ -242,7 +242,7 @@ def _require_releases(aggregator: Aggregator, *, layout: str) -> None:
 
     Args:
         aggregator: the aggregator.
-        layout: the layout of the votes, such as "classes".
+        layout: the layout of the votes: "teacher_votes", "histogram", "classes" or "pairs" (`pate.votes.imported`).
     """
     aggregator_name = _configured_name(aggregator)
     if layout == "classes" and not aggregator.single_label:

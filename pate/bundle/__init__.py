@@ -1,4 +1,4 @@
-"""The bundle that a run publishes: a student, its preprocessing, and its model card.
+"""The bundle, which is a published model: a student, its preprocessing, and its model card.
 
 The code of bundles reads no teachers, votes or ledgers.
 """

@@ -102,7 +102,7 @@ def write_model_card(
 
 
 def _extra_to_predict(form: ModelForm) -> str:
-    """Returns the extras of this package that a prediction needs: those of encoders, of torch, or the least ones."""
+    """Returns the extras of this package that a prediction needs: "text", "table", or else "predict,cli"."""
     needs_torch = form.model not in _KINDS_WITHOUT_TORCH
     if isinstance(form.preprocessing, TableSchema):
         if any(vectors.kind == "encoder" for vectors in form.preprocessing.texts.values()):

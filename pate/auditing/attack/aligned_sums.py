@@ -7,9 +7,9 @@ round r of a release publishes a noisy sum
 
 where c_j is 1 or -1, the coin of canary j, and K_r and the matrices M_jr are known to the auditor. All inner products
 are divided by the variance of the noise that the release claims. Let G_r be the inner products of the M_jr with each
-other, and b_r those of the M_jr with S_r - K_r. Then
+other, L_r a square root of G_r, and b_r the inner products of the M_jr with S_r - K_r. Then
 
-    b_r = kappa G_r c + s L_r z_r,     G_r = L_r L_r',   z_r ~ N(0, I),
+    b_r = kappa G_r c + s L_r z_r,     G_r = L_r L_r^T,   z_r ~ N(0, I),
 
 with kappa = s = 1 if the release is as claimed. The auditor also knows the coins. So kappa and s have exact confidence
 bounds, and the mu of the release is at least kappa / s times the claimed mu.
@@ -74,7 +74,10 @@ class AlignedSum:
 
     @classmethod
     def from_coins(cls, coin_evidence: CoinEvidence, coin_signs: FloatArray) -> AlignedSum:
-        """Returns the projection of a sum, given the coin of each canary: `[m]`, 1 or -1. It is 0 if the shift is 0."""
+        """Returns the projection of a sum, given the coin of each canary: `[m]`, 1 or -1.
+
+        If the length of the shift is 0, all fields of the result are 0.
+        """
         squared_length = float(coin_signs @ coin_evidence.canary_gram @ coin_signs)
         coin_shift_length = math.sqrt(max(squared_length, 0.0))
         if coin_shift_length == 0:
@@ -94,7 +97,7 @@ class AlignedSum:
 
 
 def linear_estimate(evidence_of_sums: Sequence[CoinEvidence]) -> FloatArray:
-    """Returns the linear estimate of the coins, `[m]`, with the least mean squared error, from all sums of a run."""
+    """Returns the linear estimate of the coins, `[m]`, with the least mean squared error, from all sums of one draw."""
     num_canaries = len(evidence_of_sums[0].canary_products_with_sum)
     canary_gram = sum(coin_evidence.canary_gram for coin_evidence in evidence_of_sums) + np.eye(
         num_canaries
@@ -106,7 +109,7 @@ def linear_estimate(evidence_of_sums: Sequence[CoinEvidence]) -> FloatArray:
 
 
 class AlignedSums:
-    """The projections (`AlignedSum`) of all sums of all runs of an attack.
+    """The projections (`AlignedSum`) of all sums of all runs, the repetitions of an attack with new coins.
 
     The largest mu of a canary in a run is kept beside them: twice the length of the canary's matrices over all sums.
     """
@@ -133,7 +136,8 @@ class AlignedSums:
         """Returns a lower bound on mu, the l2 sensitivity / noise std of all rounds of a release together.
 
         The noise has to be Gaussian, with one standard deviation in every coordinate. The canaries have to move all
-        sums by their matrices times one factor. Neither number needs to be known. The bound is 0 without sums.
+        sums by their matrices times one factor. Neither the standard deviation nor the factor needs to be known. The
+        bound is 0 without sums.
 
         Formal guarantee: the bound exceeds the mu of a valid price with a probability of at most 1 - confidence.
 
@@ -167,7 +171,7 @@ class AlignedSums:
 
 
 def _whitened_square(coin_evidence: CoinEvidence) -> tuple[float, int]:
-    """Returns b' G^-1 b and the rank of G, for G = `canary_gram` and b = `canary_products_with_sum`.
+    """Returns b^T G^-1 b and the rank of G, for G = `canary_gram` and b = `canary_products_with_sum`.
 
     Directions in which G is 0 up to rounding are left out of both.
     """

@@ -79,17 +79,17 @@ class AttackResult:
         adjacency: the adjacency of the price.
         lower_bound: the largest epsilon that the attack refutes, among the prices of this kind of release with more or
             less noise. For `CenteredVotes` it follows from the distribution of the noisy sums, and for other
-            aggregators from the number of correct guesses. For the best of several runs of `CenteredVotes` it is the
-            larger one of both bounds.
+            aggregators from the number of correct guesses. For the best of several tuning runs of `CenteredVotes` it is
+            the larger one of both bounds.
         lower_bound_any: the largest epsilon that the guesses refute, for any mechanism.
         confidence: the confidence of each of the two lower bounds.
-        num_canaries: the number of canaries in all runs; each has one coin.
+        num_canaries: the number of canaries in all repetitions of the attack (`Attack.num_runs`); each has one coin.
         num_guesses: the number of coins that were guessed: those of the most certain guesses.
         num_correct: the number of correct guesses.
         unit: the unit that a canary replaces: a "record", with its whole group, or a "teacher".
         aggregator: the name of the aggregator's class.
         sabotage: the part of the release that was broken on purpose; None for none.
-        tune_runs: the expected number of runs, of which the release is the best; None for a release of one run.
+        tune_runs: the expected number of tuning runs, of which each release is the best; None without tuning.
         seconds: the duration of the attack.
     """
 
@@ -138,14 +138,15 @@ class Attack:
         budget: the budget of the release.
         num_queries: the number of queries Q.
         num_teachers: the number of teachers T; of no effect if canaries are records.
-        num_canaries: the number of canaries in each run. None for 1,000, but at most a tenth of the groups or an eighth
-            of the teachers. For aggregators that read counts, None also tries smaller numbers of canary teachers, with
-            more runs, because the votes of canaries disturb the guesses about other canaries.
-        num_runs: the number of runs, each with new coins and noise. If fewer canaries are chosen, there are more runs.
+        num_canaries: the number of canaries in each repetition. None for 1,000, but at most a tenth of the groups or an
+            eighth of the teachers. For aggregators that read counts, None also tries smaller numbers of canary
+            teachers, with more repetitions, because the votes of canaries disturb the guesses about other canaries.
+        num_runs: the number of repetitions, each with new coins and a release of its own. If fewer canaries are chosen,
+            there are more repetitions.
         confidence: the confidence of the lower bounds, in (0, 1).
         sabotage: the part of the release that is broken on purpose, a member of `SABOTAGE`; None for none.
-        run_count: the distribution of the secret number of runs, of which the best one is released, as `tune=true`
-            does; None for a release of one run. The best run is that with the most certain estimate of the coins.
+        run_count: the distribution of the secret number of tuning runs, of which the best one is released, as
+            `tune=true` does; None without tuning. The best run is that with the most certain estimate of the coins.
         seed: the seed of all coins and noise; None for random numbers of the operating system.
 
     Source: docs/proofs/attack.md.
@@ -187,7 +188,7 @@ class Attack:
 
     @all_cores()
     def run(self, dataset: Dataset, monitor: Monitor | None = None) -> AttackResult:
-        """Plants the canaries, draws a release in each run, guesses the coins, and returns the result.
+        """Plants the canaries, draws a release in each repetition, guesses the coins, and returns the result.
 
         Args:
             dataset: the private and public records.
@@ -248,7 +249,7 @@ class Attack:
             )
 
     def _num_canaries_among(self, num_units: int) -> int:
-        """Returns the largest number of canaries in a run; raises `InvalidValue` if the attack asks for too many.
+        """Returns the largest number of canaries in a repetition; raises `InvalidValue` if too many are asked for.
 
         Args:
             num_units: the number of private groups, or of teachers.
@@ -273,13 +274,13 @@ class Attack:
         num_canaries: int,
         rng: np.random.Generator,
     ) -> RecordAttack | TeacherAttack:
-        """Returns the attack on one run: a `RecordAttack` for `CenteredVotes`, a `TeacherAttack` for other aggregators.
+        """Returns the attack of one repetition: a `RecordAttack` for `CenteredVotes`, else a `TeacherAttack`.
 
         Args:
-            priced_release: the release of one run.
+            priced_release: the release of one tuning run, or the only one.
             dataset: the private and public records.
             vote_shape: the numbers of queries, labels and teachers.
-            num_canaries: the largest number of canaries in each run.
+            num_canaries: the largest number of canaries in each repetition.
             rng: draws the simulated releases by which a `TeacherAttack` chooses votes.
         """
         aggregator = priced_release.aggregator
@@ -305,7 +306,7 @@ class Attack:
         )
 
     def _priced_run(self, vote_shape: VoteShape) -> PricedRelease:
-        """Returns the plan of one run, with noise at which the budget pays for the best of a secret number of runs.
+        """Returns the plan of one tuning run, with noise at which the budget pays for the best of all tuning runs.
 
         Without `run_count` there is one run, and the budget pays for it. With it, no run gets less than a sixteenth of
         the budget's epsilon; the best of such runs may cost more than the budget.
@@ -314,20 +315,20 @@ class Attack:
             return plan_release(self.aggregator, shape=vote_shape, budget=self.budget)
 
         def run_at(epsilon: float) -> PricedRelease:
-            """Returns the release of one run at an epsilon."""
+            """Returns the release of one tuning run at an epsilon."""
             run_budget = replace(self.budget, epsilon=epsilon)
             return plan_release(self.aggregator, shape=vote_shape, budget=run_budget)
 
         def make_event_of_best(epsilon: float) -> Event:
-            """Returns the price of the best run, if each run has an epsilon."""
+            """Returns the price of the best tuning run, if each of these runs has the epsilon."""
             return self._event_of_best(run_at(epsilon).event)
 
         return run_at(epsilon_of_one_run(make_event_of_best, self.budget))
 
     def _event_of_best(self, run_event: Event) -> Event:
-        """Returns the price of the release, from the price of one run.
+        """Returns the price of the release, from the price of one tuning run.
 
-        The release is the best of a secret number of runs, or one run without `run_count`.
+        The release is the best of a secret number of tuning runs, or one run without `run_count`.
         """
         if self.run_count is None:
             return run_event
@@ -336,7 +337,7 @@ class Attack:
     def _surest_estimate(
         self, guesser: RecordAttack, *, coin_signs: Signs, rng: np.random.Generator
     ) -> tuple[FloatArray, list[CoinEvidence]]:
-        """Draws the runs of one release; returns the surest run's estimate of the coins, and the first run's sums.
+        """Draws the tuning runs of one release; returns the surest run's estimate of coins, and the first run's sums.
 
         The surest run has the estimate with the largest sum of absolute values. The sums of the first run are those of
         a run that was chosen without regard to its outcome, so their noise has its usual distribution. The price of the
@@ -374,7 +375,7 @@ class Attack:
 
         Args:
             priced_release: the release and its price.
-            coin_signs: 1 or -1 for each canary of all runs, `[m]` for m canaries in all.
+            coin_signs: 1 or -1 for each canary of all repetitions, `[m]` for m canaries in all.
             guess_scores: the score of each canary: its sign is the guess, its size the confidence, `[m]`.
             aligned_sums: the sums with noise, projected onto their shift by the coins; empty if canaries are teachers.
             start_time: the time at which the attack started, by `time.monotonic`.
@@ -389,15 +390,15 @@ class Attack:
         )
 
         def run_event(noise_factor: float) -> Event:
-            """Returns the price of one run of the aggregator, as an event, with its noise multiplied by a factor."""
+            """Returns the price of one tuning run, as an event, with the aggregator's noise multiplied by a factor."""
             return priced_release.aggregator.scaled(noise_factor).event(priced_release.shape)
 
         def run_accountant(noise_factor: float) -> Accountant:
-            """Returns the accountant of one run of the aggregator, with its noise multiplied by a factor."""
+            """Returns the accountant of one tuning run, with the aggregator's noise multiplied by a factor."""
             return self.budget.accountant().compose(run_event(noise_factor))
 
         def release_accountant(noise_factor: float) -> Accountant:
-            """Returns the accountant of the release with the noise of each of its runs multiplied by a factor."""
+            """Returns the accountant of the release, with the noise of each tuning run multiplied by a factor."""
             event = self._event_of_best(run_event(noise_factor))
             return self.budget.accountant().compose(event)
 

@@ -1,7 +1,8 @@
 """An attack on `CenteredVotes`, with canaries that are private records.
 
-A release in rounds asks a question in each round and publishes the sum of all votes with noise (`pate.votes`). The
-attacker subtracts the votes of all known records from the sum, and compares the rest with the votes of the canaries.
+A release in rounds asks a question in each round, the public student and the clip of votes on its errors. It publishes
+the sum of all votes with noise (`pate.votes`). The attacker subtracts the votes of all known records from the sum, and
+compares the rest with the votes of the canaries.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class AttackRound:
     record, and L the number of labels.
 
     Attributes:
-        question: the public input of the round.
+        question: what teachers vote on in the round: the public student, and the clip of their votes.
         exact_sum: the sum of the votes before noise, in steps, `[D, L]`.
         released_sum: the sum after noise is added, in steps, `[D, L]`.
         noise_std: the standard deviation of the noise, in steps.
@@ -63,7 +64,7 @@ class AttackRound:
 
 
 class _RecordedVotes(MomentVotes):
-    """Votes in rounds that record the question, which is the public input, and the exact sum of each round.
+    """Votes in rounds that record the public question and the exact sum of each round.
 
     Votes are clipped at `clip_factor` times the clip that the noise is for. A factor above 1 breaks the release on
     purpose.
@@ -86,8 +87,8 @@ class _RecordedVotes(MomentVotes):
     ) -> tuple[FloatArray, FloatArray]:
         """Returns two factors of the clipped votes of m records in a round, `[m, D]` and `[m, L]`.
 
-        A record adds the outer product of its two rows, a matrix `[D, L]` in steps, to the sum of the round. The rows
-        are its features, and its labels less what the student predicts so far, scaled and clipped.
+        A record adds the outer product of its two rows, a matrix `[D, L]`, to the sum of the round, which is in steps.
+        The rows are its features, and its labels less the student's probabilities of them, scaled and clipped.
         """
         question_with_wider_clip = self._with_wider_clip(question)
         features, residuals = self.record_factors(
@@ -109,9 +110,9 @@ class RecordAttack:
     """An attack that guesses, from all released sums, which of two canary records replaces each of m private groups.
 
     The first variant of a canary has the inputs of a public record. The second variant has these inputs mirrored at the
-    mean of the public records. Both variants have the same labels: each has the rarer value of the label with a
-    probability between 10% and 80%, which is drawn for each canary. The attacker knows all other records, both variants
-    of each canary, and all released sums.
+    mean of the public records. Both variants have the same labels. A label of a canary has the rarer one of its two
+    values with a probability between 10% and 80%, which is drawn for each canary. The attacker knows all other records,
+    both variants of each canary, and all released sums.
 
     Where some labels of private records are unknown, both variants have the same inputs. They differ only in which of
     the labels are known: each label is known in one of the two variants, which a fair coin chooses.
@@ -147,7 +148,10 @@ class RecordAttack:
     def draw_evidence(
         self, canaries: Canaries, *, coin_signs: Signs, rng: np.random.Generator
     ) -> list[CoinEvidence]:
-        """Draws a release with canaries, and returns for each released sum what it tells about the coins.
+        """Draws a release with canaries, and returns what the sum of each round tells about the coins.
+
+        With the sabotage "features", the result also has the sum of the private inputs. With "seed", it has the first
+        round alone, from which a second release with the same noise is subtracted.
 
         Args:
             canaries: both variants of each canary.
@@ -206,7 +210,8 @@ class RecordAttack:
     ) -> CoinEvidence:
         """Draws a second release with the same noise and known canaries, and returns what both tell about the coins.
 
-        All coins of the second release are 1. The difference of the sums of the two first rounds has no noise.
+        All coins of the second release are 1. The sums of the first rounds of both releases have a difference without
+        noise.
 
         Args:
             canaries: both variants of each canary.

@@ -167,7 +167,8 @@ class PatternVotes(TeacherVotes):
 class TeacherAttack:
     """An attack that guesses the coins of canary teachers from a release of artificial votes.
 
-    The guess is a linear function of F features of each query of the release.
+    Each query of the release has F features, which are weighted and added up. A canary's guess is the sign of the sum
+    of these numbers over the queries, each times the canary's sign in the query.
 
     Attributes:
         aggregator: draws the release.
@@ -246,7 +247,7 @@ class TeacherAttack:
         return cast(TeacherAttack, chosen_attack)
 
     def _fit_weights(self, *, min_queries: int, rng: np.random.Generator) -> TeacherAttack:
-        """Returns the attack with weights and a score that are fitted to simulated releases.
+        """Returns the attack with weights and a score that are fitted to simulated releases, whose coins are all 1.
 
         The weights are the least-squares fit of the sum of all canaries' signs in a query by the features of the query.
 
@@ -325,7 +326,7 @@ class TeacherAttack:
         def predict_fixed_labels(
             labels: BoolArray, answered: BoolArray, num_queries: int
         ) -> BoolArray:
-            """Returns a prior, the same in each query: the labels before the first whose side is not 1."""
+            """Returns the same prediction for each query: the labels in front of the first one whose side is not 1."""
             return np.broadcast_to(expected_labels, (num_queries, len(expected_labels)))
 
         aggregator = self.aggregator.with_prior(predict_fixed_labels)
