@@ -17,7 +17,8 @@ from pate.votes.imported import ImportedVotes
 def audit(config: DictConfig) -> None:
     """Reads votes, prices releases that could be made of them, and compares the prices with published claims.
 
-    Those are the releases whose parameters are all given, and the usual one for such votes, or that of `aggregator=`.
+    The priced releases are those whose parameters are all given, and the usual one for such votes, or that of
+    `aggregator=`.
     """
     require_choice("format", config.format, ("text", "json"))
     adjacency = Adjacency.parse(config.adjacency)

@@ -115,26 +115,32 @@ def write_runs(path: Path | str, runs: Iterable[Run]) -> None:
 def read_runs(path: Path | str) -> list[Run]:
     """Returns the runs of a file that `write_runs` wrote.
 
-    Raises `InvalidValue` if there is no such file, or if its columns or values are wrong.
+    Raises `InvalidValue` if there is no such file, or if its columns, rows or values are wrong.
     """
     require(os.path.isfile(path), "comparison", path, "a comparison.csv")
+    row_rule = f"{len(_COLUMNS)} cells in each row, in UTF-8"
+    try:
+        with open(path, encoding="utf-8", newline="") as csv_file:
+            csv_rows = list(csv.reader(csv_file))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidValue("comparison", path, rule=row_rule) from error
+    has_columns = bool(csv_rows) and tuple(csv_rows[0]) == _COLUMNS
+    require(has_columns, "comparison", path, f"the columns {', '.join(_COLUMNS)}")
     runs = []
-    with open(path, encoding="utf-8", newline="") as csv_file:
-        csv_reader = csv.DictReader(csv_file)
-        has_columns = tuple(csv_reader.fieldnames or ()) == _COLUMNS
-        require(has_columns, "comparison", path, f"the columns {', '.join(_COLUMNS)}")
-        for cell_by_column in csv_reader:
-            value_by_field = {
-                column_name: _cell_value(column_name, cell_by_column[column_name])
-                for column_name in _FIELD_COLUMNS
-            }
-            intervals = {}
-            for metric_key, (low_column, high_column) in _INTERVAL_COLUMNS.items():
-                interval_low = _cell_value(low_column, cell_by_column[low_column])
-                interval_high = _cell_value(high_column, cell_by_column[high_column])
-                if interval_low is not None and interval_high is not None:
-                    intervals[metric_key] = (interval_low, interval_high)
-            runs.append(Run(**value_by_field, intervals=intervals))
+    for row_cells in filter(None, csv_rows[1:]):  # without empty lines
+        require(len(row_cells) == len(_COLUMNS), "comparison", path, row_rule)
+        cell_by_column = dict(zip(_COLUMNS, row_cells, strict=True))
+        value_by_field = {
+            column_name: _cell_value(column_name, cell_by_column[column_name])
+            for column_name in _FIELD_COLUMNS
+        }
+        intervals = {}
+        for metric_key, (low_column, high_column) in _INTERVAL_COLUMNS.items():
+            interval_low = _cell_value(low_column, cell_by_column[low_column])
+            interval_high = _cell_value(high_column, cell_by_column[high_column])
+            if interval_low is not None and interval_high is not None:
+                intervals[metric_key] = (interval_low, interval_high)
+        runs.append(Run(**value_by_field, intervals=intervals))
     return runs
 
 

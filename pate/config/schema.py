@@ -108,8 +108,8 @@ def shipped_folders() -> tuple[Path, ...]:
 def folders() -> tuple[Path, ...]:
     """Returns all folders with files of configuration groups.
 
-    These are the shipped folders and, while Hydra composes a configuration, all folders of its search path, such as the
-    user's in the option `--config-dir`.
+    These are the shipped folders, or, while Hydra composes a configuration, all folders of its search path. That path
+    has the user's folder in the option `--config-dir`, too.
     """
     global_hydra = GlobalHydra.instance()
     if not global_hydra.is_initialized():

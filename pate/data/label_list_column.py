@@ -50,7 +50,7 @@ class LabelListColumn:
             other_columns: the names of the columns that settings name for another purpose.
 
         Raises:
-            InvalidValue: the column or one of its classes has the name of one of `other_columns`, or the number of
+            InvalidValue: the column or one of its labels has the name of one of `other_columns`, or the number of
                 labels is unknown.
         """
         # A `datasets.List` has a `feature`, that of its items, and a `length`. A `ClassLabel` has `names`.
@@ -60,22 +60,26 @@ class LabelListColumn:
         if column_name in other_columns:
             raise InvalidValue("data.labels", column_name, rule="a list that is no input")
         class_names = getattr(item_feature, "names", None)
-        if class_names is not None:
-            label_names = tuple(map(str, class_names))
-            clashing_name = next((label for label in label_names if label in other_columns), None)
-            if clashing_name is not None:
-                rule = "classes called otherwise than the columns that are read"
-                raise InvalidValue("data.labels", clashing_name, rule=rule)
-            return cls(name=column_name, label_names=label_names, items_are_class_numbers=True)
         length = getattr(feature, "length", -1)
-        if length <= 0:
+        if class_names is None and length <= 0:
             rule = (
                 "columns of 0 and 1, lists of classes (ClassLabel with names), "
                 "or lists of a length that the data state"
             )
             raise InvalidValue("data.labels", column_name, rule=rule)
-        label_names = tuple(f"{column_name}_{position}" for position in range(length))
-        return cls(name=column_name, label_names=label_names, items_are_class_numbers=False)
+        items_are_class_numbers = class_names is not None
+        if class_names is None:
+            class_names = [f"{column_name}_{position}" for position in range(length)]
+        label_names = tuple(map(str, class_names))
+        clashing_name = next((label for label in label_names if label in other_columns), None)
+        if clashing_name is not None:
+            rule = "labels called otherwise than the columns that are read"
+            raise InvalidValue("data.labels", clashing_name, rule=rule)
+        return cls(
+            name=column_name,
+            label_names=label_names,
+            items_are_class_numbers=items_are_class_numbers,
+        )
 
     def with_bits(self, table: Any) -> Any:
         """Returns a pyarrow table in which a column of bits for each label replaces this column.

@@ -95,3 +95,17 @@ def test_file_that_is_no_comparison_is_refused(tmp_path: Path) -> None:
     other_path.write_text(other_path.read_text().replace(",3,", ",three,"))
     with refused_parameter("comparison.num_queries", value="three"):
         read_runs(other_path)
+
+
+@pytest.mark.parametrize(
+    "ending", [b"late,replace_one\n", b"late\0\n", b'"late', b"l\xe4te\n", b"1," * 99]
+)
+def test_damaged_row_of_the_table_is_refused(
+    ending: bytes, frontier: Frontier, tmp_path: Path
+) -> None:
+    """`read_runs` refuses a file with a row of too few or too many cells, or with bytes that are not UTF-8."""
+    table_path = tmp_path / "comparison.csv"
+    write_runs(table_path, runs=frontier.runs)
+    table_path.write_bytes(table_path.read_bytes() + ending)
+    with refused_parameter("comparison", value=ANY, rule_words="in each row"):
+        read_runs(table_path)

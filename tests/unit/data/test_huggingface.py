@@ -264,6 +264,20 @@ def test_unknown_class_in_a_list_is_refused(wrong: Any, place: int, tmp_path: Pa
         reader_of_label_lists(folder=tmp_path, feature=feature, tags=tags).load()
 
 
+def test_input_with_the_name_of_a_label_of_a_list_is_refused(tmp_path: Path) -> None:
+    """The labels of lists of bits in a column `tags` are `tags_0`, …, so no other column may have such a name."""
+    columns = {"tags_1": AGES, "tags": [[0, 1]] * 24}
+    features = datasets.Features(
+        {
+            "tags_1": datasets.Value("float64"),
+            "tags": datasets.List(datasets.Value("int8"), length=2),
+        }
+    )
+    path = saved_data_set(tmp_path, columns=columns, features=features)
+    with refused_parameter("data.labels", value="tags_1"):
+        reader(saved_folder=path, inputs=["tags_1"], labels=["tags"]).load()
+
+
 @pytest.mark.parametrize(
     ("kind", "gap"), [("int8", None), ("float32", float("nan")), ("string", None)]
 )
