@@ -107,14 +107,14 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     Formal guarantees:
         * What a fitted classifier holds is (`epsilon_`, `delta_`)-private for `adjacency_`: under replace-one, for the
           replacement of one private record, or of one group of records if `groups` were passed; under add/remove, for
-          one teacher. It holds no teacher, no vote and no part. For test records it is (`score_epsilon`,
+          one teacher. It holds no teacher, no vote and no part of the records. For test records it is (`score_epsilon`,
           `delta_`)-private; a person in both spends both.
         * The price is fixed by the parameters and by the shapes of the data, and is charged before noise is drawn.
         * Not covered: public inputs and labels, the number of records, the names of columns and labels, and whether
-          labels may be missing. Nor is the set of classes (a fit that reads them from y warns; pass `classes` if they
-          are not public). Nor is whatever was done to the data before `fit`: scaling or feature selection fitted on
-          private records is a release of its own. Inside `estimator` it is covered: `make_pipeline(StandardScaler(),
-          ...)`.
+          labels may be missing. The set of classes is not covered, either (a fit that reads them from y warns; pass
+          `classes` if they are not public). Neither is whatever was done to the data before `fit`: scaling or feature
+          selection fitted on private records is a release of its own. Inside `estimator` it is covered:
+          `make_pipeline(StandardScaler(), ...)`.
         * Each fit is a release of its own. A search or a cross-validation of scikit-learn makes many, whose prices add
           up, and its scores on held-out private records are covered by no epsilon.
 
@@ -242,9 +242,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Args:
             X: the private inputs, `[num_private, num_features]`, which are converted to float32. Of a sparse matrix, at
                 most the rows of one estimator are dense at a time, or with `n_jobs` those of some; without estimators
-                all rows are. Estimators get a DataFrame as one, with the column types of its public rows, so that a
-                `ColumnTransformer` finds columns, words and missing cells. Without estimators, its columns become
-                numbers by what the public rows tell of them.
+                all rows become dense at once. Estimators get a DataFrame with the column types of its public rows, so
+                that a `ColumnTransformer` finds columns, words and missing cells. Without estimators, its columns
+                become numbers by what the public rows tell of them.
             y: the private labels: classes `[num_private]`, or 0 and 1 `[num_private, num_labels]`, or a set of words
                 for each record. Of several labels, NaN, None and masked entries are not known: nothing is learned from
                 them, and which ones they are is private. That there are any is public: a masked array says so, and of
@@ -260,9 +260,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 longer votes. Without estimators, votes are clipped to a length that is usual for groups as large as
                 public groups; with None, or fewer than 30 public groups, for groups of one record.
             y_public: labels of the first public samples, `[num_labeled, num_labels]` or in another form of y, taken as
-                public; NaN where they are unknown, and 1 at least once. The student begins with what they teach, unless
-                the private records disagree. Only without estimators and with `X_public`; words and classes need
-                `classes`.
+                public; NaN where they are unknown, and at least one of them 1. The student begins with what they teach,
+                as far as the private records do not disagree. Only without estimators and with `X_public`; words and
+                classes need `classes`.
             X_test: the inputs of private test records, `[num_test, num_features]`, with `score_epsilon`. Their people
                 are others than those of X, and pay `score_epsilon` alone.
             y_test: the labels of the test records, private, in the form of y.
@@ -424,7 +424,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ) -> Bundle:
         """Writes the student and its price into a folder that may be given to anybody, and returns the bundle in it.
 
-        The files are those of `release/` of a run. They are the student in numbers, the release, a model card
+        The files are those of `release/` of `pate-train`. They are the student in numbers, the release, a model card
         (`README.md`), the privacy card, `privacy.json`, the public settings, and the digests of all files.
         `pate.load(folder)` reads them with the extra `predict` alone.
 
@@ -530,7 +530,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     @property
     def _repr_html_(self) -> Callable[[], str]:
-        """A function that returns the HTML of `_repr_mimebundle_`, for notebooks that read no bundle.
+        """A function that returns the HTML of `_repr_mimebundle_`, for notebooks that do not call that method.
 
         The attribute does not exist where scikit-learn's `display` is no diagram.
         """

@@ -1,7 +1,7 @@
 """The ledger that the fits of a classifier are charged to, and the unit of privacy that its prices are for.
 
-All fits are charged to one account, whatever their data. Separate accounts for different data would take the folds of
-a search for different people.
+All fits are charged to one account, that is, added up to one total, whatever their data. Separate accounts for
+different data would take the folds of a search for different people.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class LedgerSettings:
             score_price: the price of the scores of the fit; None for no scores.
 
         Raises:
-            InvalidValue: the ledger has no room for the fit, or has charges of runs or other settings, or an earlier
-                fit in it had this seed.
+            InvalidValue: the ledger has no room for the fit, or has charges of runs of `pate-train` or other settings,
+                or an earlier fit in it had this seed.
         """
         adjacency = priced_release.aggregator.adjacency
         is_new_file = self.ledger_path is not None and not os.path.lexists(self.ledger_path)
@@ -153,7 +153,7 @@ class LedgerSettings:
 def require_ledger_of_fits(
     ledger: Ledger, *, ledger_path: str | os.PathLike[str] | None, seed: int | None
 ) -> None:
-    """Raises `InvalidValue` if a ledger has charges of runs, or if an earlier fit in it had the same seed.
+    """Raises `InvalidValue` if a ledger has charges of `pate-train`, or if an earlier fit in it had the same seed.
 
     Args:
         ledger: the open ledger.

@@ -66,8 +66,9 @@ class FitPlan(ABC):
 
     @abstractmethod
     def price(self) -> PricedRelease:
-        """Checks that the plan can work, solves for the noise, and returns the priced release with its doubts.
+        """Checks that the plan can work, solves for the noise, and returns the priced release.
 
+        Its doubts are reasons for warnings to the user.
         Of the private records only their number and the number of their groups is used.
 
         Raises:

@@ -1,6 +1,6 @@
 """The choice of the plan of a fit: the parameters of a classifier are checked against its data and get their defaults.
 
-`FitPlanner` returns an `EnsemblePlan` if a parameter names an estimator or an aggregator, else a `GroupVotesPlan`.
+`FitPlanner` returns an `EnsemblePlan` if `estimator`, `student` or `aggregator` is set, else a `GroupVotesPlan`.
 """
 
 from __future__ import annotations

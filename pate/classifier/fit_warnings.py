@@ -52,7 +52,10 @@ class RepeatedRelease(UserWarning):
 
 
 class PublicGroups(UserWarning):
-    """A warning that `public_fraction` makes a group public of which no row is in that share of the rows, the last."""
+    """A warning that `public_fraction` makes a group public none of whose rows is in the last rows of that share.
+
+    The fraction counts groups, in the order of their first rows, and not rows.
+    """
 
 
 class SharedRows(UserWarning):

@@ -57,8 +57,8 @@ class GroupVotesPlan(FitPlan):
 
     Attributes:
         adjacency: the neighboring relation of data sets that the price is for.
-        num_queries: the number of public samples whose labels are released, from the first; None for the default of a
-            run. The student learns from all public samples in any case.
+        num_queries: the number of public samples whose labels are released, from the first; None for the default of
+            `pate-train`. The student learns from all public samples in any case.
         label_names: the name of each label, public.
         classes_from_labels: whether the names of classes were read from private labels and may reveal one.
         classes_are_stated: whether the names of classes were passed to the classifier, as public.
@@ -85,7 +85,7 @@ class GroupVotesPlan(FitPlan):
 
     @cached_property
     def dataset(self) -> Dataset:
-        """The private records and the public samples as a data set of a run.
+        """The private records and the public samples as a data set of `pate-train`.
 
         Its test set has the private test records; without them, a placeholder that nothing reads.
         """
@@ -109,7 +109,7 @@ class GroupVotesPlan(FitPlan):
 
     @cached_property
     def run_plan(self) -> Plan:
-        """The plan of a run with the settings of `experiment=centered_votes`, without a folder and a ledger."""
+        """The plan of `pate-train` with the settings of `experiment=centered_votes`, without a folder and a ledger."""
         aggregator = CenteredVotes(
             noise_multiplier=_FIRST_NOISE_MULTIPLIER,
             prevalence_share=_PREVALENCE_SHARE,
@@ -148,15 +148,15 @@ class GroupVotesPlan(FitPlan):
 
     @property
     def pool_inputs(self) -> Float32Array:
-        """The inputs of all other public samples, `[num_others, num_features]`."""
+        """The inputs of all public samples that are no queries, `[num_others, num_features]`."""
         return self.dataset.public.inputs[self.run_plan.num_queries :]
 
     def price(self) -> PricedRelease:
         """Checks the plan, solves for the noise, and returns the priced release; see `pate.run.plan.price_release`.
 
-        If inputs are an array with a column far wider than the others, the result has a doubt, a warning for the user.
-        For directions of the public pool follow the widest column. With one of eight Gaussian columns made 100 times as
-        wide, accuracy fell from 98% to 58% (2,000 records, three labels, epsilon 8).
+        If inputs are an array with a column far wider than the others, the result has a doubt, a warning for the user,
+        because directions of the public pool follow the widest column. With one of eight Gaussian columns made 100
+        times as wide, accuracy fell from 98% to 58% (2,000 records, three labels, epsilon 8).
 
         Raises:
             InvalidValue: all public samples are alike; or no noise meets the budget, or the release would be useless.

@@ -59,7 +59,7 @@ def column_labels(y: Any) -> tuple[str, ...]:
 
 
 def require_samples(name: str, labels: Any) -> None:
-    """Raises `InvalidValue` unless labels are of several samples in order: for one value, such as a text, or a set.
+    """Raises `InvalidValue` for labels that are one value, such as a text, or have no order, such as a set.
 
     Args:
         name: the name of the parameter.
@@ -252,8 +252,8 @@ def warn_of_shared_rows(
 ) -> None:
     """Warns if most public inputs, or test inputs, are also private inputs, as when one X was passed twice.
 
-    No warning is given if there are fewer than half as many different private inputs as records, as in a table of few
-    words. Then equal inputs are no sign of one record.
+    No warning is given if so many private records are alike that their different inputs are fewer than half of the
+    records, as in a table of few words. Then equal inputs are no sign of one record.
 
     Args:
         private_inputs: the private inputs, `[num_private, num_features]`.

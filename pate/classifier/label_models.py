@@ -1,4 +1,4 @@
-"""Fitted teachers and students of scikit-learn estimators, and of students that a run trains as well.
+"""Fitted teachers and students of scikit-learn estimators, and of students that `pate-train` trains as well.
 
 `LabelModel` predicts any number of labels for each sample, `ClassModel` and `OneClassModel` predict one class.
 """
@@ -110,4 +110,4 @@ class OneClassModel:
 
 
 Model = Predictor
-"""A fitted teacher or student: `LabelModel` and `ClassModel` of estimators, or a model that a run trains as well."""
+"""A fitted teacher or student: a `LabelModel` or `ClassModel` of estimators, or a model that `pate-train` trains."""

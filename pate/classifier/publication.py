@@ -1,4 +1,4 @@
-"""The publication of a fit: the files of `release/` as a run writes them, from what the fit has released alone.
+"""The publication of a fit: the files of `release/` as `pate-train` writes them, from what the fit has released alone.
 
 Nothing here reads a private record. A fitted classifier holds a `Publication`: the release, its price, and public
 facts.
@@ -62,7 +62,7 @@ class FitPrice:
 
     @property
     def num_draws(self) -> int:
-        """The number of times that the release is drawn, which is 1."""
+        """The number of draws of the release that were charged: 1, as a fit cannot be drawn again with fresh noise."""
         return 1
 
     @property
@@ -270,10 +270,10 @@ class Publication:
 
 
 def _published_settings(public_package: str, published_part: Any) -> Mapping[str, Any]:
-    """Returns the class of a part, as `_target_`, and those of its fields that may be published, by name.
+    """Returns the class of an aggregator or a recipe, as `_target_`, and its fields that may be published, by name.
 
     Args:
-        public_package: the public package of the class, by which a configuration names it.
+        public_package: the public package from which a configuration takes the class.
         published_part: an aggregator, the recipe of teachers, or the recipe of a student.
     """
     return {
@@ -283,12 +283,12 @@ def _published_settings(public_package: str, published_part: Any) -> Mapping[str
 
 
 def _target(public_package: str, published_part: Any) -> str:
-    """Returns the public name of the class of a part, such as `pate.aggregators.CenteredVotes`.
+    """Returns the public name of the class of an object, such as `pate.aggregators.CenteredVotes`.
 
-    Of a class outside this package, the last name alone is returned.
+    Of a class outside of `pate`, the last name alone is returned.
 
     Args:
-        public_package: the public package of the class, by which a configuration names it.
+        public_package: the public package from which a configuration takes the class.
         published_part: the object.
     """
     name = type(published_part).__name__

@@ -182,7 +182,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
     """A search for parameters of a `PATEClassifier` whose price is fixed before, whatever the number of parameters.
 
     It is what `GridSearchCV` is for models that are not private. A share of the private groups is set apart. A secret
-    random number of fits is made of the other groups, each with parameters that are drawn at random. Each fit is scored
+    random number of fits learn from the other groups, each with parameters that are drawn at random. Each fit is scored
     on the groups that were set apart, with noise, and the fit with the best score is kept. All others are dropped.
 
     Formal guarantees:
@@ -191,9 +191,9 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         * The price is charged before the first fit. It holds as long as nobody learns the number of fits, which shows
           in the time that `fit` takes.
 
-    Edge cases: parameters that change the price of a fit are refused, unless all prices are Gaussian. The score of a
-    record is 1 for the right class, and of several labels their F1; the score of a group is the mean over its records.
-    A fit that fails ends the search, whose price stays spent.
+    Edge cases: parameters that change the price of a fit are refused, unless all prices are Gaussian. With one class
+    for each record, the score of a record is 1 if the class is right; with several labels, it is their F1. The score of
+    a group is the mean over its records. A fit that fails ends the search, whose price stays spent.
 
     Args:
         estimator (PATEClassifier): the classifier, cloned for each fit. Its `epsilon`, `target_delta`, `ledger`,
@@ -246,9 +246,9 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             groups: the group of each record, `[num_private]`; None if each record is a group.
 
         Raises:
-            InvalidValue: the parameters have different prices, or the ledger has no room or has charges of runs, or an
-                earlier fit in it had this seed. Nothing is spent then. The error is also raised if a fit fails after
-                the charge.
+            InvalidValue: fits with different parameters have different prices, or the ledger has no room or has charges
+                of `pate-train`, or an earlier fit in it had this seed. Nothing is spent then. The error is also raised
+                if a fit fails after the charge.
         """
         require_probability("test_fraction", self.test_fraction)
         candidate_parameters = list(ParameterGrid(self.param_grid))
@@ -452,7 +452,8 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         def event_for_fit_epsilon(fit_epsilon: float) -> Event:
             """Returns the price of the search if every candidate costs as much as the first one.
 
-            It is quick to compute, as one candidate is priced. The price of all candidates is checked at the end.
+            It is quick to compute, as one candidate is priced. `_price_runs` checks the price of all candidates at the
+            end.
             """
             return price_of_runs(fit_epsilon, priced_parameters=candidate_parameters[:1]).event
 
@@ -502,7 +503,7 @@ def _show_public_warnings(caught_warnings: Sequence[warnings.WarningMessage]) ->
 
 
 def _require_replace_one(adjacency: str) -> None:
-    """Raises `InvalidValue` unless an adjacency is replace-one, for which a search is charged."""
+    """Raises `InvalidValue` unless an adjacency is replace-one, the only one that a search has a price for."""
     if Adjacency.parse(adjacency) is not Adjacency.REPLACE_ONE:
         rule = "replace_one, under which one group is replaced"
         raise InvalidValue("adjacency", adjacency, rule=rule)
@@ -536,7 +537,7 @@ def _prediction_scores(classifier: PATEClassifier, inputs: Any, *, true_labels: 
 
     With one class for each record, the score is 1 if the predicted class is right, and 0 otherwise. With several
     labels, it is the F1 of the record's predicted labels, or 1 if there are neither true nor predicted labels. Unknown
-    labels count as absent.
+    labels count as absent, and words of a set that the fit does not know are left out.
 
     The arguments are those of `total_score`; `true_labels` are its `labels`.
     """
