@@ -98,7 +98,7 @@ class Extractor(FittedTransform):
         """Returns the extractor with a projection that is fitted to public images.
 
         Measurements are standardized and projected on their principal directions. All features are then multiplied by
-        one factor, so that their mean square over the public images is 1.
+        one factor, so that the mean square of all features of all public images is 1.
 
         Args:
             pictures: the public images.

@@ -33,7 +33,7 @@ class PrincipalProjection:
     def fit(cls, measurements: Float32Array, *, dimension: int, seed: int) -> Self:
         """Returns the projection on the principal directions of standardized measurements.
 
-        All features are multiplied by one factor, so that their mean square over the measurements is 1.
+        All features are multiplied by one factor, so that the mean square of all features of all these images is 1.
 
         Args:
             measurements: the measurements of public images, `[num_images, d]`.

@@ -86,6 +86,7 @@ def labels_in_one_column(
     Args:
         label_setting: the name of the column, followed by the names of the labels. A column alone means the labels that
             the public file lists. Labels alone mean the public column that lists some of these labels and no others.
+            The first name is that of a column if any file has such a column, and otherwise that of a label.
         table_files: the files of all splits.
         public_file: the public file; None if no setting names one.
         separator: the mark between two labels in a cell.

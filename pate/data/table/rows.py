@@ -374,7 +374,7 @@ class Rows:
 
 
 def _known_mask(encoded_batch: _EncodedBatch) -> BoolArray | None:
-    """Returns which labels of a batch are known, `[num_rows, num_labels]`; None if all are, to save memory."""
+    """Returns which labels of a batch are known, `[num_rows, num_labels]`; None if all are or it has no labels."""
     if encoded_batch.read_labels is None or encoded_batch.read_labels.known.all():
         return None
     return encoded_batch.read_labels.known

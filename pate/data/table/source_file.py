@@ -180,7 +180,7 @@ class SourceFile:
 
 
 def setting_beside(file_setting: str, name: str) -> str:
-    """Returns the full name of a setting that describes a file: `data.NAME` beside `data.private`, `NAME` beside `data`.
+    """Returns the full name of a setting of a file: `data.NAME` beside `data.private`, and `NAME` beside `data`.
 
     Args:
         file_setting: the name of the setting that names the file, such as `data.private` in pate-train, or `data` in

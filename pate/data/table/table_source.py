@@ -204,8 +204,8 @@ class TableSource:
         """Returns the schema from the schema's file, or else the one learned from the public records.
 
         Raises:
-            InvalidValue: a column cannot become a feature; or beside a schema's file, `category` or `text` is set, or
-                the public file has a column that the schema lacks.
+            InvalidValue: a column that is not in `text` cannot become a feature; or beside a schema's file, `category`
+                or `text` is set, or the public file has a column that the schema lacks.
         """
         settings = self._settings
         public_file = self.public_file

@@ -158,8 +158,8 @@ class TextVectors(FittedTransform):
     def _index_of_word(self) -> dict[str, int]:
         """The index of each word in the list of words in `settings`, by the word and also by its form in lower case.
 
-        If several words have the same form in lower case, it has the index of the word that is in lower case itself,
-        or else of the first one.
+        A form that several words have in lower case stands for the word that is in lower case itself, or else for the
+        first one.
         """
         words: list[str] = self.settings["words"]
         numbered_words = list(enumerate(words))

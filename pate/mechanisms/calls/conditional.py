@@ -48,8 +48,8 @@ class ConditionalRelease(HeldBudget):
 
     Edge cases: a question that raises an error is charged as a hit, because the error may depend on the outcome.
     Unpublished outcomes are private and stay in memory. Threads take turns. Copies, pickles and forks are refused. The
-    session must have exactly one counter of hits, whose target covers every question: a target of 2 epsilon if any
-    outcome is asked about a second time.
+    argument `session` must have exactly one counter of hits, whose target covers every question: a target of 2 epsilon
+    if any outcome is asked about a second time.
     Source: Cohen & Lyu 2023, ConditionalRelease and ReviseCR; docs/proofs/target_charging.md.
 
     >>> session = TargetCharging.of_targets([q_targets.revise(0.1)], target_hits=5, target_delta=1e-6)
