@@ -189,7 +189,7 @@ def _small(probability: float) -> str:
 
 
 def print_lines(*lines: str, stderr: bool = False) -> None:
-    """Prints lines as they are, without markup; long lines are not cut."""
+    """Prints lines without markup, and with control codes made visible; long lines are not cut."""
     console = PlainConsole(stderr=stderr, highlight=False)
     for printed_line in lines:
         console.print(Text(printed_line), soft_wrap=True)

@@ -30,7 +30,8 @@ class PictureArrays:
         pass_probability: the probability that the stability test passes at each of `pass_gaps`, `[num_gaps]`; None
             without a stability test.
         per_label: the metrics of each label, `[num_labels]`, by model and by metric.
-        precision_recall: the precision-recall curve of the student; None without a student.
+        precision_recall: the precision-recall curve of the student; None without a student, or if no test sample has a
+            label.
         student_curve: the losses of each epoch, `[num_epochs]`, by name; empty for a student that is solved in one
             step.
     """

@@ -100,15 +100,17 @@ class Privacy:
         num_queries: the number of queries that were priced, refused ones included.
         paper_epsilon: epsilon by the paper's own accounting, no bound; None if the paper has no formula.
         noise_seeded: whether the noise came from a seed; then whoever knows the seed can remove the noise.
-        failure_prob: the part of `delta` that the mechanism itself uses up over all queries; None if it uses none.
+        failure_prob: the part of `delta` that the mechanism itself uses up over all queries and draws; 0 or None if it
+            uses none.
         max_gap: the largest gap that the teachers can make; None for a mechanism without a stability test.
         gap_at_50: the smallest gap that passes the stability test with probability 0.5 or more; None if no gap does.
         gap_at_95: the smallest gap that passes the stability test with probability 0.95 or more; None if no gap does.
         parameters: the mechanism's public parameters by name.
         target_hits: the number of hits, queries that are paid for, after which the session of a mechanism charged by
             hits halts; None for others.
-        plain_epsilon: for such a mechanism, epsilon at `delta` of plain composition of the queries that were asked.
-            Infinity if the failure probabilities of plain composition alone exceed `delta`. None for others.
+        plain_epsilon: for such a mechanism, epsilon at `delta` of one draw of the asked queries under plain
+            composition. Infinity if the failure probabilities of plain composition alone exceed `delta`. None for
+            others.
         won_by: the accountant that computed `epsilon`, if `accountant` takes the minimum of several; otherwise None.
         classes: the epsilon of each class of groups with a budget of its own, none above `epsilon`; empty without such
             classes.

@@ -319,9 +319,10 @@ def _sentence_on_marks(drawn_model_keys: Container[str]) -> str:
 
 
 def precision_recall(picture_arrays: PictureArrays) -> Picture | None:
-    """Draws the student's precision-recall curve, pooled over labels; None if there is no student.
+    """Draws the student's precision-recall curve, pooled over labels; None if there is no curve.
 
-    Points mark the student at its threshold, and the best constant.
+    There is no curve without a student, or if no test sample has a label. Points mark the student at its threshold, and
+    the best constant.
     """
     curve = picture_arrays.precision_recall
     if curve is None:

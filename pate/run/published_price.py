@@ -91,7 +91,6 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
     paper_epsilon = aggregator.paper_epsilon(
         num_queries=drawn_release.num_queries, target_delta=budget.delta
     )
-    charged_event = drawn_release.event if tuned is None else release_charge.published_event
     parameters: dict[str, Scalar] = {
         name: value
         for name, value in published.items()
@@ -110,7 +109,7 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
         num_queries=drawn_release.num_queries,
         paper_epsilon=paper_epsilon,
         noise_seeded=release_charge.seed is not None,
-        failure_prob=failure_probability(charged_event),
+        failure_prob=failure_probability(release_charge.published_event),
         max_gap=None if stability_test is None else stability_test.num_teachers,
         gap_at_50=None if stability_test is None else stability_test.gap_to_pass(probability=0.5),
         gap_at_95=None if stability_test is None else stability_test.gap_to_pass(probability=0.95),

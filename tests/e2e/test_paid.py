@@ -352,9 +352,11 @@ def test_a_redrawn_release_costs_two_draws(
     """A run that lost its release and has `redraw=true` draws another one, for the price of two draws.
 
     The ledger has two charges. If it is replaced with the ledger of one charge, the run is refused. The first draw has
-    paid for all queries, so the curve of epsilon begins at no less than the price of one draw.
+    paid for all queries, so the curve of epsilon begins at no less than the price of one draw. The report states the
+    failure probability of both draws.
     """
     run_name, finished_folder, epsilon = run
+    privacy_of_one_draw = train(plan_of(run_name), output_dir=finished_folder).privacy
     folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
     ledger = ledger_beside(run_folder=folder)
     ledger_of_one_draw = ledger.read_bytes()
@@ -386,6 +388,8 @@ def test_a_redrawn_release_costs_two_draws(
             target_delta=1e-5
         )
     assert epsilon < report.privacy.epsilon < 2.001 * epsilon
+    assert privacy_of_one_draw.failure_prob is not None
+    assert report.privacy.failure_prob == 2 * privacy_of_one_draw.failure_prob
     assert num_charges(ledger) == 2
     assert train(plan, output_dir=folder).privacy == report.privacy, (
         "a release that is there is not drawn again"
