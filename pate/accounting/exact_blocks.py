@@ -227,12 +227,13 @@ class Block:
 
     @classmethod
     def from_profile(cls, deltas: FloatArray, spacing: float) -> Self:
-        """Returns the block of a pair whose privacy profile is at least `deltas` at 0, 1, 2, … times the spacing.
+        """Returns the block of a pair whose privacy profile bounds each profile f that is at most `deltas`.
 
+        Profiles are convex in e^x, so the result need not reach a delta that lies above a chord between two others.
         Neighbors can be exchanged, so at -x the profile is at least the mirror image f(-x) = 1 - e^-x + e^-x f(x).
 
         Args:
-            deltas: the profile f at 0, spacing, 2 * spacing, …, `[num_points]`.
+            deltas: upper bounds on f at 0, spacing, 2 * spacing, …, `[num_points]`.
             spacing: the distance between two losses.
         """
         losses = np.arange(len(deltas), dtype=np.float64) * spacing

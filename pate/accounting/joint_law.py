@@ -175,7 +175,7 @@ class JointLawAccountant(AccountantBesideRenyi):
     def _curve_at_few_orders(self) -> _CurveAtOrders:
         """Returns the Renyi curve of all events at a few orders, from the best order of delta = 0.3 upwards.
 
-        They reach beyond the best order of delta = 1e-4.
+        The orders reach beyond the best order of delta = 1e-4.
 
         Gap selections are priced by their joint law. The computation takes about a second.
         """

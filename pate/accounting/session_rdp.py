@@ -91,9 +91,9 @@ def hit_cost(session_event: SessionEvent, orders: FloatArray) -> FloatArray:
     and Q the distributions on two neighbors. The hit cost is the smallest number with M + (1 - u) H <= 1 for every
     call.
 
-    For q-targets the bound is (S - 1) e^((a - 1) t) / q, where t is the epsilon of an access and S the largest sum of
-    P^a Q^(1-a) of a t-DP pair. For calls in the boundary wrapper it is the smaller of that and of a bound for this
-    wrapper.
+    For q-targets the bound is (S - 1) e^((a - 1) t) / q, where t is the epsilon of an access, S the largest sum of
+    P^a Q^(1-a) of a t-DP pair, and q is replaced by 1 / (e^t + 1) where it is larger. For calls in the boundary wrapper
+    it is the smaller of that and of a bound for this wrapper.
     """
     # Costs overflow at orders where the number of hits limits nothing.
     with np.errstate(over="ignore", invalid="ignore"):
