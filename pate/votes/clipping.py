@@ -129,7 +129,8 @@ class ClippedSum:
             teacher_weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
 
         Raises:
-            InvalidValue: votes or center are not finite or have another shape, or the sum needs more than 53 bits.
+            InvalidValue: votes or center are not finite, votes have another shape, or the sum needs more than 53 bits.
+            ValueError: the center has another shape.
         """
         center_of_all = np.broadcast_to(np.asarray(center, dtype=np.float64), self.sum_shape)
         is_finite = bool(np.isfinite(center_of_all).all())

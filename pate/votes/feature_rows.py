@@ -59,7 +59,7 @@ class FeatureStorage:
     folder: Path | None = None
 
     def size_of(self, num_rows: int, num_features: int) -> FeatureSize:
-        """Returns the space that the features of records take between rounds.
+        """Returns the space that the features of records take between rounds, which is 0 if features are not kept.
 
         Args:
             num_rows: the number of records.

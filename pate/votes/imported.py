@@ -149,7 +149,8 @@ def read_sets(path: Path | str) -> BoolArray:
 def _load(array_path: Path, *, setting_name: str = "votes") -> NDArray[Any]:
     """Returns the array of numbers in an .npy, .npz or .csv file, of votes or of sets of labels.
 
-    Raises `InvalidValue` if the file cannot be read, or has numbers that are not finite. The shape is not checked.
+    Raises `PermissionError` if this user may not read the file. Raises `InvalidValue` if the file cannot be read for
+    another reason, or has numbers that are not finite. The shape is not checked.
 
     Args:
         array_path: the file.

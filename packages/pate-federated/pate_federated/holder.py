@@ -212,7 +212,7 @@ def _sum_answer_bytes(
 def _sum_over_teachers(ensemble: Ensemble, *, question: Question, folder: Path) -> IntArray:
     """Returns the sum over the holder's teachers that a question asks for, int64 of shape `question.shape`, in steps.
 
-    To an opening it is empty.
+    To a question about lengths it is numbers of teachers, and to an opening it is empty.
 
     Args:
         ensemble: the holder's trained teachers.

@@ -633,7 +633,7 @@ class SumAnswer:
     Attributes:
         head: the statements of the holder, the same in all of its answers.
         question: the digest of the question.
-        total: the sum over the holder's teachers, int64, in steps.
+        total: the sum over the holder's teachers, int64, in steps; for the kind "lengths" numbers of teachers.
     """
 
     head: VoteManifest

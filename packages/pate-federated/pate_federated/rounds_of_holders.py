@@ -161,7 +161,7 @@ class AskedVotes(VotesInRounds, ShareSums):
     def __init__(
         self, release_in_rounds: RoundsOfHolders, ask_holders: Exchange, monitor: Monitor
     ) -> None:
-        """Asks the holders the opening question, unless the inbox has their answers.
+        """Asks the holders the opening question, about the first samples of the pool, unless the inbox has its answers.
 
         Args:
             release_in_rounds: the release with its folders and its roll.

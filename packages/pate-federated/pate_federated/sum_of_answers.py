@@ -22,7 +22,7 @@ class SumOfAnswers:
     """The sum of the holders' answers to one question.
 
     Attributes:
-        total: the sum over the holders, int64, in steps.
+        total: the sum over the holders, int64, in steps; for the kind "lengths" numbers of teachers.
         holders: the names of the holders in the sum.
         heads: the head of each holder's answer, by the holder's name; empty after a secure sum.
         refused: the reason for each holder that is not in the sum, by the holder's name; empty after a secure sum.

@@ -36,7 +36,7 @@ _CLASS = "teachers that vote yes or no; kernel teachers answer in rounds alone, 
 
 @dataclass(frozen=True, kw_only=True)
 class HolderPlan:
-    """The plan of one holder's votes, which it determines. The votes have no noise.
+    """The plan by which one holder trains its teachers and casts their votes. The votes have no noise.
 
     Attributes:
         load_dataset: a function that reads the holder's records and the public samples.
