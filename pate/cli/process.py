@@ -223,7 +223,10 @@ def _discard_output(descriptor: int) -> None:
 
 
 def plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Returns similar characters, or escapes, for characters that an encoding lacks, and the position behind them.
+    """Returns ASCII text for characters that an encoding lacks, and the position behind them.
+
+    The text is similar for dashes, quotation marks and some other signs. All other characters, such as letters with an
+    accent, become escapes.
 
     It is an error handler for `codecs`. Errors of decoding are raised.
     """
@@ -241,8 +244,8 @@ def mend_streams() -> None:
     """Repairs the standard streams.
 
     A closed stream is opened on /dev/null, because the next opened file would get its descriptor. Standard output and
-    standard error write similar characters for those that their encoding, such as ASCII or Latin-1, lacks. Standard
-    error also drops text that cannot be written, as to a closed terminal.
+    standard error write the text of `plain_letters` for characters that their encoding, such as ASCII or Latin-1,
+    lacks. Standard error also drops text that cannot be written, as to a closed terminal.
     """
     codecs.register_error(_PLAIN_LETTERS, plain_letters)
     # The logger prints no tracebacks where nobody reads its stream, as with `| head`.

@@ -155,8 +155,8 @@ class Bench:
     def all_records_model(self, seed: int) -> Trained:
         """Returns the best of a few models, trained on all private records and their true labels without privacy.
 
-        Part of the records choose the best kind of model, which is then trained on all. With many inputs the first kind
-        is taken; see `train_on_all_records`.
+        Part of the records choose the best kind of model, which is then trained on all. If all inputs together hold
+        more than 2**24 numbers, the first kind is taken; see `train_on_all_records`.
         """
         student_seed = RandomStreams(seed).seed("student")
         return Trained(

@@ -62,7 +62,8 @@ class Schedule:
             prevalence: the prevalence of each label, public or released, `[L]`.
             noise_rate: the variance of the noise in an entry of a mean gradient, divided by the number of steps; one
                 number or one for each label, `[L]`.
-            clip_in_typical_lengths: the clip divided by the typical length of a group's gradient.
+            clip_in_typical_lengths: the clip divided by the typical length of a group's gradient, as in
+                `Alternative.gradient_clip`.
             signal_variance: the assumed variance of the log-odds of a label, which is divided among the directions in
                 proportion to their standard deviations.
             signal_is_concentrated: whether to assume the best case: all signal lies along the widest direction.

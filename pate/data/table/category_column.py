@@ -127,7 +127,7 @@ class CategoryColumn(Column):
 
 
 def _with_truths_as_numbers(words: Any) -> Any:
-    """Returns pyarrow words in which True is replaced by 1 and False by 0; all other words are unchanged.
+    """Returns canonical pyarrow words in which True is replaced by 1 and False by 0; all other words are unchanged.
 
     In a DataFrame, cells that are bool are read as numbers.
     """

@@ -135,7 +135,7 @@ def as_dates(
 
     Args:
         cells: a pyarrow array of words, numbers such as 20250131, or dates.
-        date_orders: the orders of day, month and year in which words are read, see `days_of`.
+        date_orders: orders of day, month and year; a word is read in the first that it allows, see `days_of`.
         first_year: the earliest year that two digits can mean; None if a year of two digits is an error.
     """
     pa = import_pyarrow()
