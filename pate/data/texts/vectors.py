@@ -16,7 +16,7 @@ from pate.array_types import Float32Array, FloatArray
 from pate.data.fitted_transform import FittedTransform
 from pate.data.texts.blocks import BLOCK_ROWS, Workers, map_blocks
 from pate.data.texts.directions import ROUNDING
-from pate.data.texts.reading import texts_digest
+from pate.data.texts.reading import texts_digest, without_markup
 from pate.data.texts.weights import FILE_RULE, TextWeights
 from pate.files.atomic import atomic_write
 from pate.validation import normalize_field
@@ -185,7 +185,7 @@ def remarks_on_texts(name: str, text_transform: TextVectors, texts: Sequence[str
             f"becomes {text_transform.dimension} numbers"
         )
     num_known, num_words = text_transform.count_known(texts)
-    num_without_words = sum(re.search(r"\w", text) is None for text in texts)
+    num_without_words = sum(re.search(r"\w", without_markup(text)) is None for text in texts)
     losses = []
     if num_words:
         share = 1 - num_known / num_words

@@ -277,10 +277,10 @@ def test_few_public_texts_yield_a_remark(table: Table, tmp_path: Path) -> None:
 def test_private_texts_in_another_language_yield_a_remark(table: Table, tmp_path: Path) -> None:
     """If private texts are in another language than public ones, a remark states that 100% of their words are unknown.
 
-    The remark also counts the texts that have no word at all, known or unknown.
+    The remark also counts the texts that have no word outside of HTML's tags, known or unknown.
     """
-    texts = ["le chat est parti", " ", "", *(["rien du tout"] * 40)]
+    texts = ["le chat est parti", " ", "", "<br>", *(["rien du tout"] * 40)]
     write_notes(path=tmp_path / "private.csv", texts=texts)
     (line,) = (note for note in table.load().notes if note.startswith("data.private.note"))
     assert "100% of their words are unknown" in line
-    assert "2 have no word" in line
+    assert "3 have no word" in line
