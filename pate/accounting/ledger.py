@@ -467,7 +467,7 @@ class Ledger:
     def parts(self, release_key: str) -> dict[str, str]:
         """Returns the SHA-256 of each committed part of a release, by the name of the part, in the order of commits.
 
-        The ledger stores a part under the key RELEASE_KEY:NAME. The part that was committed with the charge is included.
+        The ledger stores a part under the key RELEASE_KEY:NAME. The part committed with the charge counts, too.
         The result is empty if there is no part.
 
         Args:
