@@ -97,6 +97,9 @@ class ClippedVotes(Aggregator):
         The number is `threshold_votes` of the teachers whose holder, the institution that owns a teacher's records,
         records nothing about the label; it is usually 0. The result is int64 with norm l1. With norm l2 it is float64,
         multiples of 2**-32.
+
+        Raises:
+            InvalidValue: the norm is l2, and there are more than 2**20 teachers.
         """
         if self.norm == "l2" and votes.num_teachers > _MAX_TEACHERS:
             rule = f"at most {_MAX_TEACHERS}: above it sums of weights are not exact"

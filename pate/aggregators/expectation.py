@@ -116,7 +116,7 @@ def expected_release(
 ) -> ExpectedRelease:
     """Returns the expected shares of right labels in a release; no private data are read, and nothing is charged.
 
-    The aggregator is run on a few hundred made-up queries (`MadeUpVotes`) with a fixed seed, or a formula is used. A
+    The aggregator is run on up to 256 made-up queries (`MadeUpVotes`) with a fixed seed, or a formula is used. A
     `failure_prob` of None is first replaced by a value that suits a delta of 1e-6.
 
     Args:

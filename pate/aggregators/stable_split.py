@@ -203,7 +203,7 @@ def _sort_key_of_order(
     Args:
         rdp_budget: the budget of one query at one Renyi order.
         test_share: the part of the budget for the test.
-        failure_prob: the probability that an unstable set passes the test.
+        failure_prob: the largest probability that an unstable set passes the test.
         num_gap_levels: the number of levels of the table.
     """
     stand_in_test = TableTest(

@@ -123,7 +123,7 @@ class StableTopK(StableAggregator):
 
         1. `split_budget` (`aggregators/stable_split.py`) fixes the proportion of the two noises: it sets them, and the
            order of a table, by a split of the budget. If `selection_share` is None there are two candidates: the best
-           split and the even split.
+           split, and the split into equal parts.
         2. `scaled_to` multiplies both noises of a candidate by the least factor that meets the budget.
         3. Of two candidates, the one that releases a smaller gap with probability 1/2 is returned.
 

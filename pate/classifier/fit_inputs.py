@@ -80,7 +80,10 @@ class FitArguments:
         self.held_out_arguments.require_order_of_rows()
 
     def in_pandas(self) -> Self:
-        """Returns these arguments with DataFrames of other libraries, such as polars, as DataFrames of pandas."""
+        """Returns a copy whose inputs and labels of other libraries, such as polars, are tables or columns of pandas.
+
+        Groups stay as they are.
+        """
         return replace(
             self,
             inputs=as_pandas(self.inputs),

@@ -8,8 +8,8 @@ class DoubtfulPlan(UserWarning):
 
     Reasons in the plan are a large epsilon or delta, noise that often hides what most teachers agree on, and few
     records for each teacher. Reasons in the data are a public column with a far larger standard deviation than others,
-    and columns in which no private cell is known. The last reason is a student that predicts the same labels for all
-    queries.
+    and columns whose private cells are all missing or unlike the public ones. The last reason is a student that
+    predicts the same labels for all queries.
     """
 
 

@@ -130,7 +130,10 @@ class HeldOutArguments:
         require_order_of_rows("groups_test", self.groups, self.inputs, rows_name="X_test")
 
     def in_pandas(self) -> Self:
-        """Returns these arguments with DataFrames of other libraries, such as polars, as DataFrames of pandas."""
+        """Returns a copy whose inputs and labels of other libraries, such as polars, are tables or columns of pandas.
+
+        Groups stay as they are.
+        """
         return replace(self, inputs=as_pandas(self.inputs), labels=as_pandas(self.labels))
 
     def targets(

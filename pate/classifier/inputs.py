@@ -158,6 +158,7 @@ def require_moderate_numbers(name: str, inputs: Any) -> None:
     """Raises `InvalidValue` unless the numbers of inputs are missing or in [-1e12, 1e12]; see `require_moderate`.
 
     The error names the entry: `X[0, 2]` of an array, `X['age'][0]` of a DataFrame, and `X.data[7]` of a sparse matrix.
+    It does not show the number.
 
     Args:
         name: the name of the parameter.

@@ -92,7 +92,8 @@ class Pools:
 
         Raises:
             InvalidValue: a group is missing, or `groups` has a wrong length. Both `public_inputs` and `public_fraction`
-                are passed, or neither. A group is both private and public.
+                are passed, or neither. A group is both private and public. With `public_fraction`, there are fewer than
+                two groups.
         """
         num_rows = inputs.shape[0]
         group_ids = np.arange(num_rows)  # without groups, each row is a group
