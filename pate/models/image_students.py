@@ -246,8 +246,8 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
     def _report(self, losses_by_step_of_members: list[Float32Array], on_epoch: OnEpoch) -> None:
         """Calls `on_epoch` once for each epoch, with the mean loss over the members and over the steps of the epoch.
 
-        The folds may differ by one row, so the members may have different numbers of steps. Steps beyond the end of the
-        shortest curve are left out.
+        The folds may differ by one row, so the members may have different numbers of steps. Steps beyond the smallest
+        of these numbers are left out.
 
         Args:
             losses_by_step_of_members: the loss of each training step, one array for each member.

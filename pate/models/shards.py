@@ -22,7 +22,7 @@ class Shard:
     """The private records of one teacher.
 
     The constructor raises `InvalidValue` if there is no record, if the labels are not bits `[n, num_labels]` for n
-    records, if `known` has another shape, or if an input is not finite.
+    records, if `known` has another shape, or if an input is not in [-1e12, 1e12].
 
     Attributes:
         inputs: `[n, …]`, one entry for each record.

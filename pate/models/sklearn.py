@@ -191,7 +191,7 @@ class FittedLabels:
 
         Args:
             estimator: the unfitted estimator.
-            inputs: the inputs, `[num_rows, num_features]`, with at least one row.
+            inputs: the inputs, an array `[num_rows, num_features]` or a DataFrame, with at least one row.
             labels: the labels, bool `[num_rows, num_labels]`.
             seed: the value of every `random_state`.
         """

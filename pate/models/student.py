@@ -20,7 +20,7 @@ OnEpoch = Callable[[int, dict[str, float]], None]
 class Learner(Protocol):
     """The protocol of an object that can be trained on a release.
 
-    Every `Student` implements it, and so do the scikit-learn estimators in `PATEClassifier`.
+    Every `Student` implements it, and so does `PATEClassifier`'s recipe of a scikit-learn estimator.
     """
 
     def learn(
@@ -73,7 +73,8 @@ class Student(ABC):
             on_epoch: is called with the losses of each epoch; None reports nothing.
 
         Raises:
-            InvalidValue: the labels are not bits `[n, num_labels]`, or an input is not finite, or the seed is negative.
+            InvalidValue: the labels are not bits `[n, num_labels]`, or an input is not in [-1e12, 1e12], or the seed is
+                negative.
         """
 
     def learn(
@@ -130,8 +131,8 @@ def require_rows(inputs: Any, labels: Any, seed: int) -> tuple[Float32Array, Boo
     """Returns inputs as float32 `[num_rows, num_features]`, and labels as bool `[num_rows, num_labels]`.
 
     Raises:
-        InvalidValue: the labels are not bits `[num_rows, num_labels]`, or an input is not finite, or the seed is
-            negative.
+        InvalidValue: the labels are not bits `[num_rows, num_labels]`, or an input is not in [-1e12, 1e12], or the seed
+            is negative.
     """
     require_count("seed", seed, minimum=0)
     inputs = require_features("inputs", inputs)

@@ -187,7 +187,7 @@ class StudentModel(ABC):
             inputs: the inputs, each of the shape `input_shape`.
 
         Raises:
-            InvalidValue: the inputs have another shape, or are not finite.
+            InvalidValue: the inputs have another shape, or are not in [-1e12, 1e12].
         """
         inputs = require_features("inputs", inputs).astype(np.float32, copy=False)
         rule = f"[m, {', '.join(map(str, self.input_shape))}]"

@@ -32,7 +32,7 @@ SAVE_SHARE = 0.02
 
 
 class WorkersLost(ChildProcessError, RuntimeError):
-    """An error: more workers have died than the engine replaces. Teachers that were saved before are not lost."""
+    """An error: workers cannot be reached, or more have died than the engine replaces. Saved teachers are not lost."""
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on the arrays in `shards`

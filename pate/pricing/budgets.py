@@ -95,7 +95,8 @@ def budget_from_settings(
         max_epsilon: the epsilon for which a plan finds the number of queries and keeps the noise; None if another
             setting has the epsilon.
         budgets: the epsilon of each class of groups, as `named_budgets` reads them; None for one epsilon for all. A
-            plan finds the noise for the largest, and the weights or teachers of the other groups.
+            plan finds the noise for the largest epsilon and smaller weights for other groups, or the noise for the
+            smallest epsilon and more teachers for other groups (`fit_to_classes`).
         accountant: a function without arguments that returns an empty accountant.
 
     Raises:
