@@ -32,9 +32,14 @@ _EXPANDED_BY_THEIR_READERS = ("data.root", "features.weights")
 def given_settings(arguments: Iterable[str]) -> dict[str, str]:
     """Returns the settings in the arguments of a command line: the value of each as text, by the setting's name.
 
-    Options are left out. Names lose Hydra's marks + and ~ at their beginning.
+    Options are left out, and so are their values in arguments of their own, which have no "=". Names lose the marks +
+    and ~ of Hydra at their beginning.
     """
-    assignments = [argument.lstrip("+~") for argument in arguments if not argument.startswith("-")]
+    assignments = [
+        argument.lstrip("+~")
+        for argument in arguments
+        if not argument.startswith("-") and ("=" in argument or argument.startswith("~"))
+    ]
     return dict(assignment.partition("=")[::2] for assignment in assignments)
 
 

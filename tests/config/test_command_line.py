@@ -91,7 +91,7 @@ LINES_OF_WAYS: dict[str | None, tuple[str, ...]] = {
         "train data=celeba teacher.num_teachers=30",
         "compare data=celeba",
     ),
-    "table": ("train data=table",),
+    "table": ("train data=table", "train --config-dir experiment data=table"),
     None: (
         "train data=wordnet",
         "train data=celeba features=none",
