@@ -30,7 +30,7 @@ from pate.accounting import (
     calibrate,
     tuning_event,
 )
-from pate.accounting.event_tree import count_leaves
+from pate.accounting.event_tree import count_leaves, failure_probability
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
 from pate.errors import shown_as
@@ -340,14 +340,14 @@ def _common_epsilon(plans: Sequence[Plan]) -> float:
 def dominating_event(events: Sequence[Event]) -> Event:
     """Returns an event that costs at least as much as each of several events, by any accountant.
 
-    If all events are equal, it is that event. If all consist of Gaussian noise, it is the Gaussian with the least
-    noise.
+    If all events are equal, it is that event. If all consist of Gaussian noise that cannot fail, it is the Gaussian
+    with the least noise.
 
     Args:
         events: the prices of one run under each setting.
 
     Raises:
-        InvalidValue: the prices differ, and not all are Gaussian.
+        InvalidValue: the prices differ, and not all are Gaussian and without failures.
 
     >>> dominating_event([GaussianEvent(2.0), GaussianEvent(3.0)]).noise_multiplier < 2
     True
@@ -357,10 +357,12 @@ def dominating_event(events: Sequence[Event]) -> Event:
     noise_multipliers = []
     for event in events:
         leaf_counts = count_leaves(event)
-        if GaussianEvent not in leaf_counts.kinds or not leaf_counts.kinds <= {
+        is_gaussian = GaussianEvent in leaf_counts.kinds and leaf_counts.kinds <= {
             GaussianEvent,
             NoOpEvent,
-        }:
+        }
+        # The leaves do not tell the failure probabilities of an event, which are a part of its price.
+        if not is_gaussian or failure_probability(event) > 0:
             rule = "settings that the price of a run does not depend on"
             raise InvalidValue("tune", "true", rule=rule)
         # A Gaussian that is composed k times costs as much as one with 1 / sqrt(k) of its noise.

@@ -294,7 +294,7 @@ def test_people_of_an_earlier_release_are_refused_whichever_plan_starts_from_it(
 def test_prices_that_differ_need_a_common_bound() -> None:
     """Plans that are tuned together have one price: that of the most expensive of their Gaussian events.
 
-    Events that are not Gaussian must be equal.
+    Events that are not Gaussian, or that may fail, must be equal: a Gaussian event would not count the failures.
     """
     pure = accounting.PureDpEvent(epsilon=0.1)
     assert dominating_event([pure, pure]) == pure
@@ -304,6 +304,10 @@ def test_prices_that_differ_need_a_common_bound() -> None:
     assert bound.noise_multiplier == pytest.approx(1.0) and bound.noise_multiplier <= 1
     with refused_parameter("tune", value="true"):
         dominating_event([pure, accounting.PureDpEvent(epsilon=0.2)])
+    failing = accounting.ApproximateEvent(several, failure_prob=1e-6)
+    assert dominating_event([failing, failing]) == failing
+    with refused_parameter("tune", value="true"):
+        dominating_event([accounting.GaussianEvent(noise_multiplier=2.0), failing])
 
 
 WORDS = (
