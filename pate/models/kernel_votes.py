@@ -307,7 +307,8 @@ class KernelVotes(FunctionVotes):
 
         Args:
             noise_multiplier: the noise of the release.
-            noise_share: the greatest variance of the noise that is worthwhile, relative to the variance of the labels.
+            noise_share: the greatest variance of the noise in a score, along all directions, that is worthwhile,
+                relative to the variance of the labels.
         """
         if self.num_public_directions:
             return self.num_public_directions

@@ -280,9 +280,9 @@ class MLPStudent(ThresholdedStudent):
     """A recipe for an ensemble of networks with one hidden layer and a logistic output for each label.
 
     The hidden units are rectified. Rows are divided at random into folds. Each network, a member, is trained on all
-    folds but one, by full-batch AdamW on cross-entropy. All members are trained at once. The parameters after the epoch
-    with the least held-out loss are kept. By default the threshold, one number for all labels, maximizes the micro-F1
-    of the held-out probabilities (`ThresholdedStudent`).
+    folds but one, by full-batch AdamW on cross-entropy. All members are trained at once. Their parameters after one
+    epoch, that with the least mean held-out loss, are kept. By default the threshold, one number for all labels,
+    maximizes the micro-F1 of the held-out probabilities (`ThresholdedStudent`).
 
     Attributes:
         hidden: the number of units of a member's hidden layer.

@@ -1,7 +1,8 @@
 """Sums of votes in rounds over shards in workers, which are processes of this machine or actors of a cluster.
 
-A worker holds the records of some whole teachers. In a round it gets the public question, and returns the sum of its
-teachers' clipped votes. Only whole numbers are added, so the total is the same for any number of workers.
+A worker holds the records of some whole teachers. In a round it gets the public question, which has the student's
+weights and the clip, and returns the sum of its teachers' clipped votes. Only whole numbers are added, so the total is
+the same for any number of workers.
 """
 
 from __future__ import annotations

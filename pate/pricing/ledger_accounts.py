@@ -34,7 +34,7 @@ _SAFE_SHARE = 1 - 2e-4
 
 
 def account_values(ledger: Ledger) -> dict[str, Any]:
-    """Returns the account of a ledger as plain values that JSON has: its charges, composed total, cap and unit."""
+    """Returns a ledger's account as plain values that JSON has: its charges, total, cap and unit of privacy."""
     epsilon_of = cache(ledger.price)
     json_charges = []
     for entry in ledger.entries:

@@ -121,7 +121,7 @@ def named_budgets(budgets: Any) -> dict[str, float]:
 
 
 def budgets_of(class_names: Iterable[str], budgets: Any = None) -> dict[str, float]:
-    """Returns the epsilon of each class name in the column `data.budget`.
+    """Returns the epsilon of each class name in the column that the setting `data.budget` names.
 
     Args:
         class_names: the class name of each group.
