@@ -62,9 +62,9 @@ class ConvexVotes(MomentVotes):
     Training takes a publicly bounded number of steps for any records. So no vote can fail after the release has been
     charged.
 
-    Raises `InvalidValue` if a teacher has too many groups, the student too many weights, or if the penalty is too
-    small: then rounding could move a vote by more than the margin in the clip, or training could take too long. The
-    checks read public numbers alone.
+    Raises `InvalidValue` if groups have weights (`weights`), as all of them count alike here. Raises it also if a
+    teacher has too many groups, the student too many weights, or if the penalty is too small: then rounding could move
+    a vote by more than the margin in the clip, or training could take too long. The checks read public numbers alone.
 
     Attributes:
         learner_of_group: `[num_groups]`, the index of the teacher of each group.
@@ -79,6 +79,9 @@ class ConvexVotes(MomentVotes):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.weights is not None:
+            rule = "None, as convex teachers give every private group the weight 1"
+            raise InvalidValue("weights", rule=rule)
         penalty = self.penalty
         num_learners = self.num_learners
         self._ridge = penalty / self.num_features * self.num_teachers / num_learners

@@ -1,6 +1,7 @@
 """Convex teachers: how far one group moves the sum of votes, independence of other teachers, whole releases."""
 
 import math
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from pate.accounting import Adjacency, GaussianEvent
 from pate.array_types import BoolArray, FloatArray, IntArray
+from pate.errors import NOT_SHOWN
 from pate.models import ConvexTeacher
 from pate.votes import convex_votes
 from pate.votes.clipped_moments import ClippedMoments
@@ -351,3 +353,12 @@ def test_extreme_penalties_and_clips_are_refused() -> None:
             ConvexTeacher(penalty=penalty)
     with refused_parameter("clip", value=1e-170, rule_words="at least 1e-100"):
         ClippedMoments(clip=1e-170, num_teachers=3)
+
+
+def test_weights_of_groups_are_refused() -> None:
+    """Groups of convex teachers may have no weights, since a vote of small weight would move the sum as far as any."""
+    votes = votes_of(
+        inputs=np.eye(2, 3), labels=np.ones((2, 2)), group_of=[0, 1], learner_of_group=[0, 0]
+    )
+    with refused_parameter("weights", value=NOT_SHOWN):
+        replace(votes, weights=np.array([0.1, 1.0]))
