@@ -117,7 +117,8 @@ def expected_release(
     """Returns the expected shares of right labels in a release; no private data are read, and nothing is charged.
 
     The aggregator is run on up to 256 made-up queries (`MadeUpVotes`) with a fixed seed, or a formula is used. A
-    `failure_prob` of None is first replaced by a value that suits a delta of 1e-6.
+    `failure_prob` of None is first replaced by a value that suits a delta of 1e-6. A shape without queries counts as
+    one with a single query.
 
     Args:
         aggregator: the aggregator with its noise.
@@ -144,7 +145,7 @@ def expected_release(
         agreement=agreement,
         num_present=max(1, min(num_present, num_labels)),
     )
-    num_queries = shape.num_queries
+    num_queries = max(shape.num_queries, 1)  # some functions divide by it
     planned_aggregator = with_failure_prob_for(
         aggregator, delta=USUAL_DELTA, num_queries=num_queries
     )

@@ -13,6 +13,7 @@ from pate.accounting import NonPrivateEvent
 from pate.aggregators import (
     Aggregator,
     Answers,
+    BoundaryMax,
     BoundaryTopK,
     CenteredVotes,
     ClippedVotes,
@@ -193,6 +194,23 @@ def test_early_halt_lowers_the_expectation() -> None:
     )
     assert of_small.answered > 0.8
     assert of_large.answered < 0.2 and of_large.present == of_small.present
+
+
+@pytest.mark.parametrize(
+    "aggregator",
+    [
+        CenteredVotes(noise_multiplier=1.0),
+        BoundaryMax(selection_scale=20.0, target_hits=3),
+        GaussianVotes(noise_std=20.0),
+    ],
+)
+def test_shape_without_queries_has_the_expectation_of_one_query(aggregator: Aggregator) -> None:
+    """The expectation of a release without queries is that of a release with one query."""
+    one_query = VoteShape(num_queries=1, num_labels=4, num_teachers=10)
+    no_query = replace(one_query, num_queries=0)
+    assert expected_release(aggregator, shape=no_query) == expected_release(
+        aggregator, shape=one_query
+    )
 
 
 def test_made_up_queries_have_as_many_labels_as_answers_may_name(
