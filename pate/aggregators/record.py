@@ -1,4 +1,6 @@
-"""The record of a release: it stores each part, which is what one draw gives, and charges the price with the first one.
+"""The record of a release: it stores the release in parts, and charges the price with the first part.
+
+A part is a group of arrays under a name, such as the noisy sum of a round.
 
 A process may be killed after a draw. If it drew again around the same votes, the release would cost twice. So an
 aggregator draws each part inside `ReleaseRecord.part`. This method stores ("commits") the part before it returns it,
