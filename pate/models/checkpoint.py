@@ -50,9 +50,9 @@ class CheckpointStore:
           by HMAC-SHA256 with a key of 256 random bits. A file is refused if it was altered, or if it comes from another
           run or holds other teachers. If `records_digest` is set, a file of teachers of other records is refused, too.
         * The key is accepted only if it is a plain file that belongs to this user and that no other user may read or
-          write. Users who can write to the folder can replace the key, but cannot make it belong to this user. If this
-          user copies a whole folder, with its key, from somebody else, the store does not notice.
-        * Files have mode 0600, and the folder has mode 0700.
+          write. Users who can write beside the folder can replace the key, but cannot make it belong to this user. If
+          this user copies a whole folder, with its key, from somebody else, the store does not notice.
+        * Files are made with mode 0600, and the folder with mode 0700.
 
     The store does not know which recipe, data or seeds its files came from. Use a separate folder for each combination,
     and let one process at a time write to it.

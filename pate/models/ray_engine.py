@@ -123,7 +123,7 @@ class _RayWorkers:
     ) -> tuple[Iterable[dict[int, State]], Iterable[Any]]:
         """Waits until a task has ended, at most `timeout` seconds.
 
-        Returns the teachers of the ended tasks, which are read lazily, and the references of the other tasks.
+        Returns the teachers of at most one ended task, which are read lazily, and the references of all other tasks.
         """
         finished, unfinished = self._ray.wait(task_handles, timeout=timeout)
         return map(self._ray.get, finished), unfinished
