@@ -83,8 +83,8 @@ class Workers(Protocol):
             timeout: the greatest time to wait, in seconds.
 
         Returns:
-            The trained teachers of each ended task, and the handles of the unfinished tasks. Reading the teachers of a
-            failed task raises its error, so failed tasks come last.
+            The trained teachers of ended tasks, and the handles of all other tasks, some of which may have ended, too.
+            Reading the teachers of a failed task raises its error, so failed tasks come last.
         """
 
 
