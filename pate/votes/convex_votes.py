@@ -63,7 +63,7 @@ class ConvexVotes(MomentVotes):
     charged.
 
     Raises `InvalidValue` if groups have weights (`weights`), as all of them count alike here. Raises it also if a
-    teacher has too many groups, the student too many weights, or if the penalty is too small: then rounding could move
+    teacher has too many groups, the student has too many weights, or the penalty is too small. Rounding could then move
     a vote by more than the margin in the clip, or training could take too long. The checks read public numbers alone.
 
     Attributes:
