@@ -109,7 +109,7 @@ class TrainedVotes(TeacherVotes):
             ridge=recipe.ridge_in_rounds,
             recipe=recipe,
         )
-        return self.ensemble.moment_votes(
+        moments = self.ensemble.moment_votes(
             public_pca=public_pca,
             public_inputs=public_inputs[: max(recipe.public_rows, self.num_queries)],
             records_per_teacher=self.records_per_teacher,
@@ -117,3 +117,5 @@ class TrainedVotes(TeacherVotes):
                 self.ensemble.pool_answers, public_pca, public_inputs=public_inputs[:NUM_ASKED]
             ),
         )
+        moments.weights = self.weights
+        return moments
