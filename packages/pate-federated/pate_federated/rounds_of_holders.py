@@ -232,7 +232,7 @@ class AskedVotes(VotesInRounds, ShareSums):
     def sum_of(self, kind: str, **state: Any) -> IntArray:
         """Returns the sum of the holders' answers to a question, int64, in steps; absent holders add nothing.
 
-        The question is asked once: a later call reads the sum from the inbox.
+        The sum of lengths is in teachers. The question is asked once: a later call reads the sum from the inbox.
 
         Args:
             kind: the kind of question, one of `KINDS`.
