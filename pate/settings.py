@@ -367,7 +367,7 @@ class CollectSettings(VotesOfOthers, NoiseSettings, FolderSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings(AskingSettings, PartSettings):
-    """The settings of `pate-compare`, which tries aggregators at several epsilons.
+    """The settings of `pate-compare`, which measures aggregators in releases at several epsilons.
 
     Those of its data, teachers, student, aggregators and compared methods are elsewhere.
     """
@@ -779,7 +779,7 @@ def names_with(mark: str, *command_names: str) -> frozenset[str]:
 
 
 def changeable_names(command_name: str) -> frozenset[str]:
-    """Returns the names of the settings and groups that may change when a run of a command is continued.
+    """Returns the names of settings and configuration groups that may change when a run of a command is continued.
 
     The group `engine` is among them: engines with equal chunk sizes leave the same bytes, others differ by rounding.
 

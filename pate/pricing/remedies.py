@@ -42,8 +42,8 @@ class RemedySearch:
     """The time limit of a search for settings that make a refused release useful, and callbacks that report progress.
 
     Attributes:
-        max_seconds: the time after which no plan is started. A plan that has been started is finished within a few
-            seconds.
+        max_seconds: the time after which no plan, the pricing of one candidate change, is started. A plan that has been
+            started is finished within a few seconds.
         report_refusal: called before the search, with the error that refuses the release and with `max_seconds`; None
             for no report.
         open_stage: opens the stage that reports progress.

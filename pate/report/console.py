@@ -175,7 +175,10 @@ def _broken_at_spaces(heading: str) -> Markup:
 
 
 def _cells(values: Iterable[Any], prefix: str = "") -> Markup:
-    """Returns values as cells of a table row, each with the separator of cells and then the text `prefix` before it."""
+    """Returns values as cells of a table row, each with the separator of cells and then the text `prefix` before it.
+
+    `prefix` is a mark of a heading, such as `>` (`print_page`).
+    """
     return Markup(
         "".join(
             f"{_TEMPLATE_CELL_SEPARATOR}{prefix}{_escaped_for_terminal(value)}" for value in values

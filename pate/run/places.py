@@ -131,7 +131,14 @@ class Places:
             raise InvalidValue("holders", num_holders, rule=rule)
         return cls(num_holders=num_holders, teachers_per_holder=num_teachers // num_holders)
 
-    def promises(self, release: Release, *, budget: Budget, num_draws: int = 1) -> tuple[str, ...]:
+    def promises(
+        self,
+        release: Release,
+        *,
+        budget: Budget,
+        num_draws: int = 1,
+        tuned_event: Event | None = None,
+    ) -> tuple[str, ...]:
         """Returns sentences for the privacy card that state whose data the price protects.
 
         They treat a whole holder and a person with records at two holders. They also treat records of one holder,
@@ -142,8 +149,9 @@ class Places:
             release: the drawn release, with its event and adjacency for one unit.
             budget: the budget of the release, with its delta and its accountant.
             num_draws: how often the release was drawn with fresh noise.
+            tuned_event: the price of the best run of a tuning, if the release is that run; None otherwise.
         """
-        event = release.event
+        event = release.event if tuned_event is None else tuned_event
         if num_draws > 1:
             event = SelfComposedEvent(event, count=num_draws)
         num_teachers_at_holder = self.teachers_per_holder

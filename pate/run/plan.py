@@ -248,7 +248,7 @@ class Plan(ReleaseTerms, RunSettings):
         return replace(self, aggregator=replace(aggregator, start=labeled_start_rows))
 
     def _votes_in_rounds(self, aggregator: CenteredVotes, *, dataset: Dataset) -> bool:
-        """Returns True if the teachers of this plan vote in rounds, each of which improves a student.
+        """Returns True if the teachers of this plan vote in rounds, each of which improves a student, and not at once.
 
         Args:
             aggregator: the aggregator of this plan.

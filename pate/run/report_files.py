@@ -117,6 +117,7 @@ def _write_published_files(
             released_run.release,
             budget=run_charge.budget,
             num_draws=run_charge.num_draws,  # of this release, each with fresh noise
+            tuned_event=None if run_charge.tuned is None else run_charge.tuned.event,
         )
     write_price(
         drawn_release=released_run.release,

@@ -16,8 +16,9 @@ from pate import accounting
 from pate.accounting.event_tree import nodes
 from pate.aggregators import CenteredVotes
 from pate.models import LinearStudent
-from pate.report import PrivacyStatement, Report
+from pate.report import PrivacyStatement, Report, format_epsilon
 from pate.run import tuning
+from pate.run.places import group_epsilon
 from pate.run.plan import Plan
 from pate.run.tuning import dominating_event, tune
 from pate.teachers import KernelTeacher
@@ -126,6 +127,17 @@ def test_published_price_is_that_of_the_tuning(run: tuple[Path, Report, SilentMo
     assert statement.tuning.run_epsilon < EPSILON
     card = (folder / "release" / "privacy_card.md").read_text()
     assert "a secret random number, 4 expected" in card
+
+
+def test_card_prices_several_teachers_by_the_whole_tuning(tmp_path: Path) -> None:
+    """With `holders`, the card's price for a person at two holders follows from the charge, not from one run."""
+    plans = [replace(plan, holders=2) for plan in competing_plans()]
+    folder = tmp_path / "run"
+    tune_quickly(folder, plans=plans)
+    charged_event = charges(folder)[0].event
+    price = group_epsilon(charged_event, group_size=2, budget=plans[0].budget)
+    card = (folder / "release" / "privacy_card.md").read_text()
+    assert f"group size 2: epsilon {format_epsilon(price)}." in card
 
 
 def test_release_of_a_tuning_is_verified(
