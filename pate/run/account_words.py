@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 from pate.accounting import Accountant, Event
+from pate.accounting.event_tree import failure_probability
 from pate.accounting.ledger import Ledger
 from pate.accounting.ledger_entry import AccountStatement
 from pate.accounting.rounding import ceil_to_digits
@@ -92,7 +93,8 @@ def shared_owner_lines(
 ) -> Iterator[str]:
     """Yields a line with the total price for the people of an account who are in other accounts of the ledger too.
 
-    The total is that of all releases in these accounts. Nothing is yielded if no other account has any of these people.
+    The total is that of all releases in these accounts; it is infinite if their failure probabilities use up `delta`.
+    Nothing is yielded if no other account has any of these people.
 
     Args:
         ledger_file: the file of the run's ledger.
@@ -118,7 +120,8 @@ def shared_owner_lines(
     accountant = account.accountant()
     for composed_event in composed_events:
         accountant.compose(composed_event)
-    epsilon = accountant.get_epsilon(delta)
+    is_delta_left = math.fsum(map(failure_probability, composed_events)) < delta
+    epsilon = accountant.get_epsilon(delta) if is_delta_left else math.inf
     account_names = ", ".join(data_digest[:12] for data_digest in num_shared_owners_by_account)
     yield (
         f"ledger={ledger_file}: {max(num_shared_owners_by_account.values())} or more ids and groups are in account "

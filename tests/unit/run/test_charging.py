@@ -1,13 +1,21 @@
-"""A ledger, which adds up the prices of releases: the remedy for a run without room in it, and the text on its cap."""
+"""A ledger, which adds up prices: the remedy for a run without room in it, and the texts on its cap and on people."""
 
 from dataclasses import replace
 from pathlib import Path
 
-from pate.accounting import Budget, GaussianEvent, Ledger, RdpAccountant
+from pate.accounting import (
+    Adjacency,
+    ApproximateEvent,
+    Budget,
+    GaussianEvent,
+    Ledger,
+    RdpAccountant,
+    SharedLedger,
+)
 from pate.aggregators import StableTopK
 from pate.errors import Remedy
 from pate.pricing import ReleaseShape, plan_release
-from pate.run.account_words import total_in_words
+from pate.run.account_words import shared_owner_lines, total_in_words
 from pate.run.ledger_record import require_room
 from tests.refusals import refused_parameter
 
@@ -42,3 +50,25 @@ def test_the_printed_cap_is_not_below_the_cap(tmp_path: Path) -> None:
         ledger.charge(GaussianEvent(noise_multiplier=3.0), adjacency=ledger.adjacency, key=key)
     words = total_in_words(ledger, account_totals=ledger.statement())
     assert "; however prices were chosen, at most the cap 7.12347" in words
+
+
+def test_people_of_two_accounts_may_have_an_infinite_total(tmp_path: Path) -> None:
+    """If the failures of releases in two accounts use up delta, the line on their people has an infinite epsilon."""
+    ledger_file = tmp_path / "ledger.db"
+    shared_ledger = SharedLedger(ledger_file, adjacency=Adjacency.REPLACE_ONE, target_delta=1e-6)
+    accounts = [shared_ledger.account(letter * 64) for letter in "ab"]
+    event = ApproximateEvent(GaussianEvent(noise_multiplier=6.0), failure_prob=6e-7)
+    people = {"group": {b"somebody"}}
+    for account in accounts:
+        account.register_owners(people, allow_shared=True)
+        account.charge(event, adjacency=Adjacency.REPLACE_ONE)
+    [line] = shared_owner_lines(
+        ledger_file,
+        shared_ledger=shared_ledger,
+        account=accounts[1],
+        release_event=event,
+        draw_key="",
+        owners_by_kind=people,
+        delta=1e-6,
+    )
+    assert line.endswith("has paid epsilon inf with this release")
