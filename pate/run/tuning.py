@@ -257,11 +257,15 @@ def _read_datasets(plans: Sequence[Plan]) -> list[Dataset]:
     """Reads the data set of each plan.
 
     Raises `InvalidValue` if the private records, the unit of privacy or the test records of two plans differ, or if
-    there are budget classes. The charge is for the people of the first plan's data set, whichever run wins.
+    there are budget classes or weights of records. The charge is for the people of the first plan's data set, whichever
+    run wins.
     """
-    datasets = [plan.load_dataset() for plan in plans]
+    datasets = [require_dataset(plan.load_dataset(), allow_weights=True) for plan in plans]
+    if any(dataset.budgets is not None for dataset in datasets):
+        rule = "one budget for all people: no data.budget"
+        raise InvalidValue("tune", "true", rule=rule)
     for dataset in datasets:
-        require_dataset(dataset)
+        require_dataset(dataset)  # refuses records with weights
     if len({dataset.private_digest() for dataset in datasets}) > 1:
         rule = "settings under which all runs read the same private records"
         raise InvalidValue("tune", "true", rule=rule)
@@ -271,9 +275,6 @@ def _read_datasets(plans: Sequence[Plan]) -> list[Dataset]:
         raise InvalidValue("tune", "true", rule=rule)
     if len({account_of_test_records(dataset) for dataset in datasets}) > 1:
         rule = "settings under which all runs are compared on the same test records, whose people pay for that"
-        raise InvalidValue("tune", "true", rule=rule)
-    if datasets[0].budgets is not None:
-        rule = "one budget for all people: no data.budget"
         raise InvalidValue("tune", "true", rule=rule)
     return datasets
 

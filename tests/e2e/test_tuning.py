@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pate import accounting
@@ -279,6 +280,17 @@ def test_plans_for_other_people_are_refused(tmp_path: Path) -> None:
         other_plan = replace(second, load_dataset=partial(deepcopy, other_dataset))
         with refused_parameter("tune", value="true"):
             tune_quickly(folder=tmp_path / "run", plans=[first, other_plan])
+    assert charges(tmp_path / "run") == []
+
+
+def test_people_with_budgets_of_their_own_are_refused(tmp_path: Path) -> None:
+    """A data set with budget classes cannot be tuned, and the error says so, for whichever plan reads them."""
+    first, second, _ = competing_plans()
+    dataset = first.load_dataset()
+    with_budgets = replace(dataset, budgets=np.full(len(dataset.private), "cautious"))
+    other_plan = replace(second, load_dataset=partial(deepcopy, with_budgets))
+    with refused_parameter("tune", value="true", rule_words="no data.budget"):
+        tune_quickly(folder=tmp_path / "run", plans=[first, other_plan])
     assert charges(tmp_path / "run") == []
 
 
