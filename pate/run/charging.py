@@ -228,12 +228,21 @@ class RunCharge:
         Args:
             score_price: the price of the scores.
         """
+        return self._score_charge_of(self.ledger_keys.last_draw, score_price=score_price)
+
+    def _score_charge_of(self, draw_key: str, *, score_price: ScorePrice) -> ScoreCharge:
+        """Returns the charge of the scores of the student of one draw.
+
+        Args:
+            draw_key: the key of the draw.
+            score_price: the price of the scores.
+        """
         seed = readable_seed_name(self.seed)
         return ScoreCharge(
             score_price=score_price,
             account=self._ledger.account(score_price.account_name, unit=score_price.unit),
             # Each draw of a release has its own student, so its scores have their own key.
-            release_key=f"{self.ledger_keys.last_draw}:scores",
+            release_key=f"{draw_key}:scores",
             charge_note=ChargeNote(
                 description=f"{self.run_folder.path}: scores of the student on the test records",
                 run_key=self.ledger_keys.run_key_prefix,
@@ -444,17 +453,18 @@ class RunCharge:
             )
 
     def _transfer_scores(self, score_price: ScorePrice) -> None:
-        """Copies the noisy sums of this run's scores and their charge from an earlier ledger, if it has them."""
-        score_charge = self.score_charge(score_price=score_price)
+        """Copies the noisy sums of the scores of all draws, and their charges, from an earlier ledger that has them."""
         for earlier_ledger_file in earlier_ledgers(
             self.run_folder, ledger_identity=self._ledger.identity
         ):
             earlier_account = SharedLedger.stored(path=earlier_ledger_file).account(
                 score_price.account_name
             )
-            score_sums_content = earlier_account.read(score_charge.release_key)
-            if score_sums_content is not None:
-                score_charge.commit(score_sums_content)
+            for draw_key in self.ledger_keys.all:
+                score_charge = self._score_charge_of(draw_key, score_price=score_price)
+                score_sums_content = earlier_account.read(score_charge.release_key)
+                if score_sums_content is not None:
+                    score_charge.commit(score_sums_content)
 
     def _add_draw(self) -> None:
         """Adds a key for another draw of the release with fresh noise, and writes the keys into the run's folder.

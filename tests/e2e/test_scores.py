@@ -14,6 +14,7 @@ from pate.accounting import Adjacency, ScoresEvent, SharedLedger
 from pate.aggregators import StableTopK
 from pate.data import Table
 from pate.report import PrivacyStatement, Report
+from pate.run.folder import RunFolder
 from pate.run.plan import Plan
 from pate.run.score_release import account_of_test_records
 from pate.run.train import train
@@ -238,6 +239,21 @@ def test_scores_move_to_another_ledger_with_their_charge(tmp_path: Path) -> None
     other_ledger = SharedLedger.stored(path=tmp_path / "other.db")
     assert score_charge.event in [entry.event for entry in other_ledger.entries]
     assert other_ledger.account(data=score_charge.data).read(score_charge.key) == sums
+
+
+def test_scores_of_a_lost_draw_move_to_another_ledger_too(tmp_path: Path) -> None:
+    """A run that drew its release twice, each time with scores, has two charges of scores in another ledger, too."""
+    plan = replace(scored_plan(), seed=None)
+    for redraw in (False, True):
+        run_until(
+            replace(plan, redraw=redraw), folder=tmp_path / "run", stage="training the majority"
+        )
+        RunFolder(tmp_path / "run").release_file.unlink()
+    assert len(score_charges(folder=tmp_path / "run")) == 2
+    with without_pictures():
+        train(replace(plan, ledger=tmp_path / "other.db"), output_dir=tmp_path / "run")
+    other_entries = SharedLedger.stored(path=tmp_path / "other.db").entries
+    assert sum(isinstance(entry.event, ScoresEvent) for entry in other_entries) == 2
 
 
 def test_cap_without_room_refuses_before_training(tmp_path: Path) -> None:
