@@ -294,9 +294,10 @@ class RunCharge:
             self._ledger_keys = LedgerKeys.new()
             self._ledger_keys.write(self.run_folder)
         else:
-            if score_price is not None:
-                self._transfer_scores(score_price)
+            keys_before_transfer = self._ledger_keys
             self._transfer_charges()
+            if score_price is not None:
+                self._transfer_scores(score_price, earlier_keys=keys_before_transfer)
             self._write_place()
         digests_of_draw_parts = self.account.parts(release_key=self.ledger_keys.last_draw)
         self._require_parts(digests_of_draw_parts)
@@ -452,18 +453,25 @@ class RunCharge:
                 earlier_ledger_file=earlier_ledger_file, ledger_keys=self.ledger_keys
             )
 
-    def _transfer_scores(self, score_price: ScorePrice) -> None:
-        """Copies the noisy sums of the scores of all draws, and their charges, from an earlier ledger that has them."""
+    def _transfer_scores(self, score_price: ScorePrice, *, earlier_keys: LedgerKeys) -> None:
+        """Copies the noisy sums of the scores of all draws, and their charges, from an earlier ledger that has them.
+
+        Args:
+            score_price: the price of the scores of one draw.
+            earlier_keys: the keys of the draws in the earlier ledger. They differ from the present ones if
+                `_transfer_charges` has given new keys to a copy of a run.
+        """
         for earlier_ledger_file in earlier_ledgers(
             self.run_folder, ledger_identity=self._ledger.identity
         ):
             earlier_account = SharedLedger.stored(path=earlier_ledger_file).account(
                 score_price.account_name
             )
-            for draw_key in self.ledger_keys.all:
-                score_charge = self._score_charge_of(draw_key, score_price=score_price)
+            for earlier_key, draw_key in zip(earlier_keys.all, self.ledger_keys.all, strict=True):
+                score_charge = self._score_charge_of(earlier_key, score_price=score_price)
                 score_sums_content = earlier_account.read(score_charge.release_key)
                 if score_sums_content is not None:
+                    score_charge = self._score_charge_of(draw_key, score_price=score_price)
                     score_charge.commit(score_sums_content)
 
     def _add_draw(self) -> None:

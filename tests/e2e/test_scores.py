@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -254,6 +255,25 @@ def test_scores_of_a_lost_draw_move_to_another_ledger_too(tmp_path: Path) -> Non
         train(replace(plan, ledger=tmp_path / "other.db"), output_dir=tmp_path / "run")
     other_entries = SharedLedger.stored(path=tmp_path / "other.db").entries
     assert sum(isinstance(entry.event, ScoresEvent) for entry in other_entries) == 2
+
+
+def test_scores_of_two_copies_of_a_run_are_two_charges_in_one_ledger(tmp_path: Path) -> None:
+    """A copy of a run draws a release and scores in another ledger, and then goes on with the ledger of the run.
+
+    Its scores stay the same, and are charged there beside those of the run.
+    """
+    plan = replace(scored_plan(), seed=None)
+    folder, copy = (tmp_path / letter / "run" for letter in "ab")
+    run_until(plan, folder=folder, stage="releasing labels")
+    shutil.copytree(folder, copy)
+    with without_pictures():
+        train(replace(plan, ledger=ledger_beside(run_folder=copy)), output_dir=copy)
+        train(plan, output_dir=folder)
+        scores = statement_of(copy).scores
+        (copy / "report.json").unlink()
+        train(replace(plan, ledger=ledger_beside(run_folder=folder)), output_dir=copy)
+    assert statement_of(copy).scores == scores != statement_of(folder).scores
+    assert len(score_charges(folder=folder)) == 2
 
 
 def test_cap_without_room_refuses_before_training(tmp_path: Path) -> None:
