@@ -108,7 +108,7 @@ class Privacy:
         parameters: the mechanism's public parameters by name.
         target_hits: the number of hits, queries that are paid for, after which the session of a mechanism charged by
             hits halts; None for others.
-        plain_epsilon: for such a mechanism, epsilon at `delta` of one draw of the asked queries under plain
+        plain_epsilon: for such a mechanism, epsilon at `delta` of all draws of the asked queries under plain
             composition. Infinity if the failure probabilities of plain composition alone exceed `delta`. None for
             others.
         won_by: the accountant that computed `epsilon`, if `accountant` takes the minimum of several; otherwise None.

@@ -61,11 +61,12 @@ class ReleasedScores:
     published.
 
     Attributes:
-        epsilon: the price of all scores together, rounded up.
+        epsilon: the price of all scores together, rounded up. If the release was drawn several times with scores, it is
+            the price of the scores of all draws.
         delta: the delta at which `epsilon` holds, rounded up.
         unit: what one change replaces, in words: a group of test records.
         noise_multiplier: the standard deviation of the noise, divided by the l2 sensitivity of all counts together, by
-            which the price can be computed again.
+            which the price can be computed again. For scores of n draws, that of one draw is divided by sqrt(n).
         num_groups: the number of groups of test records.
         micro_f1: the micro-averaged F1.
         accuracy: the share of right answers to whether a record has a label.

@@ -18,6 +18,7 @@ import hashlib
 import math
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -228,7 +229,11 @@ class RunCharge:
         Args:
             score_price: the price of the scores.
         """
-        return self._score_charge_of(self.ledger_keys.last_draw, score_price=score_price)
+        *earlier_draw_keys, last_draw_key = self.ledger_keys.all
+        return replace(
+            self._score_charge_of(last_draw_key, score_price=score_price),
+            earlier_release_keys=tuple(_score_key_of(draw_key) for draw_key in earlier_draw_keys),
+        )
 
     def _score_charge_of(self, draw_key: str, *, score_price: ScorePrice) -> ScoreCharge:
         """Returns the charge of the scores of the student of one draw.
@@ -241,8 +246,7 @@ class RunCharge:
         return ScoreCharge(
             score_price=score_price,
             account=self._ledger.account(score_price.account_name, unit=score_price.unit),
-            # Each draw of a release has its own student, so its scores have their own key.
-            release_key=f"{draw_key}:scores",
+            release_key=_score_key_of(draw_key),
             charge_note=ChargeNote(
                 description=f"{self.run_folder.path}: scores of the student on the test records",
                 run_key=self.ledger_keys.run_key_prefix,
@@ -684,3 +688,8 @@ def _open_ledger(
         accountant=make_accountant,
         max_epsilon=release_terms.max_total_epsilon,
     )
+
+
+def _score_key_of(draw_key: str) -> str:
+    """Returns the key of the scores of one draw's student; each draw of a release has a student of its own."""
+    return f"{draw_key}:scores"

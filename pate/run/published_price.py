@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from pate.accounting import Budget, Event, PrivacyUnit
+from pate.accounting import Budget, Event, PrivacyUnit, SelfComposedEvent
 from pate.accounting.attack_bounds import AttackBounds
 from pate.accounting.event_tree import failure_probability
 from pate.aggregators import Aggregator, CenteredVotes, Release
@@ -82,12 +82,15 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
     num_teachers = priced_release.shape.num_teachers
     stability_test = aggregator.stability_test(num_teachers=num_teachers)
     published = published_fields(type(aggregator), values=vars(aggregator))
-    # The price of a session is shown beside that of the same queries under plain composition.
+    # The price of a session is shown beside that of the same queries, drawn as often, under plain composition.
     plain_composition_event = None
     if session is not None:
-        plain_composition_event = aggregator.plain_event(
-            replace(priced_release.shape, num_queries=session.num_asked)
-        )
+        asked_shape = replace(priced_release.shape, num_queries=session.num_asked)
+        event_of_draw = aggregator.plain_event(asked_shape)
+        if event_of_draw is not None:
+            plain_composition_event = SelfComposedEvent(
+                event_of_draw, count=release_charge.num_draws
+            )
     paper_epsilon = aggregator.paper_epsilon(
         num_queries=drawn_release.num_queries, target_delta=budget.delta
     )

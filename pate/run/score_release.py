@@ -11,6 +11,7 @@ Source: docs/proofs/scores.md.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -102,6 +103,7 @@ class ScoreCharge:
         score_price: the price of the scores.
         account: the account of the test records in the run's ledger.
         release_key: the key under which the ledger stores the noisy sums.
+        earlier_release_keys: the keys of the noisy sums of students of earlier draws of the release, if there are any.
         charge_note: the note that the ledger stores with the charge.
     """
 
@@ -109,6 +111,7 @@ class ScoreCharge:
     account: Ledger
     release_key: str
     charge_note: ChargeNote
+    earlier_release_keys: tuple[str, ...] = ()
 
     def require_room(self) -> None:
         """Raises `InvalidValue` if the account cannot pay for the scores and they are not drawn yet."""
@@ -210,16 +213,28 @@ class ScoreCharge:
         )
 
     def _scores(self, estimates: ScoreEstimates) -> ReleasedScores:
-        """Returns the scores that are estimated from noisy sums, together with the price that covers all of them."""
+        """Returns the scores that are estimated from noisy sums, together with the price that covers all of them.
+
+        The price also covers the scores of earlier draws of the release, as the price of the release covers its draws.
+        """
+        num_draws = 1 + sum(
+            self.account.read(release_key) is not None for release_key in self.earlier_release_keys
+        )
+        # n Gaussian releases cost as much as one with 1 / sqrt(n) of their noise (Dong, Roth & Su 2022).
+        event_of_draws = self.score_price.event
+        epsilon = self.score_price.epsilon
+        if num_draws > 1:
+            event_of_draws = ScoresEvent(event_of_draws.noise_multiplier / math.sqrt(num_draws))
+            epsilon = Budget(delta=self.score_price.delta).epsilon_of(event_of_draws)
         scores = estimates.scores()
         scores_by_column = zip(
             self.score_price.subgroup_divisions, estimates.subgroup_scores(), strict=True
         )
         return ReleasedScores(
-            epsilon=float(format_epsilon(self.score_price.epsilon)),
+            epsilon=float(format_epsilon(epsilon)),
             delta=float(format_delta(self.score_price.delta)),
             unit=self.score_price.unit.words,
-            noise_multiplier=self.score_price.event.noise_multiplier,
+            noise_multiplier=event_of_draws.noise_multiplier,
             num_groups=estimates.num_groups,
             subgroups={
                 division.column_name: dict(zip(division.value_names, value_scores, strict=True))

@@ -353,7 +353,7 @@ def test_a_redrawn_release_costs_two_draws(
 
     The ledger has two charges. If it is replaced with the ledger of one charge, the run is refused. The first draw has
     paid for all queries, so the curve of epsilon begins at no less than the price of one draw. The report states the
-    failure probability of both draws.
+    failure probability of both draws, and for a session the price of both under plain composition.
     """
     run_name, finished_folder, epsilon = run
     privacy_of_one_draw = train(plan_of(run_name), output_dir=finished_folder).privacy
@@ -390,6 +390,9 @@ def test_a_redrawn_release_costs_two_draws(
     assert epsilon < report.privacy.epsilon < 2.001 * epsilon
     assert privacy_of_one_draw.failure_prob is not None
     assert report.privacy.failure_prob == 2 * privacy_of_one_draw.failure_prob
+    if privacy_of_one_draw.plain_epsilon is not None:
+        assert report.privacy.plain_epsilon is not None
+        assert report.privacy.plain_epsilon > 1.2 * privacy_of_one_draw.plain_epsilon
     assert num_charges(ledger) == 2
     assert train(plan, output_dir=folder).privacy == report.privacy, (
         "a release that is there is not drawn again"

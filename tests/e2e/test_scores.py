@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import Adjacency, ScoresEvent, SharedLedger
+from pate.accounting import Adjacency, Budget, ComposedEvent, ScoresEvent, SharedLedger
 from pate.aggregators import StableTopK
 from pate.data import Table
 from pate.report import PrivacyStatement, Report
@@ -240,6 +240,23 @@ def test_scores_move_to_another_ledger_with_their_charge(tmp_path: Path) -> None
     other_ledger = SharedLedger.stored(path=tmp_path / "other.db")
     assert score_charge.event in [entry.event for entry in other_ledger.entries]
     assert other_ledger.account(data=score_charge.data).read(score_charge.key) == sums
+
+
+def test_published_price_of_scores_has_all_draws(tmp_path: Path) -> None:
+    """A run that drew its release twice, each time with scores, publishes the price of both scores together."""
+    folder = tmp_path / "run"
+    plan = replace(scored_plan(), seed=None)
+    run_until(plan, folder=folder, stage="training the majority")
+    RunFolder(folder).release_file.unlink()
+    with without_pictures():
+        train(replace(plan, redraw=True), output_dir=folder)
+    events = [charge.event for charge in score_charges(folder=folder)]
+    assert len(events) == 2
+    scores = statement_of(folder).scores
+    assert scores is not None
+    price_of_both = Budget(delta=scores.delta).epsilon_of(ComposedEvent(tuple(events)))
+    assert EPSILON < price_of_both <= scores.epsilon <= 1.01 * price_of_both
+    assert verify_release.main([str(folder / "release")]) == 3  # no fault is found
 
 
 def test_scores_of_a_lost_draw_move_to_another_ledger_too(tmp_path: Path) -> None:
