@@ -71,7 +71,8 @@ class Stage:
     def line(self, current_time: float) -> str:
         """Returns a stage that has not ended as one line: its name, steps, time passed, estimate of the rest and note.
 
-        The line has no colon: `NAME: 9.3 s` is the line of a stage that has ended.
+        What is not known is left out. Commas alone separate these parts. Only a stage that has ended has a colon behind
+        its name, as in `NAME: 9.3 s`. So the name and the note should have no colon; this is not checked.
 
         >>> stage = Stage("training teachers", 100, start_time=0.0)
         >>> stage.advance(25, current_time=90.0)

@@ -216,7 +216,10 @@ def require_path(name: str, value: Any) -> str | os.PathLike[str]:
 
 
 def require_rising(name: str, values: Sequence[float]) -> None:
-    """Raises `InvalidValue` if a number is less than the number before, or is NaN; the error shows the two numbers."""
+    """Raises `InvalidValue` if a number is less than the number before, or is NaN; equal numbers may follow each other.
+
+    The error shows the two numbers.
+    """
     # A single number is compared with itself, as NaN is not equal to itself.
     compared_numbers = values if len(values) > 1 else [*values, *values]
     for low, high in pairwise(compared_numbers):

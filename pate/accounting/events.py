@@ -304,7 +304,7 @@ class BitEvent(LeafEvent):
     @property
     @abstractmethod
     def log_odds(self) -> FloatArray:
-        """The log odds that the bit is 1, one for each value of its integer statistic, from the smallest value on."""
+        """The log odds that the bit is 1, for each value of the integer statistic it depends on, in rising order."""
 
 
 @dataclass(frozen=True, slots=True)

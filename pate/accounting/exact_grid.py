@@ -204,7 +204,7 @@ class Profile:
     def delta(self, epsilon: float) -> float:
         """Returns an upper bound on delta at an epsilon.
 
-        The epsilon must not lie left of the grid; this is not checked.
+        The epsilon must be at least the smallest epsilon of the grid; this is not checked.
         """
         grid = self.grid
         position_in_grid = epsilon / grid.spacing - grid.first_index

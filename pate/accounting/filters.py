@@ -530,7 +530,7 @@ class GaussianAndRenyi(RenyiFilter):
 
     @cached_property
     def gaussian_budget(self) -> float:
-        """The largest sum of mu^2 whose epsilon at `conversion_delta` is at most the cap, rounded down."""
+        """The largest sum of mu^2 whose epsilon at `conversion_delta` is at most `max_epsilon`, rounded down."""
         return self._gaussian_filter.budget
 
     @cached_property

@@ -614,9 +614,9 @@ class Ledger:
         return self._caps.affords(event)
 
     def has_room(self, event: Event) -> bool:
-        """Returns True if an event fits under the cap; charges nothing.
+        """Returns True if an event fits under the cap, or if there is no cap; charges nothing.
 
-        Raises `InvalidValue` where the filter cannot price the event.
+        Raises `InvalidValue` where the privacy filter, which enforces the cap, cannot price the event.
         """
         return self.affords(event) >= 1
 

@@ -154,7 +154,9 @@ class LedgerIndex:
         return self.account if line is None else line.data_digest
 
     def price_of(self, commit_key: str) -> Event | None:
-        """Returns the price charged for a release or for the release of a part; None for a key without a commit.
+        """Returns the price charged for the release that a key belongs to; None for a key without a commit.
+
+        A part has no price of its own: its key gives the price of the whole release.
 
         Args:
             commit_key: the key of a charge, or of a part.
@@ -196,9 +198,10 @@ class LedgerIndex:
         return ""
 
     def parts(self, release_key: str) -> dict[str, str]:
-        """Returns the SHA-256 of each part of a release in hexadecimal, by the name of the part, in order of commits.
+        """Returns the SHA-256 of the bytes of each part of a release, by the name of the part, in order of commits.
 
-        A part is what the ledger stores under the key RELEASE_KEY:NAME. A release without parts has an empty result.
+        The digests are hexadecimal. The ledger stores the bytes of a part under the key RELEASE_KEY:NAME. The result is
+        empty for a release without parts, and for one that the ledger does not have.
         """
         release_key_prefix = f"{release_key}:"
         return {

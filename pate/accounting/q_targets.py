@@ -166,7 +166,8 @@ def run_twice(run_epsilon: float) -> QTarget:
 def common_target(targets: Iterable[QTarget]) -> QTarget:
     """Returns the cheapest target that covers all given targets: their largest epsilon and smallest `hit_prob`.
 
-    Raises `InvalidValue` where no target is given.
+    A session for this target may make the calls of all of them (`QTarget.covers`). Raises `InvalidValue` where no
+    target is given.
     """
     q_targets = list(targets)
     require(len(q_targets) > 0, "targets", q_targets, "at least one target")

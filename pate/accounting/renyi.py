@@ -220,9 +220,10 @@ def _log_moments_by_trapezoids(
         return np.asarray(math.log(num_normals) + log_phi + log_others)
 
     def log_moment(log_p: FloatArray, log_q: FloatArray) -> FloatArray:
-        """Returns the logarithm of the integral of P^a Q^(1 - a), summed in steps of `grid_steps`, `[num_orders]`.
+        """Returns the logarithm of the integral of P^a Q^(1 - a) for each order a of `orders`, `[num_orders]`.
 
-        P and Q are two densities; the arguments are their logarithms at the points, `[num_points, num_orders]`.
+        P and Q are two densities; the arguments are their logarithms at `grid_points`, `[num_points, num_orders]`. The
+        integral is a sum over these points, which are `grid_steps` apart, a step for each order.
         """
         log_values_at_grid_points = orders * log_p - (orders - 1) * log_q
         largest_log_value_of_orders = log_values_at_grid_points.max(axis=0)

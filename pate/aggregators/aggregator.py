@@ -182,9 +182,10 @@ class Aggregator(Parameters, ABC):
         """
 
     def plain_event(self, shape: VoteShape) -> Event | None:
-        """Returns the price of the same answers if every query is charged, and not only the hits of a session.
+        """Returns the price of the same answers if each query were charged; None for an aggregator without a session.
 
-        A hit is a query that uses up part of the session. The result is None for an aggregator without a session.
+        A session (`TargetChargedAggregator`) is charged for hits, the queries whose outcome lies in a given set, and it
+        halts after `target_hits` of them.
         """
         return None
 

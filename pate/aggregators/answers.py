@@ -1,4 +1,4 @@
-"""The answers to queries, as an aggregator draws them."""
+"""The answers that an aggregator draws: the labels of each query, and whether the query is answered."""
 
 from __future__ import annotations
 

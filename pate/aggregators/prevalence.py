@@ -149,7 +149,7 @@ class Prevalence(Parameters):
 
     @property
     def event(self) -> GaussianEvent:
-        """The price of all three steps, one Gaussian event."""
+        """The price of all three steps (the counts of lengths and the two means) together, one Gaussian event."""
         return GaussianEvent.composed(self._multipliers_of_steps)
 
     def release(

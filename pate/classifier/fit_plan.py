@@ -72,7 +72,7 @@ class FitPlan(ABC):
         Of the private records only their number and the number of their groups is used.
 
         Raises:
-            InvalidValue: no noise meets the budget, or the release would be useless.
+            InvalidValue: no noise meets the budget; or the release would be useless, and `allow_useless` is False.
         """
 
     def rehearse(self) -> None:  # noqa: B027 - a plan without estimators needs no rehearsal

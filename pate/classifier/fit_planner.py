@@ -105,7 +105,8 @@ class FitPlanner:
     def price(self, fit_plan: FitPlan) -> PricedRelease:
         """Returns the priced release of a plan, with its noise; nothing is fitted or charged.
 
-        Raises `InvalidValue` if no noise meets the budget, or if the release would be useless.
+        Raises `InvalidValue` if the plan cannot work or no noise meets the budget. It is also raised for noise that
+        would hide even unanimous votes, unless `allow_useless` is set.
         """
         try:
             return fit_plan.price()

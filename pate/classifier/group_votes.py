@@ -159,7 +159,8 @@ class GroupVotesPlan(FitPlan):
         times as wide, accuracy fell from 98% to 58% (2,000 records, three labels, epsilon 8).
 
         Raises:
-            InvalidValue: all public samples are alike; or no noise meets the budget, or the release would be useless.
+            InvalidValue: all public samples are alike; or no noise meets the budget; or the release would be useless,
+                and `allow_useless` is False.
         """
         public_inputs = self.dataset.public.inputs
         if (public_inputs == public_inputs[0]).all():

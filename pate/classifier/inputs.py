@@ -59,7 +59,9 @@ def column_labels(y: Any) -> tuple[str, ...]:
 
 
 def require_samples(name: str, labels: Any) -> None:
-    """Raises `InvalidValue` for labels that are one value, such as a text, or have no order, such as a set.
+    """Raises `InvalidValue` for labels that are not a sequence with an entry for each sample.
+
+    Refused are a single value, such as a text or a number; a set or a dict; and an iterator, which has no length.
 
     Args:
         name: the name of the parameter.

@@ -169,8 +169,8 @@ class Dataset:
     def repeat_private(self, num_copies: IntArray) -> Dataset:
         """Returns the data set with copies of the private records, such that no two copies of a record share a group.
 
-        The copies replace the records. For each k, the k-th copies of all records of a group form a new group. All
-        copies have new ids. Budgets are dropped.
+        The copies replace the records. The first copies of the records of a group form one new group, their second
+        copies another, and so on. All copies have new ids. Budgets are dropped.
 
         Args:
             num_copies: the number of copies of each private record, int64 `[num_private]`.

@@ -105,7 +105,10 @@ class _CompleteRidgePath(RidgePath):
         self._penalty_unit = self._squared_singular_values.sum() / len(input_rows) or 1.0
 
     def left_out_scores(self, penalty: float) -> FloatArray:
-        """Returns the leave-one-out score of each row minus the share of rows with each label, `[n, num_labels]`."""
+        """Returns the leave-one-out scores of each row, each minus the intercept of its label, `[n, num_labels]`.
+
+        The intercept is the share of rows that have the label. All n rows count in it, the row itself included.
+        """
         shrinkage = self._shrinkage(penalty)
         fitted = self._left_vectors @ (shrinkage[:, None] * self._projected)
         # The leverages are the diagonal of U diag(shrinkage) U^T + 1/n.

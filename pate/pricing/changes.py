@@ -355,7 +355,7 @@ def _with_noise_factor(aggregator: Aggregator, noise_factor: float) -> Aggregato
 
 
 def price_or_infinity(aggregator: Aggregator, vote_shape: VoteShape, budget: Budget) -> float:
-    """Returns the price of a release by the budget's accountant, and infinity if the release cannot be priced."""
+    """Returns the epsilon of a release at the budget's delta, by its accountant; infinity if it cannot be priced."""
     try:
         return budget.epsilon_of(aggregator.event(vote_shape))
     except InvalidValue:

@@ -305,12 +305,13 @@ class Dossier:
         return max_share
 
     def max_share_found_in_scores(self, false_alarm_rate: float) -> float:
-        """Returns a bound on the share of units of the test records that an attack on the released scores finds.
+        """Returns an upper bound on the share of units with test records that any attack on the released scores finds.
 
-        If no scores were released, an attack finds no larger share than `false_alarm_rate`, which is returned.
+        A unit, such as a person, has one or more records. The bound follows from the epsilon, delta and noise of the
+        scores. If no scores were released, an attack finds no larger share than `false_alarm_rate`, which is returned.
 
         Args:
-            false_alarm_rate: the share of units outside the test records that the attack takes for units in them.
+            false_alarm_rate: the share of units without test records that the attack takes for units with some.
         """
         if self.scores is None:
             return false_alarm_rate

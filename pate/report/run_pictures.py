@@ -434,9 +434,10 @@ def membership_curve(report: Report) -> Picture | None:
 
 
 def answer_bars(picture_arrays: PictureArrays) -> Picture | None:
-    """Draws a bar of the refused queries, and a bar for each number of released labels; None without queries.
+    """Draws bars that count queries: one for each number of released labels, one for refusals; None without queries.
 
-    The height of a bar is a number of queries. The bar for 2 labels counts the queries whose answer has 2 labels.
+    The bar for 2 labels counts the queries whose answer says of 2 labels that they are present. The first bar is that
+    of no label; a bar at its left counts the refused queries.
     """
     num_queries = len(picture_arrays.answered)
     if num_queries == 0:

@@ -87,9 +87,11 @@ class StudentVerdict:
             student_scores: the scores of the student; None if it has none.
             baseline_scores: the scores of the models that the student is compared with.
             num_answered: the number of answered queries.
-            remedy_of_cause: advice against each cause of a loss, by the cause, as the aggregator names it.
+            remedy_of_cause: the advice against each cause of a loss in mean average precision, such as "noise"; the
+                keys are those of `Aggregator.remedies`.
             better_model_remark: a sentence that recommends another method, or "".
-            ceiling_records_in_words: the private records that the all-records model learned from, in words.
+            ceiling_records_in_words: the private records, in words, that the all-records model (the ceiling) learned
+                from.
         """
         if student_scores is None or not num_answered:
             remedy = f"What helps: {remedy_of_cause['noise']}, or another aggregator."

@@ -76,8 +76,10 @@ class RunCharge:
     """The charge of one run in a ledger, from the check that it fits to the proof that it was made.
 
     States:
-        * After `open`: the ledger is in memory if its file does not exist yet. A new run has no keys.
-        * After `begin`: the ledger is a file, and the run has keys. The release may be drawn by `record`.
+        * After `open`: the ledger is in memory if its file does not exist yet. A run has keys, under which the ledger
+          stores its draws, only if it has begun before.
+        * After `begin`: the ledger is a file, and the run has keys. The release may be drawn with the record that
+          `record` returns.
         * After `publish`: the ledger holds the charge and the digest of the release's file, and the file exists.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Confidence bounds on a probability, by the number of hits in independent trials (Clopper & Pearson 1934)."""
+"""Confidence bounds on a probability, computed from the hits among independent trials (Clopper & Pearson 1934)."""
 
 import numpy as np
 import scipy

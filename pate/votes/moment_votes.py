@@ -173,9 +173,9 @@ class MomentVotes(RoundVotes):
         )
 
     def _report_rows(self, num_rows: int) -> None:
-        """Calls the attribute `report_num_rows` with a number of records that were read.
+        """Calls the attribute `report_num_rows` with the number of records that were just read, which is no total.
 
-        The attribute is read at each call, so it may be replaced in the meantime.
+        The attribute is looked up at each call, so it may be replaced between two calls.
         """
         self.report_num_rows(num_rows)
 

@@ -60,7 +60,7 @@ class BitSums:
     def counts(self, num_labels: int) -> IntArray:
         """Returns the number of added rows in which each bit is set, int64 `[num_queries, num_labels]`.
 
-        The first `num_labels` bits of each query are counted; further ones only fill the last byte.
+        A byte has 8 bits. The first `num_labels` bits of each query are counted; the rest of its last byte is padding.
         """
         total = np.zeros((self.shape[0], num_labels), dtype=np.int64)
         queries_per_chunk = max(1, _BITS_AT_ONCE // (self.shape[1] * _WORD))

@@ -371,9 +371,9 @@ class GatheredVotes(TeacherVotes):
         return total + bit_sums.counts(num_labels=self.num_labels)
 
     def _can_add_packed(self, vote_file: VoteFile) -> bool:
-        """Returns True for a file with all labels in their order, no `vote_clip` and no gaps.
+        """Returns True if the packed bytes of a file can be added as they are, because its bits need no check.
 
-        Its bits need no check, so that packed bytes can be added.
+        Such a file has all labels in the order of `label_names` and no `vote_clip`; each teacher votes on each label.
         """
         head = vote_file.manifest
         return (

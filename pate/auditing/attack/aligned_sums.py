@@ -38,12 +38,13 @@ class CoinEvidence:
     """The inner products by which one noisy sum tells about the coins of m canaries.
 
     The coin of a canary, 1 or -1, adds a known matrix to the sum or subtracts it. All inner products are divided by the
-    variance of the noise that the release claims to have.
+    variance of the noise that the release claims to have. For a sum without noise, which only a release that is broken
+    on purpose has, a small variance stands in its place.
 
     Attributes:
         canary_gram: the inner products of the canaries' matrices with each other, `[m, m]`.
-        canary_products_with_sum: the inner products of these matrices with the sum, from which everything known was
-            subtracted, `[m]`.
+        canary_products_with_sum: the inner products of these matrices with the rest of the sum, `[m]`: what is left
+            when all known summands that do not depend on the coins are subtracted.
     """
 
     canary_gram: FloatArray

@@ -85,7 +85,7 @@ class BoundaryWrapper:
 
     @property
     def event(self) -> Event:
-        """The price of one call, the same for every answer."""
+        """The price of one call, which does not depend on what the call answers."""
         pure_event = PureDpEvent(self.target.epsilon)
         if self.failure_prob == 0:
             return pure_event
