@@ -335,10 +335,11 @@ class Ledger:
 
         Returns None where no total is needed:
             * The release is charged already, by the lines that were read before this call.
-            * After the file is read again: a line has the key of this commit.
-            * After the file is read again: a charge covers this commit, that of the release or of an equal release.
+            * A line of the file has the key of this commit.
+            * A charge of the file covers this commit: that of the release, or of an equal release.
 
-        A release without parts can only be the second case: its `release_key` is empty, and the others need one.
+        The file is read again before the last two are checked. A release without parts, whose `release_key` is empty,
+        can only be the second case.
 
         Raises:
             BudgetExceeded: the event does not fit under the cap.
@@ -411,7 +412,8 @@ class Ledger:
         if charge_key:
             return _EarlierCharge(charge_key)
         seed_name = commit_request.charge_note.seed_name
-        if self._index.charges_with_seed(seed_name, except_key_prefix=""):  # leaves out no release
+        # An earlier release of the same run counts, too, so no key is left out.
+        if self._index.charges_with_seed(seed_name, except_key_prefix=""):
             # Releases with the same noise have no bound. Under a cap `charge_covering` has refused those of other runs,
             # and this check refuses a second release of the same run.
             if self.max_epsilon is not None:
@@ -667,7 +669,8 @@ class Ledger:
 
         Args:
             seed_name: the name of the seed.
-            except_release: the text with which the keys of the caller's own release begin; it is left out.
+            except_release: the text with which the keys of the caller's own release begin. That release is left out; an
+                empty text leaves out none.
             own_price: the price of the caller's own release. A release of this data set at the same price is left
                 out too, because both may be the same release; None leaves out no release for its price.
         """

@@ -4,9 +4,9 @@ The worst case of n epsilon-DP releases is n-fold randomized response. Its priva
 k ~ Bin(n, 1 / (1 + e^-epsilon)) (Kairouz, Oh & Viswanath 2015, Theorem 3.3; Murtagh & Vadhan 2016). The delta at an
 epsilon of x (the hockey-stick divergence) is
 
-    delta(x) = max over thresholds j of  P(k >= j) - e^x P'(k >= j),
+    delta(x) = max over thresholds j of  P(k >= j) - e^x Q(k >= j),
 
-with the distributions P and P' of k on two neighbors. So epsilon and delta are closed forms of the tails of a binomial.
+with the distributions P and Q of k on two neighbors. So epsilon and delta are closed forms of the tails of a binomial.
 The worst case of releases with several epsilons is the product of their randomized responses. The loss of the product
 is moved to a grid: the mass of each loss is split between the two nearest points, which only makes both distributions
 easier to distinguish (docs/proofs/pure_dp.md).
@@ -89,7 +89,7 @@ class PureDpAccountant(AccountantBesideRenyi):
         """
         remaining_delta = self.remaining_delta(target_delta)
         epsilon_bound = min(self._rdp.get_epsilon(remaining_delta), self._sum_of_epsilons())
-        if not self._has_tails():
+        if not self._composes_optimally():
             return epsilon_bound
         log_tails_of_pair = _log_tails_of_product(tuple(self._count_of_epsilon.items()))
         return min(
@@ -101,17 +101,11 @@ class PureDpAccountant(AccountantBesideRenyi):
         require_non_negative("target_epsilon", target_epsilon)
         has_no_delta = self._sum_of_epsilons() <= target_epsilon
         delta_bound = 0.0 if has_no_delta else self._rdp.get_delta(target_epsilon)
-        if delta_bound > 0 and self._has_tails():
-            # the largest P(loss >= l) - e^x P'(loss >= l) over thresholds l
-            log_tails, neighbor_log_tails = _log_tails_of_product(
-                tuple(self._count_of_epsilon.items())
+        if delta_bound > 0 and self._composes_optimally():
+            log_tails_of_pair = _log_tails_of_product(tuple(self._count_of_epsilon.items()))
+            delta_bound = min(
+                delta_bound, _delta_of_tails(log_tails_of_pair, target_epsilon=target_epsilon)
             )
-            is_positive = log_tails > target_epsilon + neighbor_log_tails
-            shares_of_tails = -np.expm1(
-                target_epsilon + (neighbor_log_tails - log_tails)[is_positive]
-            )
-            deltas = np.exp(log_tails[is_positive]) * shares_of_tails
-            delta_bound = min(delta_bound, float(np.max(deltas, initial=0.0)))
         return min(1.0, delta_bound + self.failure_prob)
 
     def _sum_of_epsilons(self) -> float:
@@ -123,7 +117,7 @@ class PureDpAccountant(AccountantBesideRenyi):
             rounding_up_factor = 1 + 1e-12
         return float(total_epsilon * rounding_up_factor)
 
-    def _has_tails(self) -> bool:
+    def _composes_optimally(self) -> bool:
         """Returns True if the optimal composition is computed.
 
         There must be 1 to a million releases, with at most 64 distinct epsilons, and the sum of the epsilons of all
@@ -172,6 +166,19 @@ def _epsilon_of_tails(log_tails_of_pair: _LogTails, target_delta: float) -> floa
     return float(np.max(epsilons, initial=0.0))
 
 
+def _delta_of_tails(log_tails_of_pair: _LogTails, target_epsilon: float) -> float:
+    """Returns the largest P - e^x Q over all thresholds of the tails, x being `target_epsilon`; 0 if none is positive.
+
+    Here P and Q are the probabilities of a loss of at least the threshold on two neighbors.
+    """
+    log_p, log_q = log_tails_of_pair
+    is_positive = log_p > target_epsilon + log_q
+    # each difference P - e^x Q as a share of P
+    shares_of_p = -np.expm1(target_epsilon + (log_q - log_p)[is_positive])
+    deltas = np.exp(log_p[is_positive]) * shares_of_p
+    return float(np.max(deltas, initial=0.0))
+
+
 def _log_tails(epsilon: float, num_releases: int) -> _LogTails:
     """Returns the log of P(k >= j) and of Q(k >= j), for j = n, ..., 0, of n randomized responses, `[n + 1]` each.
 
@@ -184,15 +191,28 @@ def _log_tails(epsilon: float, num_releases: int) -> _LogTails:
     require_non_negative("epsilon", epsilon)
     num_releases = require_count("count", num_releases, minimum=0)
     num_truths = np.arange(num_releases, -1, -1, dtype=np.float64)
-    log_mass = (
-        log_binomials(num_releases)
+    log_masses = _log_truth_masses(epsilon, num_truths=num_truths)
+    log_p = np.logaddexp.accumulate(log_masses)
+    log_q = np.logaddexp.accumulate(log_masses - (2 * num_truths - num_releases) * epsilon)
+    rounding = _TERM_ROUNDING * (math.lgamma(num_releases + 1) + num_releases * (1 + epsilon))
+    return _LogTails(p=np.minimum(log_p + rounding, 0.0), q=np.asarray(log_q - rounding))
+
+
+def _log_truth_masses(epsilon: float, num_truths: FloatArray) -> FloatArray:
+    """Returns the log of the probability of each number of true ones among n randomized responses, `[n + 1]`.
+
+    A response is true with the probability 1 / (1 + e^-epsilon).
+
+    Args:
+        epsilon: the epsilon of each randomized response, >= 0.
+        num_truths: all numbers from 0 to n, rising or falling, `[n + 1]`.
+    """
+    num_releases = len(num_truths) - 1
+    return np.asarray(
+        log_binomials(num_releases)  # the same in either order
         + num_truths * log_expit(epsilon)
         + (num_releases - num_truths) * log_expit(-epsilon)
     )
-    log_p = np.logaddexp.accumulate(log_mass)
-    log_q = np.logaddexp.accumulate(log_mass - (2 * num_truths - num_releases) * epsilon)
-    rounding = _TERM_ROUNDING * (math.lgamma(num_releases + 1) + num_releases * (1 + epsilon))
-    return _LogTails(p=np.minimum(log_p + rounding, 0.0), q=np.asarray(log_q - rounding))
 
 
 class _GridLoss(NamedTuple):
@@ -216,35 +236,32 @@ def _loss_on_grid(epsilon: float, num_releases: int, grid_spacing: float) -> _Gr
         grid_spacing: the distance between two points of the grid.
     """
     num_truths = np.arange(num_releases + 1, dtype=np.float64)
-    log_masses = (
-        log_binomials(num_releases)
-        + num_truths * log_expit(epsilon)
-        + (num_releases - num_truths) * log_expit(-epsilon)
-    )
-    masses = np.exp(log_masses)
+    masses = np.exp(_log_truth_masses(epsilon, num_truths=num_truths))
     losses = (2 * num_truths - num_releases) * epsilon
     mean_loss = num_releases * epsilon * math.tanh(epsilon / 2)
     loss_reach = _REACH_IN_DEVIATIONS * math.sqrt(num_releases) * epsilon
     first_multiple = math.floor((mean_loss - loss_reach) / grid_spacing)
     last_multiple = math.ceil((mean_loss + loss_reach) / grid_spacing)
-    is_inside = losses <= last_multiple * grid_spacing
+    is_finite = losses <= last_multiple * grid_spacing  # larger losses count as infinite
     grid_positions = np.clip(
-        losses[is_inside] / grid_spacing - first_multiple,
+        losses[is_finite] / grid_spacing - first_multiple,
         0.0,
         float(last_multiple - first_multiple),
     )
     lower_grid_positions = np.minimum(
         np.floor(grid_positions), float(last_multiple - first_multiple - 1)
     )
+    # The share w of the upper one of two points a < b solves w e^-b + (1 - w) e^-a = e^-loss, so that the total
+    # probability stays the same on the second neighbor, too.
     upper_shares = np.expm1(-(grid_positions - lower_grid_positions) * grid_spacing) / math.expm1(
         -grid_spacing
     )
-    upper_masses = masses[is_inside] * np.clip(upper_shares, 0.0, 1.0)
+    upper_masses = masses[is_finite] * np.clip(upper_shares, 0.0, 1.0)
     lower_indices = lower_grid_positions.astype(np.int64)
     num_points = last_multiple - first_multiple + 1
-    lower_masses = np.bincount(lower_indices, masses[is_inside] - upper_masses, num_points)
+    lower_masses = np.bincount(lower_indices, masses[is_finite] - upper_masses, num_points)
     grid_masses = lower_masses + np.bincount(lower_indices + 1, upper_masses, num_points)
-    infinite_loss_prob = float(masses[~is_inside].sum())
+    infinite_loss_prob = float(masses[~is_finite].sum())
     return _GridLoss(
         first_multiple=first_multiple,
         masses=np.asarray(grid_masses, dtype=np.float64),
@@ -252,9 +269,8 @@ def _loss_on_grid(epsilon: float, num_releases: int, grid_spacing: float) -> _Gr
     )
 
 
-@lru_cache(
-    maxsize=4
-)  # A search for a delta, or a trade-off curve, asks for the same tails dozens of times.
+# A search for a delta, or a trade-off curve, asks for the same tails dozens of times.
+@lru_cache(maxsize=4)
 def _log_tails_of_product(counted_epsilons: tuple[tuple[float, int], ...]) -> _LogTails:
     """Returns the tails of the summed privacy loss of all releases, for falling thresholds.
 

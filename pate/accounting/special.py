@@ -1,6 +1,6 @@
 """Special functions, most of them named as in SciPy.
 
-Some work without `scipy.special`, which loads as slowly as a price takes.
+Some do without `scipy.special`, whose import takes longer than many prices do.
 """
 
 import math
@@ -13,14 +13,15 @@ from numpy.typing import ArrayLike
 
 from pate.array_types import FloatArray
 
-# Below this x, four terms of the asymptotic series of log Phi(x) have 15 digits.
+# Below this x, log Phi(x) has 15 digits by four terms of the asymptotic series of Phi(x) (Abramowitz & Stegun 1964,
+# 26.2.12).
 _SERIES_BELOW = -35.0
-# From this x on, the continued fraction of erfcx with so many terms has all digits.
+# From this x on, the continued fraction of erfcx (Abramowitz & Stegun 7.1.14) with so many terms has all digits.
 _FRACTION_FROM = 2.5
 _FRACTION_DEPTH = 40
 # From this number on, Stirling's series has all digits.
 _STIRLING_FROM = 20
-# The coefficients of 1 / x, 1 / x^3 and so on in Stirling's series.
+# The coefficients of 1 / x, 1 / x^3 and so on in Stirling's series of log x! (Abramowitz & Stegun 6.1.41).
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
 # The logarithms of the factorials of smaller numbers.
 _LOG_FACTORIALS = np.array([math.log(math.factorial(n)) for n in range(_STIRLING_FROM)])
@@ -54,6 +55,7 @@ def log_binomials(n: int) -> FloatArray:
     x = np.maximum(k, _STIRLING_FROM)
     series = sum(coefficient * x ** (-1 - 2 * i) for i, coefficient in enumerate(_STIRLING))
     stirling = (x + 0.5) * np.log(x) - x + 0.5 * math.log(2 * math.pi) + series
+    # `np.resize` cuts the table to n + 1 entries, or repeats it; entries from `_STIRLING_FROM` on are not used.
     log_factorials = np.where(k < _STIRLING_FROM, np.resize(_LOG_FACTORIALS, n + 1), stirling)
     return np.asarray(log_factorials[-1] - log_factorials - log_factorials[::-1])
 

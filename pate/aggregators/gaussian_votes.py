@@ -29,8 +29,8 @@ class GaussianVotes(Aggregator):
     Formal guarantees, for L labels:
         * One change moves each of the L counts of a query by at most d = `teachers_reached`, whether it changes votes,
           abstentions or both. One bit is released for each count, with independent noise, so a query costs L bits. For
-          d = 1, large noise_std and an order a up to about noise_std / 2, these cost 0.637 of the price of the noisy
-          counts, which is L a / (2 noise_std**2).
+          d = 1, large noise_std and an order a up to about noise_std / 2, these cost 2 / pi = 0.637 of the price of the
+          noisy counts, which is L a / (2 noise_std**2).
         * Under add/remove the threshold is computed from the declared num_teachers, and no change moves it.
 
     Attributes:
@@ -58,6 +58,7 @@ class GaussianVotes(Aggregator):
             self.noise_std, threshold_share=0.5, num_teachers=shape.num_teachers
         )
         if self.teachers_reached > 1:
+            # the price of the same bit, for counts that one change moves by up to `teachers_reached`
             bit_event = OneBitEvent(
                 logits=tuple(bit_event.log_odds.tolist()), reach=self.teachers_reached
             )

@@ -422,6 +422,7 @@ def _expected_from_not_prior(
     that of queries which stable top-k answers, times the share of present labels that its answers name.
     """
     num_first = min(num_queries, aggregator.first_queries)
+    # The prior's share of right labels is that of the first queries, or of one query where no query is a first one.
     num_first_or_one = max(num_first, 1)
     expected_first = expected_from_votes(aggregator.release_step, made_up_votes, num_first_or_one)
     if num_first == num_queries:

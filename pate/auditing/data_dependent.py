@@ -244,6 +244,7 @@ def _summed_rdp(
     """
     distinct_values, query_counts = np.unique(query_values, return_counts=True)
     values_per_block = max(1, _BLOCK_SIZE // orders.size)
+    # The first sum broadcasts this row to a row for each direction.
     sums_by_divergence_direction = np.zeros((1, orders.size))
     for start in range(0, len(distinct_values), values_per_block):
         block = slice(start, start + values_per_block)

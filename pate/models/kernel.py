@@ -45,13 +45,15 @@ class KernelTeacher(Voter):
     the public pool.
 
     Formal guarantee: the votes of a teacher are a function of its own records, the public pool, the queries and p.
+    Source: docs/proofs/centered_votes.md, and for rounds docs/proofs/vote_rounds.md.
 
     Attributes:
         num_directions: the number of directions of the public pool, >= 1. None uses `affordable_directions`, a function
             of the noise multiplier and of the numbers of teachers, private groups and labels.
         nonlinear: true adds components of a kernel to the directions in rounds (`PublicKernel`), as many as the noise
             and the recipe permit; false adds none. None adds them if the noise permits more than eight times as many
-            features as the pool has linear ones: its directions and the height.
+            features as the pool has linear ones: its directions and the height, a coordinate that is 1 before the
+            features are scaled to length 1.
     """
 
     gives: ClassVar[type[VoteSource]] = FunctionVotes
@@ -98,6 +100,7 @@ class ConvexTeacher(Voter):
 
     Formal guarantee: if one private group is replaced, the sum changes by at most two clips, for any number of groups
     and teachers. If all records of a teacher are replaced, the sum may change more.
+    Source: docs/proofs/vote_rounds.md#convex-teachers.
 
     Attributes:
         penalty: the penalty of the squared weights, from 0.001 to 1e6, relative to the mean variance of a direction. A
@@ -125,6 +128,7 @@ class ConvexTeacher(Voter):
         The vote of a group is its share of what its teacher learns. Groups take the place of teachers in the result, as
         the price is for one group.
         """
+        # All records of a group are at one teacher, so the first one tells which.
         _, first_rows, group_of_record = np.unique(
             dataset.private.group_ids, return_index=True, return_inverse=True
         )

@@ -34,7 +34,8 @@ _OPTIONS = {"maxiter": 60, "maxcor": 20}
 _CONSTANT_PRECISION = 1e-4
 # The least mean square of a feature, in place of the 0 of a feature that no row has.
 _MIN_MEAN_SQUARE = 1e-12
-# The number of directions is the root of this number times the number of rows.
+# The number of directions is the root of this number times the number of rows. With 16, the 1,000 labeled rows of the
+# example in docs/how-to/labels-of-public-rows.md teach as much at epsilon 0.05 as alone.
 _SQUARED_DIRECTIONS_PER_ROW = 16
 
 
@@ -119,6 +120,7 @@ class LogisticFit:
 
         In place of p (1 - p) of each row, its mean over all rows is used, with 0 where the label is unknown. So one
         decomposition of the features serves all labels.
+        Source: Bishop 2006, section 4.5.1, but for that mean.
         """
         labeled_features = self.labeled_features
         probabilities = expit(labeled_features.features @ self.weights + self.constants)
@@ -178,15 +180,15 @@ class LabeledFeatures:
 
         # The search compares each scale with its neighbors, and a loss takes a cross-validation.
         @cache
-        def loss_of_scale_index(scale_index: int) -> float:
+        def loss_at(scale_index: int) -> float:
             return labeled_features._cross_validated_loss(_SCALES[scale_index] * expected_variances)
 
         best_index = _FIRST_SCALE_INDEX
         for step in (-1, 1):
-            while 0 <= best_index + step < len(_SCALES) and loss_of_scale_index(
-                best_index + step
-            ) < loss_of_scale_index(best_index):
-                best_index += step
+            next_index = best_index + step
+            while 0 <= next_index < len(_SCALES) and loss_at(next_index) < loss_at(best_index):
+                best_index = next_index
+                next_index += step
         return _SCALES[best_index]
 
     def fit(self, prior_variances: FloatArray) -> LogisticFit:
@@ -201,7 +203,7 @@ class LabeledFeatures:
         num_rows_with_label = self.labels.sum(axis=0)
         prior_log_odds = self._prior_log_odds
         scaled_features = self.features * np.sqrt(prior_variances)
-        # Approximately the standard error of a constant.
+        # Approximately the standard error of a constant, the unit in which the constant is fitted.
         constant_std_errors = np.maximum(num_rows_with_label, 1) ** -0.5
 
         def loss_and_gradient(flat_parameters: FloatArray) -> tuple[float, FloatArray]:

@@ -62,7 +62,7 @@ def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int],
     for first, p in enumerate(
         largest_distribution(
             COUNT_VALUES / scale,
-            outcomes_per_class=CLASS_SIZES * 1.0,
+            class_sizes=CLASS_SIZES * 1.0,
             unit_noise=UNIT_NOISES[noise],
         ).tolist()
     ):
@@ -70,7 +70,7 @@ def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int],
         is_class_left = sizes_left > 0
         second_probs = largest_distribution(
             COUNT_VALUES[is_class_left] / scale,
-            outcomes_per_class=sizes_left[is_class_left] * 1.0,
+            class_sizes=sizes_left[is_class_left] * 1.0,
             unit_noise=UNIT_NOISES[noise],
         )
         distribution |= {

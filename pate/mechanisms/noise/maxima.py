@@ -1,4 +1,4 @@
-"""Functions here compute the probability that an index has the largest noisy value, without sampling.
+"""The probability that an index has the largest noisy value, computed without sampling.
 
 `ordered_distribution` computes it for each sequence of k indices to have the k largest noisy values, in this order.
 """
@@ -30,8 +30,9 @@ def gumbel_noise_argmax(values_in_scales: FloatArray) -> FloatArray:
 def exponential_noise_argmax(values_in_scales: FloatArray) -> FloatArray:
     """Returns the probability of each index to have the largest sum value + exponential noise of mean 1, `[..., n]`.
 
-    The distribution is that of permute-and-flip. With w = exp(value - largest value), index i has the probability
-    w_i times the integral over z in [0, 1] of prod_{j != i} (1 - w_j z).
+    The distribution is that of permute-and-flip (McKenna & Sheldon 2020; as exponential noise, Ding et al. 2021). With
+    w = exp(value - largest value), index i has the probability w_i times the integral over z in [0, 1] of
+    prod_{j != i} (1 - w_j z).
     """
     exp_values = np.exp(values_in_scales - values_in_scales.max(axis=-1, keepdims=True))
     # On panels of this width 16 nodes integrate a polynomial of degree n to the last digits.
@@ -66,7 +67,7 @@ def _argmax_by_quadrature(values_in_scales: FloatArray, unit_noise: NoiseKind) -
 
     def compute_row_distribution(row_in_scales: FloatArray) -> FloatArray:
         return largest_distribution(
-            row_in_scales, outcomes_per_class=np.ones(len(row_in_scales)), unit_noise=unit_noise
+            row_in_scales, class_sizes=np.ones(len(row_in_scales)), unit_noise=unit_noise
         )
 
     return np.apply_along_axis(compute_row_distribution, -1, values_in_scales)
@@ -127,7 +128,7 @@ def ordered_distribution(
 
 
 def largest_distribution(
-    class_values_in_scales: FloatArray, outcomes_per_class: FloatArray, unit_noise: NoiseKind
+    class_values_in_scales: FloatArray, class_sizes: FloatArray, unit_noise: NoiseKind
 ) -> FloatArray:
     """Returns for each class the probability that the largest of all members' noisy values is one of its own, `[n]`.
 
@@ -135,19 +136,21 @@ def largest_distribution(
 
     Args:
         class_values_in_scales: the value of all members of each class, `[n]`.
-        outcomes_per_class: the number of members of each class, `[n]`.
+        class_sizes: the number of members of each class, `[n]`.
         unit_noise: the kind of noise, which each member has independently.
     """
-    # A noisy value this far below the largest value is not the largest, except with a negligible probability.
-    lowest_winner = max(
+    # The largest noisy value lies below the largest value + `negligible_below` with a negligible probability, so the
+    # integral could start there. It starts lower by `negligible_below` once more, or where the noise of the smallest
+    # value begins if that is higher; the integral between both starts is negligible.
+    start_value = unit_noise.negligible_below + max(
         class_values_in_scales.min(), class_values_in_scales.max() + unit_noise.negligible_below
     )
     densities_at_nodes, cdfs_at_nodes, panel_half_widths = _on_grid(
         class_values_in_scales,
         unit_noise=unit_noise,
-        start_value=lowest_winner + unit_noise.negligible_below,
+        start_value=start_value,
     )
-    sizes_at_nodes = outcomes_per_class[:, None, None]
+    sizes_at_nodes = class_sizes[:, None, None]
     density_of_largest = sizes_at_nodes * densities_at_nodes * cdfs_at_nodes ** (sizes_at_nodes - 1)
     return _integral(
         density_of_largest * _products_over_other_indices(cdfs_at_nodes**sizes_at_nodes),
@@ -266,7 +269,5 @@ def _weights_to_the_end() -> FloatArray:
     primitive_coefficients = legendre.legint(
         np.linalg.inv(legendre.legvander(nodes, _NUM_NODES - 1))
     )
-    return np.asarray(
-        np.asarray(legendre.legval([1.0], primitive_coefficients))
-        - np.asarray(legendre.legval(nodes, primitive_coefficients))
-    )
+    integrals_to_one = legendre.legval([1.0], primitive_coefficients)
+    return np.asarray(integrals_to_one - legendre.legval(nodes, primitive_coefficients))

@@ -83,19 +83,17 @@ def index_of(lazy_uniform: LazyUniform, enclose_weights: WeightEncloser) -> int:
 
 
 def exponential_encloser(
-    exponents: Sequence[Fraction], outcomes_per_class: Sequence[int] | None = None
+    exponents: Sequence[Fraction], class_sizes: Sequence[int] | None = None
 ) -> WeightEncloser:
     """Returns the function that encloses the weight size * exp(-exponent) of each index.
 
     Args:
         exponents: numbers >= 0, one for each index.
-        outcomes_per_class: the sizes, whole numbers >= 1, one for each index; None if all are 1.
+        class_sizes: the sizes, whole numbers >= 1, one for each index; None if all are 1.
     """
 
     def enclose_weights(decimal_digits: int) -> list[Interval]:
-        num_digits = decimal_digits + (
-            0 if outcomes_per_class is None else len(str(max(outcomes_per_class)))
-        )
+        num_digits = decimal_digits + (0 if class_sizes is None else len(str(max(class_sizes))))
         units_per_one = 10**num_digits
         interval_of: dict[Fraction, Interval] = {}
         for exponent in set(exponents):
@@ -105,13 +103,11 @@ def exponential_encloser(
                 math.ceil(upper_bound * units_per_one),
             )
         intervals = [interval_of[exponent] for exponent in exponents]
-        if outcomes_per_class is None:
+        if class_sizes is None:
             return intervals
         return [
             (class_size * lower_bound, class_size * upper_bound)
-            for class_size, (lower_bound, upper_bound) in zip(
-                outcomes_per_class, intervals, strict=True
-            )
+            for class_size, (lower_bound, upper_bound) in zip(class_sizes, intervals, strict=True)
         ]
 
     return enclose_weights

@@ -131,7 +131,7 @@ class CanonicalTopK(BoundedRangeTopK):
         )
         class_probabilities = largest_distribution(
             values_of_classes,
-            outcomes_per_class=class_sizes,
+            class_sizes=class_sizes,
             unit_noise=UNIT_NOISES[self.noise],
         )
         set_probabilities = dict(
@@ -276,7 +276,7 @@ class CanonicalTopK(BoundedRangeTopK):
             Fraction(self.loss_weight_for(num_counts=len(falling_counts))) * losses
         ).tolist()
         class_sizes = [set_classes.size(class_index) for class_index in range(len(exponents))]
-        return exponential_encloser(exponents, outcomes_per_class=class_sizes)
+        return exponential_encloser(exponents, class_sizes=class_sizes)
 
     def _draw_by_noise(
         self,

@@ -275,17 +275,15 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
                 weights; None for all classes, by rising loss.
         """
         losses_of_classes = equal_loss_classes.losses[row].tolist()
-        outcomes_per_class = list(equal_loss_classes.sizes(row=row))
+        class_sizes = list(equal_loss_classes.sizes(row=row))
         if class_places is not None:
             losses_of_classes = [
                 losses_of_classes[class_place] for class_place in class_places.tolist()
             ]
-            outcomes_per_class = [
-                outcomes_per_class[class_place] for class_place in class_places.tolist()
-            ]
+            class_sizes = [class_sizes[class_place] for class_place in class_places.tolist()]
         loss_weight = Fraction(self.loss_weight)
         exponents = [loss_weight * loss for loss in losses_of_classes]
-        return exponential_encloser(exponents, outcomes_per_class=outcomes_per_class)
+        return exponential_encloser(exponents, class_sizes=class_sizes)
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
@@ -411,15 +409,13 @@ class PermuteAndFlipJointTopK(JointMechanism):
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         sequences, losses_of_sequences = self.losses_of(counts)
-        distinct_losses, loss_indices_of_sequences, outcomes_per_class = np.unique(
+        distinct_losses, loss_indices_of_sequences, class_sizes = np.unique(
             losses_of_sequences, return_inverse=True, return_counts=True
         )
         class_probabilities = largest_distribution(
             -self.loss_weight * distinct_losses,
-            outcomes_per_class=outcomes_per_class.astype(np.float64),
+            class_sizes=class_sizes.astype(np.float64),
             unit_noise=UNIT_NOISES["exponential"],
         )
-        probabilities_of_sequences = (class_probabilities / outcomes_per_class)[
-            loss_indices_of_sequences
-        ]
+        probabilities_of_sequences = (class_probabilities / class_sizes)[loss_indices_of_sequences]
         return dict(zip(sequences, probabilities_of_sequences.tolist(), strict=True))

@@ -36,7 +36,7 @@ class PeelingTopK(BoundedRangeTopK):
     Formal guarantee: the difference of two counts moves by at most w = 2 (replace-one) or 1 (add/remove), so each pick
     has the bounded range e = w / noise_scale. All picks together are k e pure DP and k e**2 / 8 zCDP. The order of the
     indices is released too.
-    Source: Durfee & Rogers 2019; docs/proofs/peeling_top_k.md.
+    Source: Durfee & Rogers 2019, Cesar & Rogers 2021 for zCDP; docs/proofs/peeling_top_k.md.
 
     >>> distribution = PeelingTopK(k=1, epsilon=2.0).distribution(np.array([3, 2, 0]))
     >>> {index: round(p, 3) for (index,), p in distribution.items()}
@@ -75,7 +75,9 @@ class PeelingTopK(BoundedRangeTopK):
 class OneShotTopK(PeelingTopK):
     """A mechanism that adds Gumbel noise to every count once and releases the k largest indices in their noisy order.
 
-    Formal guarantee: distribution and price are those of `PeelingTopK`. `LipschitzTopK` is the same with other noise.
+    The class has no draw of its own, as `PeelingTopK` is drawn in this way, too. `LipschitzTopK` has a choice of noise.
+
+    Formal guarantee: distribution and price are those of `PeelingTopK`.
     Source: Durfee & Rogers 2019; docs/proofs/peeling_top_k.md.
 
     >>> outcome = OneShotTopK(k=2, epsilon=50.0)(np.array([90, 10, 50]), rng=np.random.default_rng(0))
@@ -151,7 +153,8 @@ class SubsetPeeling(Parameters):
             pick_counts: the argument `size` of a call, `[Q]`.
             rng: draws the noise.
         """
-        # One Gumbel variable for each index decides all picks.
+        # One Gumbel variable for each index decides all picks. Where nothing is picked, the scale has no effect; 1 in
+        # place of 0 picks avoids a division by 0.
         noise_scales = self.noise_scale * np.sqrt(np.maximum(pick_counts, 1))
         exact_values = ExactValues.scaled(counts, noise_scale=noise_scales[:, None])
         drawn_noise = draw_noise(noise_kind="gumbel", shape=counts.shape, rng=rng)
