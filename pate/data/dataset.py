@@ -202,6 +202,7 @@ class Dataset:
         for _, split in self._splits():
             for array in (split.inputs, split.labels, split.record_ids, split.group_ids):
                 add_shape_and_entries(hasher, array=array)
+            # A split whose labels are all known has one digest, whether `known` is all True or None.
             if split.known is not None and not split.known.all():
                 hasher.update(b"known")
                 add_shape_and_entries(hasher, array=split.known)
@@ -229,9 +230,12 @@ class Dataset:
         require(has_names, "label_names", type(names).__name__, "a tuple of names")
         for index, name in enumerate(names):
             require_text(f"label_names[{index}]", name)
-        most_common_name, _ = Counter(names).most_common(1)[0]
-        are_distinct = len(set(names)) == len(names)
-        require(are_distinct, "label_names", f"{most_common_name}, twice", "each name once")
+        most_common_name, num_times = Counter(names).most_common(1)[0]
+        if num_times > 1:
+            times_in_words = "twice" if num_times == 2 else f"{num_times} times"
+            raise InvalidValue(
+                "label_names", f"{most_common_name}, {times_in_words}", rule="each name once"
+            )
 
     def _require_split(self, split_name: str, split: Split) -> None:
         """Raises `InvalidValue` unless a split has records, each once, of the form that the data set states.
@@ -269,14 +273,12 @@ class Dataset:
     def _require_disjoint_splits(self) -> None:
         """Raises `InvalidValue` if two splits have the id of a record or of a group in common."""
         for id_kind in ("record", "group"):
-            for (first_split, split), (second_split, other_split) in combinations(
-                self._splits(), 2
-            ):
+            for (split_name, split), (other_name, other_split) in combinations(self._splits(), 2):
                 _require_disjoint(
                     id_kind=id_kind,
                     ids=getattr(split, f"{id_kind}_ids"),
                     other_ids=getattr(other_split, f"{id_kind}_ids"),
-                    split_names=f"{first_split} and {second_split}",
+                    split_names=f"{split_name} and {other_name}",
                 )
 
     def _require_public_ids(self, public_ids: NDArray[Any]) -> None:
@@ -314,19 +316,19 @@ class Dataset:
             raise InvalidValue("data.budget", rule=rule)
 
 
-def require_dataset(loaded_object: Any, *, allow_weights: bool = False) -> Dataset:
+def require_dataset(loaded_object: Any, *, allow_budgets_and_weights: bool = False) -> Dataset:
     """Returns the result of a reader's `load` if it is a valid `Dataset`.
 
     Args:
         loaded_object: the object that a reader's `load` returned.
-        allow_weights: true allows groups to have budgets of their own, and records to have weights.
+        allow_budgets_and_weights: true allows groups to have budgets of their own, and records to have weights.
 
     Raises:
-        InvalidValue: the object is no `Dataset`, or has budgets or weights although `allow_weights` is false.
+        InvalidValue: the object is no `Dataset`, or has budgets or weights although they are not allowed.
     """
     if not isinstance(loaded_object, Dataset):
         raise InvalidValue("load()", type(loaded_object).__name__, rule="a pate.data.Dataset")
-    if allow_weights:
+    if allow_budgets_and_weights:
         return loaded_object
     if loaded_object.budgets is not None:
         raise InvalidValue("data.budget", "several", rule=TRAIN_ONLY_RULE)
@@ -348,7 +350,7 @@ def load_dataset(reader: Any, open_stage: StageOpener = unwatched) -> Dataset:
     """
     takes_stage = "stage" in signature(reader.load).parameters
     loaded_object = reader.load(open_stage) if takes_stage else reader.load()
-    return require_dataset(loaded_object, allow_weights=True)
+    return require_dataset(loaded_object, allow_budgets_and_weights=True)
 
 
 def _require_disjoint(

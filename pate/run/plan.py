@@ -329,6 +329,7 @@ def price_release(
     weight_of_record = record_weights(dataset, priced_release=priced_release)
     if weight_of_record is not None:
         num_protected = num_whole_groups(dataset, weight_of_record=weight_of_record)
+    # Whether a release is useful depends on how many units it protects: teachers in some plans, groups in others.
     doubts = require_useful(
         plan.aggregator,
         priced_release=replace(
@@ -381,7 +382,7 @@ def _working_centered_votes(
         and plan.max_epsilon is None
         and plan.aggregator.adjacency is Adjacency.REPLACE_ONE
         and not plan.aggregator.single_label
-        and has_teachers_as_unit(plan.teacher)
+        and has_teachers_as_unit(plan.teacher)  # otherwise all groups vote already
     )
     if plan.centered_votes is None or not is_suitable:
         return None
@@ -402,5 +403,5 @@ def _require_part(part_name: str, *, part: object, base_class: type) -> None:
     if not isinstance(part, base_class):
         part_in_words = part if isinstance(part, str) else type(part).__name__
         raise InvalidValue(
-            part_name, part_in_words, rule=f"an object of a subclass of {part_name.title()}"
+            part_name, part_in_words, rule=f"an object of a subclass of {base_class.__name__}"
         )

@@ -145,7 +145,7 @@ def _price_run(
     sources = Sources.from_settings(plan.settings, output_dir=run_folder.path)
     with monitor.stage("reading the data"):
         dataset = plan.load_dataset()
-        require_dataset(dataset, allow_weights=True)
+        require_dataset(dataset, allow_budgets_and_weights=True)
     plan = plan.for_dataset(dataset, monitor=monitor)
     priced_release = price_release(plan, dataset=dataset, monitor=monitor)
     score_price = ScorePrice.of_plan(plan, dataset=dataset)

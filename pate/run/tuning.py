@@ -260,7 +260,9 @@ def _read_datasets(plans: Sequence[Plan]) -> list[Dataset]:
     there are budget classes or weights of records. The charge is for the people of the first plan's data set, whichever
     run wins.
     """
-    datasets = [require_dataset(plan.load_dataset(), allow_weights=True) for plan in plans]
+    datasets = [
+        require_dataset(plan.load_dataset(), allow_budgets_and_weights=True) for plan in plans
+    ]
     if any(dataset.budgets is not None for dataset in datasets):
         rule = "one budget for all people: no data.budget"
         raise InvalidValue("tune", "true", rule=rule)

@@ -224,10 +224,16 @@ def test_interrupted_run_ends_with_the_same_release(
 
 
 def test_a_name_in_place_of_an_object_is_refused() -> None:
-    """A plan refuses a text as its teacher, aggregator, engine, student or accountant, and names the field."""
-    for field in ("teacher", "aggregator", "engine", "student"):
+    """A plan refuses a text as its teacher, aggregator, engine, student or accountant, and names field and class."""
+    class_by_field = {
+        "teacher": "Voter",
+        "aggregator": "Aggregator",
+        "engine": "Engine",
+        "student": "Student",
+    }
+    for field, class_name in class_by_field.items():
         with refused_parameter(
-            field, value="linear", rule_words=f"an object of a subclass of {field.title()}"
+            field, value="linear", rule_words=f"an object of a subclass of {class_name}"
         ):
             replace(small_plan(), **{field: "linear"})  # type: ignore[arg-type]
     with refused_parameter("accountant", value="rdp"):

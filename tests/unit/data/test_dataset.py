@@ -81,6 +81,10 @@ def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
             refused_parameter("label_names", value="red, twice"),
         ),
         (
+            partial(replace, label_names=("red", "green", "red", "red")),
+            refused_parameter("label_names", value="red, 3 times"),
+        ),
+        (
             partial(replace, label_names=("red",)),
             refused_parameter("private.labels.shape[1]", value=2),
         ),
