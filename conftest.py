@@ -48,7 +48,7 @@ def pytest_runtest_call() -> None:
     """
     past_fits = sys.modules.get("pate.classifier.past_fits")
     if past_fits is not None:
-        past_fits._FITS_BY_RECORD_DIGEST.clear()
+        past_fits._fits_by_record_digest.clear()
 
 
 @pytest.fixture

@@ -657,10 +657,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             ledger=ledger,
         )
         if self.ledger is None:
-            warn_of_past_fits(priced_fit.fit_to_remember.dearest_fits())
+            warn_of_past_fits(priced_fit.fit_to_remember.costliest_fits())
             if priced_scores is not None:
                 scores_to_remember = priced_scores.fit_to_remember(self._seed)
-                warn_of_past_fits(scores_to_remember.dearest_fits())
+                warn_of_past_fits(scores_to_remember.costliest_fits())
         # This fits the estimators to public rows of a DataFrame with invented labels. So an estimator that cannot read
         # the columns fails before anything is spent.
         fit_plan.rehearse()

@@ -33,7 +33,7 @@ class RememberedPrice:
     Attributes:
         epsilon: the epsilon of the fit.
         delta: the delta at which `epsilon` holds.
-        event: the price as a value that knows no accountant.
+        event: the price as an event, from which accountants compute an epsilon.
         seed: the seed of the noise; None for noise from the operating system.
         unit: the unit of privacy.
         adjacency: the neighboring relation of data sets.
@@ -98,7 +98,7 @@ class PastFits:
 # The key of all digests of records, which ends with the process.
 _KEY = secrets.token_bytes(16)
 # The fits of each private record that is remembered, by the digest of the record.
-_FITS_BY_RECORD_DIGEST: dict[bytes, PastFits] = {}
+_fits_by_record_digest: dict[bytes, PastFits] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,41 +132,41 @@ class RememberedFit:
             price=price,
         )
 
-    def dearest_fits(self) -> PastFits:
+    def costliest_fits(self) -> PastFits:
         """Returns the fits of the remembered private record that has paid most, this fit included.
 
         That is the record whose fits have the greatest sum of epsilons and, of equal sums, the most fits.
         """
-        dearest = PastFits()
+        costliest = PastFits()
         for digest in self.record_digests:
             fits = self._fits_of_record(digest)
-            if (fits.epsilon, fits.count) > (dearest.epsilon, dearest.count):
-                dearest = fits
-        return dearest
+            if (fits.epsilon, fits.count) > (costliest.epsilon, costliest.count):
+                costliest = fits
+        return costliest
 
     def remember(self) -> None:
         """Records this fit in the memory of the process; called when the fit has been charged."""
         for digest in self.record_digests:
-            _FITS_BY_RECORD_DIGEST[digest] = self._fits_of_record(digest)
+            _fits_by_record_digest[digest] = self._fits_of_record(digest)
 
     def _fits_of_record(self, digest: bytes) -> PastFits:
         """Returns the earlier fits of a private record in this process, together with this fit."""
-        return _FITS_BY_RECORD_DIGEST.get(digest, PastFits()).with_fit(self.price)
+        return _fits_by_record_digest.get(digest, PastFits()).with_fit(self.price)
 
 
 @contextmanager
 def memory_unchanged() -> Iterator[None]:
-    """Forgets the fits of a `with` block at its end, as those of a search, whose number is secret."""
-    earlier_fits = dict(_FITS_BY_RECORD_DIGEST)
+    """Forgets the fits of a `with` block at its end. So a search, whose number of fits is secret, counts as one fit."""
+    earlier_fits = dict(_fits_by_record_digest)
     try:
         yield
     finally:
-        _FITS_BY_RECORD_DIGEST.clear()
-        _FITS_BY_RECORD_DIGEST.update(earlier_fits)
+        _fits_by_record_digest.clear()
+        _fits_by_record_digest.update(earlier_fits)
 
 
 def warn_of_past_fits(past_fits: PastFits) -> None:
-    """Warns if a record was fitted before in this process; all fits of a `PATESearch` count as one.
+    """Warns if a record was fitted before in this process.
 
     Args:
         past_fits: the fits of the record, the present fit included.

@@ -299,7 +299,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         )
         require_ledger_of_fits(ledger, ledger_path=self.ledger, seed=self.random_state)
         if self.ledger is None:
-            warn_of_past_fits(search_to_remember.dearest_fits())
+            warn_of_past_fits(search_to_remember.costliest_fits())
         charge_note = ChargeNote(
             description="PATESearch", seed_name=readable_seed_name(self.random_state)
         )

@@ -30,6 +30,7 @@ _RULE_OF_REQUIRED_SETTING = {
     "data": "the file of the public records",
     "output": "the file to write, such as schema.yaml",
 }
+# Shares as text, such as ".1,.1". `_dealing_into_splits` checks that there are two.
 _SHARES = re.compile(r"[\d.]+(?:,[\d.]+)+")
 
 
@@ -53,19 +54,20 @@ def write_schema(config: DictConfig) -> None:
         dealing = _dealing_into_splits(config)
         if dealing is not None:
             file_by_split = dealing.write(schema_file.parent)
-        table_settings = _table(config, file_by_split=file_by_split)
-        schema = table_settings.public_schema()
-        remark_lines = list(table_settings.public_remarks())
+        table = _public_table_reader(config, file_by_split=file_by_split)
+        schema = table.public_schema()
+        remark_lines = list(table.public_remarks())
         if dealing is not None and (remark := dealing.largest_remark()) is not None:
             remark_lines.append(remark)
     except InvalidValue as error:
         for split_file in file_by_split.values():
             split_file.unlink()
+        # A name loses `data.` only before "=", so the name alone is given one for the call.
         error.name = _with_names_of_command(f"{error.name}=").removesuffix("=")
         error.rule = _with_names_of_command(error.rule)
         error.hint = _with_names_of_command(error.hint)
         raise
-    schema.write(schema_file, _settings_of(table_settings, table_encoding=str(config.encoding)))
+    schema.write(schema_file, _settings_of(table, table_encoding=str(config.encoding)))
 
     useless_columns = [column.name for column in schema.columns if not column.feature_names]
 
@@ -86,7 +88,7 @@ def write_schema(config: DictConfig) -> None:
         output=schema_file,
         lines=list(map(_with_names_of_command, remark_lines)),
         parts=file_by_split,
-        command=_command(table_settings, schema_file=schema_file, file_by_split=file_by_split),
+        command=_training_command(table, schema_file=schema_file, file_by_split=file_by_split),
     )
 
 
@@ -115,7 +117,7 @@ def _next_steps(
     )
 
 
-def _table(config: DictConfig, file_by_split: Mapping[str, Path]) -> Table:
+def _public_table_reader(config: DictConfig, file_by_split: Mapping[str, Path]) -> Table:
     """Returns the reader of the public records.
 
     Args:
@@ -146,38 +148,38 @@ def _table(config: DictConfig, file_by_split: Mapping[str, Path]) -> Table:
     )
 
 
-def _settings_of(table_settings: Table, *, table_encoding: str) -> TableSettings:
+def _settings_of(table: Table, *, table_encoding: str) -> TableSettings:
     """Returns the settings of a table that its schema's file stores; `table_encoding` is the encoding of the table."""
     return TableSettings(
-        labels=table_settings.labels,
-        group=table_settings.group,
-        id=table_settings.id,
-        drop=table_settings.drop,
-        label_separator=table_settings.label_separator,
-        uncertain=table_settings.uncertain,
-        uncertain_words=table_settings.uncertain_words,
+        labels=table.labels,
+        group=table.group,
+        id=table.id,
+        drop=table.drop,
+        label_separator=table.label_separator,
+        uncertain=table.uncertain,
+        uncertain_words=table.uncertain_words,
         encoding=table_encoding,
     )
 
 
-def _command(table_settings: Table, schema_file: Path, file_by_split: Mapping[str, Path]) -> str:
+def _training_command(table: Table, schema_file: Path, file_by_split: Mapping[str, Path]) -> str:
     """Returns the command line that trains with the schema, to paste into a shell.
 
     Args:
-        table_settings: the table.
+        table: the reader of the public records.
         schema_file: the schema's file.
         file_by_split: the files into which the data were divided, by split. If empty, the command line has
             placeholders, `private` and `test`, for files in the folder of the public file.
     """
     command_words = ["pate-train", "data=table", as_setting(name="data.schema", value=schema_file)]
-    if table_settings.path is not None:
-        split_column = table_settings.split
+    if table.path is not None:
+        split_column = table.split
         command_words += [
-            as_setting(name="data.path", value=table_settings.path),
+            as_setting(name="data.path", value=table.path),
             as_setting(name="data.split", value=split_column),
         ]
     else:
-        public_file = Path(str(table_settings.public))
+        public_file = Path(str(table.public))
         num_endings = 2 if public_file.suffix == ".gz" else 1
         ending = "".join(public_file.suffixes[-num_endings:])
         for split in SPLITS:
@@ -185,7 +187,7 @@ def _command(table_settings: Table, schema_file: Path, file_by_split: Mapping[st
             if split == "public":
                 split_file = public_file
             command_words.append(as_setting(f"data.{split}", value=split_file))
-    if not table_settings.labels:
+    if not table.labels:
         command_words.append("'data.labels=[NAME,NAME]'")
     return " ".join(command_words)
 

@@ -37,28 +37,22 @@ class Point:
     note: str = ""
 
     @classmethod
-    def from_runs(cls, epsilon: float, comparison_runs: list[Run], *, metric_key: str) -> Self:
+    def from_runs(cls, epsilon: float, runs: list[Run], *, metric_key: str) -> Self:
         """Returns the point of a method at an epsilon, over those of its runs that have a score by the metric.
 
         If none has a score, the point has the first note of the runs.
 
         Args:
             epsilon: the epsilon.
-            comparison_runs: the runs, one for each seed.
+            runs: the runs, one for each seed.
             metric_key: the name of the metric, a field of `Run`.
         """
-        scores = [getattr(comparison_run, metric_key) for comparison_run in comparison_runs]
+        scores = [getattr(run, metric_key) for run in runs]
         scores = [score for score in scores if score is not None]
         if not scores:
-            notes_of_runs = [
-                comparison_run.note for comparison_run in comparison_runs if comparison_run.note
-            ]
+            notes_of_runs = [run.note for run in runs if run.note]
             return cls(epsilon, note=notes_of_runs[0] if notes_of_runs else "")
-        nums_answered = [
-            comparison_run.num_answered
-            for comparison_run in comparison_runs
-            if comparison_run.num_answered is not None
-        ]
+        nums_answered = [run.num_answered for run in runs if run.num_answered is not None]
         return cls(
             epsilon=epsilon,
             mean=float(np.mean(scores)),
@@ -165,40 +159,36 @@ class Frontier:
         """Returns the methods with privacy in the order of the runs, each with its scores by a metric."""
         # The runs of each method, by epsilon. A method is known by its name, teacher and number of teachers.
         runs_by_method: dict[tuple[str, str | None, int | None], dict[float, list[Run]]] = {}
-        for comparison_run in self.runs:
-            if comparison_run.epsilon is not None:
+        for run in self.runs:
+            if run.epsilon is not None:
                 method_key = (
-                    comparison_run.aggregator,
-                    comparison_run.teacher,
-                    comparison_run.num_teachers,
+                    run.aggregator,
+                    run.teacher,
+                    run.num_teachers,
                 )
-                runs_by_method.setdefault(method_key, {}).setdefault(
-                    comparison_run.epsilon, []
-                ).append(comparison_run)
-        method_lines = []
+                runs_by_method.setdefault(method_key, {}).setdefault(run.epsilon, []).append(run)
+        lines = []
         for (method_name, teacher_kind, num_teachers), runs_by_epsilon in runs_by_method.items():
             first_run = next(iter(runs_by_epsilon.values()))[0]
             points = [
                 Point.from_runs(epsilon, runs_at_epsilon, metric_key=metric)
                 for epsilon, runs_at_epsilon in sorted(runs_by_epsilon.items())
             ]
-            method_line = Line(
+            line = Line(
                 name=method_name.partition("@")[0],  # of NAME@T, with T teachers
                 teacher=teacher_kind or "",
                 num_teachers=num_teachers or 0,
                 student=first_run.student or "",
                 points=tuple(points),
             )
-            method_lines.append(method_line)
-        return tuple(method_lines)
+            lines.append(line)
+        return tuple(lines)
 
     @property
     def recipe_warnings(self) -> list[str]:
         """Warnings, one for each PATE method whose kinds of teacher and student are not the most frequent pair."""
-        lines_with_teachers = [method_line for method_line in self.lines if method_line.teacher]
-        num_methods_by_kinds_text = Counter(
-            method_line.kinds_text for method_line in lines_with_teachers
-        )
+        lines_with_teachers = [line for line in self.lines if line.teacher]
+        num_methods_by_kinds_text = Counter(line.kinds_text for line in lines_with_teachers)
         if len(num_methods_by_kinds_text) < 2:
             return []
         usual_kinds = max(
@@ -220,11 +210,7 @@ class Frontier:
             metric: the metric; None for the metric of the frontier.
         """
         metric = metric or self.metric
-        scores = [
-            getattr(comparison_run, metric)
-            for comparison_run in self.baselines
-            if comparison_run.aggregator == name
-        ]
+        scores = [getattr(run, metric) for run in self.baselines if run.aggregator == name]
         if not scores or scores[0] is None:
             raise InvalidValue(name, None, rule=f"a run with {metric}")
         return float(scores[0])
@@ -285,9 +271,7 @@ class Frontier:
     @property
     def ranked(self) -> tuple[Line, ...]:
         """The methods in falling order of `mean_over_epsilons`."""
-        return tuple(
-            sorted(self.lines, key=lambda method_line: -self.mean_over_epsilons(method_line))
-        )
+        return tuple(sorted(self.lines, key=self.mean_over_epsilons, reverse=True))
 
     def mean_over_epsilons(self, line: Line) -> float:
         """Returns the mean score of a method over all epsilons; an epsilon without a score counts as the floor."""
@@ -303,13 +287,12 @@ class Frontier:
 
         If no method has a score, the sentence says so.
         """
-        best_by_epsilon: dict[
-            float, tuple[float, str]
-        ] = {}  # the best mean score and its method, by epsilon
-        for method_line in self.lines:
-            for epsilon, mean_score, _ in method_line.scored:
+        # The best mean score and its method, by epsilon.
+        best_by_epsilon: dict[float, tuple[float, str]] = {}
+        for line in self.lines:
+            for epsilon, mean_score, _ in line.scored:
                 if epsilon not in best_by_epsilon or mean_score > best_by_epsilon[epsilon][0]:
-                    best_by_epsilon[epsilon] = (mean_score, method_line.title)
+                    best_by_epsilon[epsilon] = (mean_score, line.title)
         if not best_by_epsilon:
             return "Every method is out of reach at every epsilon that was tried."
         phrases = []

@@ -47,7 +47,7 @@ class Text(Features):
 
     def __post_init__(self) -> None:
         require_choice("features.kind", self.kind, choices=tuple(TEXT_KINDS))
-        weights_rule = TEXT_WEIGHTS_RULES.get(self.kind)
+        weights_rule = TEXT_WEIGHTS_RULES.get(self.kind)  # None for `tfidf`, which reads no weights
         if weights_rule is not None:
             is_there = self._pretrained_files is not None and self._pretrained_files.path.exists()
             rule = f"{weights_rule}, which is there"
@@ -59,7 +59,7 @@ class Text(Features):
         require_count("features.seed", self.seed, minimum=0)
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        """Raises `InvalidValue`, because images have no texts."""
+        """Raises `InvalidValue`, because images have no texts; this recipe is used through `reader`."""
         raise InvalidValue("features", "text", rule="data with texts, and these are pictures")
 
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> Extractor:
@@ -85,10 +85,10 @@ class Text(Features):
     def fit_texts(
         self, cache_folder: Path, texts: Sequence[str], open_stage: StageOpener = unwatched
     ) -> TextVectors:
-        """Returns a fitted function from texts to vectors, from the cache if it was fitted to these texts before.
+        """Returns the transform that is fitted to public texts, from the cache if it was fitted to them before.
 
         Args:
-            cache_folder: the folder in which the function and its vectors are kept.
+            cache_folder: the folder in which the transform and its vectors are kept.
             texts: the public texts.
             open_stage: opens the stages that report progress.
         """
@@ -117,7 +117,7 @@ class Text(Features):
         return replace(fitted_transform, cache=make_folder(transform_folder / "vectors"))
 
     def _fit_anew(self, texts: Sequence[str], open_stage: StageOpener) -> TextVectors:
-        """Returns a function from texts to vectors that is fitted to public texts; the cache is not used."""
+        """Returns the transform that is fitted to public texts; the cache is not used."""
         text_class = TEXT_KINDS[self.kind]
         fitted_transform: TextVectors
         if self._pretrained_files is None:

@@ -23,8 +23,8 @@ def atomic_write(path: Path | str) -> Iterator[IO[bytes]]:
     An existing file of that name stays unchanged until then, and after an error.
     """
     path = Path(path)
-    # The partial name has the process and the thread: a worker that outlived a killed run, or another thread, may be
-    # writing the same file.
+    # The partial name has the numbers of the process and of the thread, because a worker that outlived a killed run, or
+    # another thread, may be writing the same file.
     partial_path = path.with_name(f".{path.name}.{os.getpid()}{threading.get_ident()}.partial")
     try:
         # An earlier process with the same number may have left one.
@@ -70,7 +70,8 @@ def remove_partials(folder: Path, name_patterns: Iterable[str]) -> None:
     """
     if not folder.is_dir() or folder.is_symlink():
         return
-    # `atomic_write` makes names such as ".run.json.4711140.partial".
+    # `atomic_write` makes names such as ".run.json.4711140.partial". Version 0.1.0 gave secrets names with hexadecimal
+    # digits, and wrote keys to partial files of partial files, such as "..teachers.key.3fa9.partial.81c2.partial".
     partial_name_pattern = re.compile(
         rf"\.{{1,2}}(?:{'|'.join(name_patterns)})(?:\.[\da-f]+\.partial){{1,2}}"
     )

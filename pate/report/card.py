@@ -189,7 +189,7 @@ class PrivacyStatement:
         if self.scores is not None:
             rows += self.scores.rows
         if self.start is not None:
-            rows.append(("start", self.start.sentence))
+            rows.append(("start", self.start.text))
         if self.tuning is not None:
             rows += self.tuning.rows
         if self.noise == "seeded":
@@ -401,7 +401,7 @@ def _public_budget_classes_line(privacy: Privacy) -> str:
 
 def _student_start_line(privacy: Privacy) -> str:
     """Returns a line on the earlier release that the student started from; empty without an earlier release."""
-    return "" if privacy.start is None else f"\n- {privacy.start.sentence}"
+    return "" if privacy.start is None else f"\n- {privacy.start.text}"
 
 
 def _scores_line(privacy: Privacy) -> str:

@@ -70,8 +70,8 @@ class EarlierPrice:
         require(0 <= self.delta < 1, "start.delta", self.delta, "a number in [0, 1)")
 
     @property
-    def sentence(self) -> str:
-        """Two sentences: which earlier release this one started from at which price, and who pays for which release."""
+    def text(self) -> str:
+        """The earlier release and its price, and who pays for which release, in two sentences."""
         epsilon = "infinite" if math.isinf(self.epsilon) else format_epsilon(self.epsilon)
         return (
             f"The student started from an earlier release (SHA-256 {self.sha256}), which states epsilon {epsilon} at "
@@ -96,7 +96,7 @@ class Privacy:
         adjacency: `replace_one` or `add_remove`.
         unit: the private records that one change replaces together, in words.
         accountant: the name of the accountant.
-        mechanism: the name of the aggregator.
+        mechanism: the name of the aggregator's class.
         num_queries: the number of queries that were priced, refused ones included.
         paper_epsilon: epsilon by the paper's own accounting, no bound; None if the paper has no formula.
         noise_seeded: whether the noise came from a seed; then whoever knows the seed can remove the noise.
@@ -250,7 +250,7 @@ class Privacy:
         """Returns the mechanism and its public parameters as rows (name, text); all of it may be published.
 
         Args:
-            aggregator_name: the name of the mechanism in the configuration; None shows its class.
+            aggregator_name: the name of the aggregator in the configuration; None shows the name of its class alone.
             digits: the number of significant digits; None prints all digits, which are needed to check the price.
         """
         rows = []
@@ -262,6 +262,7 @@ class Privacy:
             if digits and isinstance(parameter, float):
                 parameter_text = f"{parameter:.{digits}g}"
             rows.append((f"mechanism.{parameter_name}", parameter_text))
+        # All three are None for a mechanism without a stability test.
         if self.max_gap is not None or self.gap_at_50 is not None:
             rows.append(("gap that passes with probability 50%", self._gap_text(self.gap_at_50)))
         if self.max_gap is not None or self.gap_at_95 is not None:

@@ -38,7 +38,7 @@ def registry_entry(dossier: Dossier) -> dict[str, dict[str, Any]]:
             f"; scores on test records, at epsilon {format_epsilon(dossier.scores.epsilon)} and delta "
             f"{format_delta(dossier.scores.delta)} of their own, for the people in these records"
         )
-    start = "" if statement.start is None else f". {statement.start.sentence}"
+    start = "" if statement.start is None else f". {statement.start.text}"
     description = f"labels that private teachers voted on for public records of {statement.data}"
     if dossier.model:
         description += f", and a {dossier.model_name} model that learned from them"

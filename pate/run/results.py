@@ -76,7 +76,7 @@ class Results:
         priced_release: the release with its price and its aggregator, whose noise was solved for.
         vote_source: the votes of the teachers.
         release: the labels that were released from the votes.
-        named_losses_of_epochs: for each epoch of the student's training, its values, such as the loss, by name.
+        named_losses_of_epochs: for each epoch of the student's training, its losses by name.
         model_by_name: the student and its baselines, by their names in report.json.
         membership: the result of the membership inference attack on the student; None if it could not be measured.
         teacher_recipe: the recipe of the teachers.

@@ -26,22 +26,23 @@ from pate.validation import InvalidValue
 _FILES = ("student.json", "student.safetensors")
 # The file with the digests of a kept model and of its inputs. It is written last, so it proves that the model is whole.
 _DIGESTS_FILE = "trained.json"
-_AGAIN = "remove it, and the same command trains this model again"
+# The remedy and the rule in errors about these files.
+_REMEDY = "remove it, and the same command trains this model again"
 _RULE = "the record of a model that this run has trained"
 # The number of rows of inputs that are digested at once, as inputs may be mapped from a file.
 _BLOCK_ROWS = 4096
 
 Curve = Sequence[Mapping[str, float]]
-"""The values of a model by their names, for each epoch."""
+"""The losses of a model by their names, for each epoch."""
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, as its parts are
 class TrainedStudent:
-    """A trained student, and the values of its training.
+    """A trained student, and the losses of its training.
 
     Attributes:
         model: the student.
-        named_losses_of_epochs: the values of each epoch, such as the loss; empty for a training without epochs.
+        named_losses_of_epochs: the losses of each epoch, by name; empty for a training without epochs.
     """
 
     model: StudentModel
@@ -59,7 +60,7 @@ class StudentTrainer:
         pool: the inputs of the public samples that are not queries, float32, one entry for each sample.
         seed: the seed of all students that `train` trains.
         kept_models: the folder in which trained students are kept.
-        tensorboard_writer: writes the values of each epoch.
+        tensorboard_writer: writes the losses of each epoch.
         monitor: receives the progress of the training.
     """
 
@@ -99,13 +100,13 @@ class StudentTrainer:
         seed: int,
         on_losses: Callable[..., None] | None = None,
     ) -> TrainedStudent:
-        """Trains a student and returns it with the values of all epochs; no file is read or written.
+        """Trains a student and returns it with the losses of all epochs; no file is read or written.
 
         Args:
             model_name: the name of the student in report.json.
             training_set: the inputs and labels that the student learns from.
             seed: the seed of the training.
-            on_losses: is called after each epoch with its number, its values and `model_name=name`; None calls nothing.
+            on_losses: is called after each epoch with its number, its losses and `model_name=name`; None calls nothing.
         """
         named_losses_of_epochs: list[Mapping[str, float]] = []
         with self.monitor.stage(f"training the {model_name.replace('_', ' ')}") as advance:
@@ -122,7 +123,7 @@ class StudentTrainer:
         return TrainedStudent(model=model, named_losses_of_epochs=named_losses_of_epochs)
 
     def show_curve(self, model_name: str, *, trained_student: TrainedStudent) -> None:
-        """Writes the values of all epochs of a student that was trained before.
+        """Writes the losses of all epochs of a student that was trained before.
 
         Args:
             model_name: the name of the student in report.json.
@@ -161,7 +162,7 @@ class KeptModels:
         if not os.path.lexists(model_folder / _DIGESTS_FILE):
             return None
         try:
-            digests_and_losses = read_json(model_folder / _DIGESTS_FILE, rule=_RULE, remedy=_AGAIN)
+            digests_and_losses = read_json(model_folder / _DIGESTS_FILE, rule=_RULE, remedy=_REMEDY)
             if not isinstance(digests_and_losses, dict):
                 return None
             if digests_and_losses.get("of") != dependencies_digest or digests_and_losses.get(
@@ -176,18 +177,18 @@ class KeptModels:
                 model=StudentModel.load(model_folder), named_losses_of_epochs=named_losses_of_epochs
             )
         except (InvalidValue, OSError, LookupError, TypeError, ValueError, AttributeError):
-            return None
+            return None  # a damaged file is no error: the student is trained again
 
     def write(
         self, model_name: str, trained_student: TrainedStudent, *, dependencies_digest: str
     ) -> None:
-        """Writes a trained student, the values of its training and the digest into the student's own folder.
+        """Writes a trained student, the losses of its training and the digest into the student's own folder.
 
-        Nothing is written if a value of the training is not finite, as JSON has no such numbers.
+        Nothing is written if a loss of the training is not finite, as JSON has no such numbers.
 
         Args:
             model_name: the name of the student.
-            trained_student: the student and its values of each epoch.
+            trained_student: the student and its losses of each epoch.
             dependencies_digest: the digest of everything that the student depends on.
         """
         named_losses_of_epochs = trained_student.named_losses_of_epochs
@@ -198,8 +199,7 @@ class KeptModels:
         ):
             return
         model_folder = make_folder(self.folder / model_name, existing_parent=self.folder.parent)
-        if os.path.lexists(model_folder / _DIGESTS_FILE):
-            (model_folder / _DIGESTS_FILE).unlink()
+        (model_folder / _DIGESTS_FILE).unlink(missing_ok=True)  # until the new model is whole
         trained_student.model.save(model_folder)
         digests_and_losses = {
             "of": dependencies_digest,
@@ -211,7 +211,7 @@ class KeptModels:
 
 def _file_digests(model_folder: Path) -> dict[str, str]:
     """Returns the SHA-256 of `student.json` and `student.safetensors` of a model, in hexadecimal, by file name."""
-    return {file: file_digest(model_folder / file, rule=_RULE, remedy=_AGAIN) for file in _FILES}
+    return {file: file_digest(model_folder / file, rule=_RULE, remedy=_REMEDY) for file in _FILES}
 
 
 def digest_of_training(training_set: TrainingSet, *, seed: int) -> str:

@@ -598,7 +598,7 @@ def test_a_fit_shows_nothing_but_its_release(tmp_path: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(MemoryRecord, "part", release_part_through_tape)
             patch.setattr(
-                "pate.classifier.past_fits._FITS_BY_RECORD_DIGEST", {}
+                "pate.classifier.past_fits._fits_by_record_digest", {}
             )  # as in a process of its own
             model = PATEClassifier(epsilon=1.0, random_state=3, allow_useless=True)
             model.fit(

@@ -19,7 +19,7 @@ class UnclearDates(ValueError):
 
 @dataclass
 class _MarkedDates:
-    """The dates of a column that have the same mark between numbers, such as a dot, and allow equally many orders.
+    """The dates of a column that have the same mark between numbers, such as a dot, and allow the same orders.
 
     The numbers of digits allow two or three orders of day, month and year: 04.03.2024 may be dmy or mdy.
 
@@ -63,9 +63,9 @@ class _MarkedDates:
                 order fits all of these dates.
         """
         if named_order in self.possible_date_orders:
-            return str(named_order)
+            return named_order
         if named_order in self.counterexamples:
-            other_date = self.counterexamples[str(named_order)]
+            other_date = self.counterexamples[named_order]
             raise UnclearDates(
                 f"dates in the order {named_order} as data.date_order says, {other_date} is in another"
             )
@@ -94,7 +94,8 @@ def infer_order(
     """Returns the order of day, month and year in a column of dates; None if all dates are unambiguous.
 
     Rule: every word must be a date in some order. Words with the same mark between numbers, such as a dot, must all be
-    valid in one order only, unless a setting names the order. Words with different marks must have the same order.
+    valid in one order only, unless a setting names the order. Words with different marks must have the same order. If
+    a year has two digits, settings must name the century, and also the order if a word needs one.
 
     Args:
         date_texts: the distinct words of a public column, without missing cells.
@@ -106,8 +107,8 @@ def infer_order(
         NoDate: a word is not a date in any order.
         UnclearDates: the order or the century is ambiguous. The message names the settings that resolve it.
     """
-    # The dates by the mark between numbers, and by the number of orders that the numbers of digits allow.
-    dates_by_mark: dict[str, _MarkedDates] = {}
+    # The dates by the mark between numbers, and by the orders that the numbers of digits allow.
+    dates_by_form: dict[tuple[str, tuple[str, ...]], _MarkedDates] = {}
     # The first date whose year has two digits.
     short_year: str | None = None
     for date_text in date_texts:
@@ -122,14 +123,13 @@ def infer_order(
             continue
         if not any(written_date.is_date_in(date_order=order) for order in written_date.orders):
             raise NoDate(date_text)
-        mark_and_num_orders = f"{written_date.mark}{len(written_date.orders)}"
-        dates_by_mark.setdefault(
-            mark_and_num_orders,
+        dates_by_form.setdefault(
+            (written_date.mark, written_date.orders),
             _MarkedDates(possible_date_orders=set(written_date.orders), example=date_text),
         ).add(date_text, written_date)
-    if short_year is not None and (first_year is None or (named_order is None and dates_by_mark)):
+    if short_year is not None and (first_year is None or (named_order is None and dates_by_form)):
         remedy = "data.first_year=1930 reads"
-        if dates_by_mark:
+        if dates_by_form:
             remedy = "data.date_order=dmy (or mdy, ymd) and data.first_year=1930 read"
         raise UnclearDates(
             f"years of four digits, and there is {short_year}: "
@@ -137,7 +137,7 @@ def infer_order(
         )
     example_of_date_order = {
         marked_dates.only_order(named_order, first_year): marked_dates.example
-        for marked_dates in dates_by_mark.values()
+        for marked_dates in dates_by_form.values()
     }
     if len(example_of_date_order) > 1:
         examples = " and ".join(example_of_date_order.values())

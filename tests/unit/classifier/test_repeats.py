@@ -50,7 +50,7 @@ def remember_fit(
         adjacency=adjacency,
     )
     fit_to_remember = RememberedFit.from_inputs(records, price=price)
-    past_fits = fit_to_remember.dearest_fits()
+    past_fits = fit_to_remember.costliest_fits()
     fit_to_remember.remember()
     return past_fits
 
@@ -168,5 +168,5 @@ def test_a_fit_that_is_not_charged_is_not_remembered() -> None:
         adjacency=Adjacency.REPLACE_ONE,
     )
     fit_to_remember = RememberedFit.from_inputs(records, price=price)
-    assert fit_to_remember.dearest_fits().count == 1
+    assert fit_to_remember.costliest_fits().count == 1
     assert num_fits_and_epsilon_after_fit(records=records, fit_epsilon=1.0) == (1, 1.0)

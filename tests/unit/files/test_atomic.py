@@ -120,7 +120,10 @@ def test_no_file_is_written_through_a_link(tmp_path: Path, link_name: str) -> No
 
 
 def test_only_partial_files_of_known_names_are_removed(tmp_path: Path) -> None:
-    """`remove_partials` removes the partial file of `votes.npz` only, and no folders or links of such a name."""
+    """`remove_partials` removes the partial files of `votes.npz` only, and no folders or links of such a name.
+
+    It removes the partial files that version 0.1.0 made of secrets and keys, too.
+    """
     other_files = {
         ".notes.txt.12.partial",
         "film.mp4.partial",
@@ -128,7 +131,12 @@ def test_only_partial_files_of_known_names_are_removed(tmp_path: Path) -> None:
         ".votes.npz.x.partial",
         "votes.npz",
     }
-    for name in (*other_files, ".votes.npz.12.partial"):
+    own_partial_files = {
+        ".votes.npz.12.partial",
+        ".votes.npz.3fa9.partial",
+        "..votes.npz.3fa9.partial.81c2.partial",
+    }
+    for name in other_files | own_partial_files:
         (tmp_path / name).touch()
     (tmp_path / ".votes.npz.13.partial").mkdir()
     (tmp_path / ".votes.npz.14.partial").symlink_to(tmp_path / "votes.npz")
