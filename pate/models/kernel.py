@@ -40,9 +40,13 @@ class KernelTeacher(Voter):
     over all records. With one record per teacher, the unit of privacy is the record and the teacher alike.
 
     If votes are released in rounds, p is the prediction for each record by the student of the round before. The vote of
-    a teacher is then the mean over its n_t records of `PublicPCA.with_constant` times (y - p). It is multiplied by
-    sqrt(n_t / m), where m is the mean number of records of a teacher if private groups are as large as the groups of
-    the public pool.
+    teacher t is then
+
+        sqrt(n_t / m)  mean over its n_t records of  features(x) (y - p)^T,
+
+    where the features have a constant as well (`PublicPCA.with_constant`). m is an estimate of the mean number of
+    records of a teacher. It is public: the number of private groups per teacher, times the mean size of a group of the
+    public pool.
 
     Formal guarantee: the votes of a teacher are a function of its own records, the public pool, the queries and p.
     Source: docs/proofs/centered_votes.md, and for rounds docs/proofs/vote_rounds.md.
@@ -50,10 +54,10 @@ class KernelTeacher(Voter):
     Attributes:
         num_directions: the number of directions of the public pool, >= 1. None uses `affordable_directions`, a function
             of the noise multiplier and of the numbers of teachers, private groups and labels.
-        nonlinear: true adds components of a kernel to the directions in rounds (`PublicKernel`), as many as the noise
-            and the recipe permit; false adds none. None adds them if the noise permits more than eight times as many
-            features as the pool has linear ones: its directions and the height, a coordinate that is 1 before the
-            features are scaled to length 1.
+        nonlinear: whether votes in rounds also lie along components of a kernel (`PublicKernel`). True adds as many as
+            the noise and the recipe permit; false adds none. None adds them only if the noise permits more than eight
+            times as many features as there are linear ones. The linear features are the directions of the pool and the
+            height (`PublicPCA`).
     """
 
     gives: ClassVar[type[VoteSource]] = FunctionVotes

@@ -251,7 +251,6 @@ class Alternative(Method):
             noise_multiplier: the noise multiplier of the method.
             training_data: the data.
         """
-        # The best case is judged: all signal lies along the widest direction, and a tenth of the records have a label.
         # A mean case would refuse too much. A model with 1% of the variance of the log-odds has a correlation of 0.1
         # with them, and real labels vary along wide directions more than along others.
         likely_prevalence = np.full(training_data.bench.dataset.num_labels, _LIKELY_PREVALENCE)

@@ -4,9 +4,12 @@ There are d! / (d - k)! sequences of k out of d indices, but losses have few dis
 steps:
 
     1. Sort the counts (`falling_order`).
-    2. Group all sequences in classes of equal loss (`JointClasses`).
+    2. Group all sequences in classes of equal loss (`JointClasses`). The place of a class is its index by rising loss.
     3. Draw a class. `JointTopK` draws it by its weight (`draw_class`), `PermuteAndFlipJointTopK` by noise.
     4. Draw a uniform sequence of the class (`JointClasses.draw_members`).
+
+Draws are exact. Where floats cannot decide between two classes, each weight is *enclosed*: it is known to lie between
+two whole numbers, and more digits narrow the gap relative to the weight (`WeightEncloser`).
 
 Sources: Gillenwater et al. 2022, Shekelyan & Loukides 2022; docs/proofs/joint_top_k.md.
 """
@@ -216,10 +219,12 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             )
             return likely_classes, class_places
 
-        # There are two lists of weights. The short one has the classes in the window and, as last entry, one interval
-        # for all others. That interval begins at 0, so no draw ends there: a draw that comes so far goes on with the
-        # long list. It has all classes, those of the window first and in the same order. So a drawn number is an index
-        # in the long list, and up to the end of the window also one in the short list.
+        # A draw reads one of two lists of weights:
+        #   - The short list has the classes in the window, and as last entry an interval that holds the weight of all
+        #     others together. The interval begins at 0, so a draw never ends in it, but goes on with the long list.
+        #   - The long list has all classes, those of the window first and in the order of the short list. It is
+        #     computed only if a draw needs it.
+        # So a drawn number is an index in the long list. If it lies in the window, it is one in the short list, too.
         @cache
         def all_classes() -> tuple[JointClasses, IntArray]:
             """Returns all classes, and their places in an order that begins with the window."""
@@ -268,9 +273,11 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
     ) -> WeightEncloser:
         """Returns the function that encloses the exact weights of the classes of one histogram.
 
+        The weight of a class is its size times exp(-`loss_weight` * loss).
+
         Args:
-            equal_loss_classes: the classes.
-            row: the row of the histogram.
+            equal_loss_classes: the classes of q histograms.
+            row: the index of the histogram among the q.
             class_places: the places in `classes_by_loss` of the classes whose weights are enclosed, in the order of the
                 weights; None for all classes, by rising loss.
         """
