@@ -360,7 +360,8 @@ def _hull_lines(
     slopes = np.exp(epsilons)
     # The slopes of tiny epsilons are all 1. Of lines with equal slopes the last one is the largest.
     is_last_of_slope = np.diff(slopes, append=np.inf) > 0
-    slopes, deltas = slopes[is_last_of_slope], deltas[is_last_of_slope]
+    slopes = slopes[is_last_of_slope]
+    deltas = deltas[is_last_of_slope]
     hull_indices = lower_hull(x=slopes, y=deltas)
     return _Lines(slopes=slopes[hull_indices], deltas=deltas[hull_indices])
 

@@ -484,8 +484,8 @@ class RunCharge:
         """Adds a key for another draw of the release with fresh noise, and writes the keys into the run's folder.
 
         Raises:
-            InvalidValue: the ledger's cap has no room for another charge, or the price of all draws would be infinite.
-                There is a cap, and a ledger of the folder for another adjacency or delta has charges for the records.
+            InvalidValue: the cap has no room for another charge; or the price of all draws would be infinite; or, under
+                a cap, a ledger of the folder for another adjacency or delta charges the records.
         """
         epsilon = self._epsilon_of_draws(self.num_draws + 1)
         if not math.isfinite(epsilon):

@@ -58,7 +58,9 @@ def gap_pairs(
     num_labels: int, num_teachers: int, adjacency: Adjacency, *, padded: bool
 ) -> GapPairs:
     """Returns the gaps of all pairs of neighboring histograms; pairs with equal gaps and agreements are listed once."""
-    first_counts, second_counts = neighbors(num_labels, num_teachers, adjacency)
+    first_counts, second_counts = neighbors(
+        num_labels=num_labels, num_teachers=num_teachers, adjacency=adjacency
+    )
     has_same_set = top_sets(first_counts) == top_sets(second_counts)
     gaps = [
         gaps_of(counts, num_teachers=num_teachers, padded=padded)

@@ -208,7 +208,9 @@ def bits_costs(
 
     A histogram has the same cost in both directions.
     """
-    first_counts, second_counts = neighbors(num_labels, num_teachers, adjacency)
+    first_counts, second_counts = neighbors(
+        num_labels=num_labels, num_teachers=num_teachers, adjacency=adjacency
+    )
     first_laws, second_laws = (
         bits_distributions(counts, num_teachers=num_teachers, noise_std=noise_std)
         for counts in (first_counts, second_counts)

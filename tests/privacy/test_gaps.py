@@ -116,7 +116,7 @@ def neighboring_counts(
     num_labels: int, num_teachers: int, adjacency: Adjacency
 ) -> set[tuple[Summary, Summary]]:
     """Returns all pairs of neighboring counts, on which prices are verified."""
-    first, second = neighbors(num_labels, num_teachers, adjacency)
+    first, second = neighbors(num_labels=num_labels, num_teachers=num_teachers, adjacency=adjacency)
     return set(zip(map(tuple, first.tolist()), map(tuple, second.tolist()), strict=True))
 
 

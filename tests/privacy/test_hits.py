@@ -110,7 +110,7 @@ def single_label_laws(
     adjacency: Adjacency, noise_scale: float, num_labels: int, num_teachers: int
 ) -> Laws:
     """Returns the distributions of a call of boundary max on all neighbors; pairs with equal ones are listed once."""
-    pairs = neighbors(num_labels, num_teachers, adjacency)
+    pairs = neighbors(num_labels=num_labels, num_teachers=num_teachers, adjacency=adjacency)
     laws = [wrap_in_boundary(softmax(counts / noise_scale, axis=1)) for counts in pairs]
     unique_pairs = np.unique(np.concatenate(laws, axis=1), axis=0)
     first_laws, second_laws = np.split(unique_pairs, 2, axis=1)

@@ -36,7 +36,8 @@ def best_release(
 def refuted_epsilon(draw_num_runs: Callable[[np.random.Generator], int]) -> float:
     """Returns the largest epsilon that an attack by draws refutes."""
     rng = np.random.default_rng(11)
-    value_with_member, value_without_member = 1.0, 0.0
+    value_with_member = 1.0
+    value_without_member = 0.0
     attack = attack_draws(
         partial(best_release, draw_num_runs=draw_num_runs),
         value_with_member,
