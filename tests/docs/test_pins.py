@@ -28,7 +28,6 @@ def digest_of_function(source_code: str) -> str:
     return value
 
 
-@pytest.mark.slow
 def test_every_note_was_read_with_the_present_code(present_pins: pin.Pins) -> None:
     """No code that names a proof note has changed since its digests were recorded."""
     changed_pins = pin.changes(pin.read_pins(), now=present_pins)
